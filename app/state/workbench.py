@@ -104,6 +104,8 @@ class Workbench(QObject):
         self.servers = ServersState(self.client, self.preferences, keys, self)
         self.file = ModelState(self.client, self)
         self.serving = ServingState(engine, self.session, self.file, keys, self)
+        for moved in (self.serving.asked, self.serving.changed):
+            moved.connect(lambda: self.layers.measuring.follow(self.serving.answers))
         stored = self._store, self.serving, self.session, self.preferences
         self.served = ServedChats(*stored, self)
         self.served.written.connect(self.chats.refresh)

@@ -16,7 +16,8 @@ class Measuring(QObject):
     """`done` of `total` tells how far it is; `problem` is one line where it has failed.
 
     Nothing is measured beside an answer, which would slow both: a measurement `waits` until the
-    answer is written, and one that runs is cancelled by a question and begins again after it.
+    answer is written, and one that runs is cancelled by a question and begins again after it. So it
+    is with the requests of other programs, which `follow` tells of.
     """
 
     changed = Signal()
@@ -31,6 +32,7 @@ class Measuring(QObject):
         self._id: int | None = None
         self.done = self.total = 0
         self.problem = ""
+        self._serves = False
         client.progress.connect(self._on_progress)
         session.changed.connect(self._on_session)
 
@@ -42,7 +44,13 @@ class Measuring(QObject):
     @property
     def waits(self) -> bool:
         """Whether it begins when the answer under way is written."""
-        return self._wanted is not None and self._session.status == "answering"
+        return self._wanted is not None and (self._serves or self._session.status == "answering")
+
+    def follow(self, serves: bool) -> None:
+        """Other programs are answered now, or no more."""
+        if serves != self._serves:
+            self._serves = serves
+            self._on_session()
 
     def start(
         self, path: Path, options: EngineOptions, devices: Sequence[str], again: bool

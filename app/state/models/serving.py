@@ -84,6 +84,11 @@ class ServingState(QObject):
             return []
         return [*reversed(serving.clients.now), *reversed(serving.clients.log)]
 
+    @property
+    def answers(self) -> bool:
+        """Whether a request is under way."""
+        return self._serving is not None and bool(self._serving.clients.now)
+
     def start(self, port: int = PORT, shared: bool = False) -> None:
         """Listen; `shared` for other machines too, which then need the key."""
         if self.busy or self.is_on:

@@ -255,7 +255,7 @@ class LayersView(QWidget):
         share = f" {100 * measuring.done // measuring.total} %" if measuring.total else ""
         words, tip = "Measure again" if self._is_known else "Measure speed", MEASURE_TIP
         if measuring.waits:
-            words, tip = "Cancel measuring (waits)", "It begins when the answer is written."
+            words, tip = "Cancel measuring (waits)", "It begins when no answer is written any more."
         elif measuring.is_busy:
             words, tip = f"Cancel measuring{share}", "A question stops it; it begins again after."
         self.measure.set_text(words)

@@ -131,7 +131,7 @@ class TokenHead(QWidget):
         if problem.action == "retry":
             self._does = self._state.ask
             return problem.text, "Look again", "quiet"
-        wrote = self._writer() if problem.action == "open_model" else None
+        wrote = self._writer() if problem.action in ("open", "open_model") else None
         if wrote is not None:
             self._does = partial(self._bench.open_model, wrote)
             return problem.text, f"Open {title_of(wrote)}", "quiet"

@@ -117,9 +117,13 @@ class Panes(QWidget):
         self._inspector.show_tab(id)
 
     def show_word(self) -> None:
-        """Open the inspector at the word that was clicked, unless it is open or has no room."""
-        if not self._is_narrow and not self.inspects:
+        """Open the inspector at the word that was clicked, unless it is open. In a narrow window it
+        takes the place of the talk, and the keyboard.
+        """
+        if not self.inspects:
             self.show_tab("token")
+            if self._is_narrow:
+                focus_first(self._inspector, Qt.FocusReason.OtherFocusReason)
 
     def toggle_inspector(self) -> None:
         """Open the inspector beside the chat, or close it."""

@@ -1,7 +1,10 @@
 """A placement put into effect on the open model, and devices measured, before a scripted engine."""
 
+from types import SimpleNamespace
+
 import pytest
 
+from app.serve.clients import Clients
 from app.state.layers.layers import LayersState
 from app.state.talk.answer import NOTHING_COUNTED
 from app.state.workbench import Workbench
@@ -171,3 +174,26 @@ def test_nothing_is_measured_beside_an_answer(
     measuring.cancel()
     engine.say(Finished(engine.last_of(Generate).id, "stop", NOTHING_COUNTED))
     assert len(measured()) == 2, "it was cancelled while it waited"
+
+
+def test_nothing_is_measured_beside_another_programs_request(
+    bench: Workbench, state: LayersState, engine: ScriptedEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clients = Clients()
+    monkeypatch.setattr(bench.serving, "_serving", SimpleNamespace(clients=clients))
+    row = clients.began("curl", "/v1/chat/completions", Generate(7), 1)
+    bench.serving.asked.emit()
+    state.measure(again=True)
+    assert state.measuring.waits
+    assert not any(isinstance(request, MeasureDevices) for request in engine.asked)
+    clients.ended(row, "stop", None)
+    bench.serving.asked.emit()
+    first = engine.last_of(MeasureDevices)
+    clients.began("curl", "/v1/chat/completions", Generate(8), 1)
+    bench.serving.asked.emit()
+    assert engine.last == Cancel(first.id)
+    engine.say(Failed(first.id, "Cancelled", "it was cancelled"))
+    assert state.measuring.waits
+    monkeypatch.setattr(bench.serving, "_serving", None)  # the server has stopped
+    bench.serving.changed.emit()
+    assert engine.last_of(MeasureDevices).id != first.id

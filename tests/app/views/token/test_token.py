@@ -448,6 +448,19 @@ def test_the_model_that_wrote_a_word_is_opened_by_a_button(
     assert bench.session.path == wrote
 
 
+def test_without_a_model_the_one_that_wrote_a_word_is_opened_by_a_button(
+    token: TokenView, bench: Workbench, engine: ScriptedEngine, tmp_path: Path, qtbot: QtBot
+) -> None:
+    bench.session.unload()
+    bench.selection.select_token(bench.chat.path[1].id, 1)
+    bench.token.ask()
+    qtbot.waitUntil(lambda: "No model is open" in token.head.says.text())
+    assert not token.head.act.isHidden()
+    assert token.head.act.text() == "Open SmolLM2"
+    token.head.act.click()
+    assert bench.session.path == tmp_path / "SmolLM2.gguf"
+
+
 def test_the_word_itself_stands_in_the_line_of_the_selection_alone(
     token: TokenView, bench: Workbench, qtbot: QtBot
 ) -> None:

@@ -65,6 +65,22 @@ def test_a_click_on_a_word_opens_the_inspector_at_it(answered: MainWindow) -> No
     assert answered.inspector.tab == "memory", "an open page stays"
 
 
+def test_in_a_narrow_window_a_click_on_a_word_shows_the_inspector_until_esc(
+    answered: MainWindow, qtbot: QtBot
+) -> None:
+    answered.resize(1000, 700)
+    qtbot.waitUntil(lambda: answered.inspector.bar.isVisible())
+    answered.talk.composer.field.setFocus()
+    click_a_word(answered)
+    assert answered.inspector.tab == "token"
+    assert answered.inspector.isVisible()
+    assert has_focus(answered.inspector)
+    QTest.keyClick(answered.focusWidget(), Qt.Key.Key_Escape)
+    assert answered.talk.isVisible()
+    assert not answered.inspector.isVisible()
+    assert has_focus(answered.talk.composer)
+
+
 def test_it_is_closed_by_esc_by_its_button_and_opened_by_the_one_above(
     answered: MainWindow,
 ) -> None:
