@@ -22,6 +22,7 @@ from app.theme.tokens import GRID
 
 LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+TOP = Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft
 CENTER = Qt.AlignmentFlag.AlignCenter
 SOLID, DASHED, DOTTED = Qt.PenStyle.SolidLine, Qt.PenStyle.DashLine, Qt.PenStyle.DotLine
 
@@ -132,11 +133,17 @@ class Paper:
         self.painter.drawText(area, align, shown)
         return metrics.horizontalAdvance(shown)
 
-    def wrapped(self, area: QRectF, text: str, tone: str) -> None:
-        """Write a text in as many lines as it needs, from the top."""
-        self._letters(tone, None)
-        top = Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft
-        self.painter.drawText(area, top | Qt.TextFlag.TextWordWrap, text)
+    def wrapped(
+        self,
+        area: QRectF,
+        text: str,
+        tone: str,
+        align: Qt.AlignmentFlag = TOP,
+        font: QFont | None = None,
+    ) -> None:
+        """Write a text in as many lines as it needs."""
+        self._letters(tone, font)
+        self.painter.drawText(area, align | Qt.TextFlag.TextWordWrap, text)
 
     def head(self, area: QRectF, title: str, number: str, unit: str) -> None:
         """A title at the left, shortened where it must be, a number with a quiet unit at the

@@ -256,7 +256,7 @@ def node_by_mouse(window: MainWindow) -> None:
     assert box is not None
     middle = QPointF(box.x + box.width / 2, box.y + box.height / 2)
     place = view.canvas.camera.transform().map(middle).toPoint()
-    QTest.mouseClick(view.canvas.viewport(), LEFT, pos=place)
+    QTest.mouseClick(view.canvas, LEFT, pos=place)
 
 
 def node_by_keys(window: MainWindow) -> None:

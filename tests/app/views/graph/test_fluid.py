@@ -48,13 +48,13 @@ def opened(window: MainWindow, qtbot: QtBot) -> tuple[GraphView, float]:
 
 def frames(canvas: GraphCanvas, move: Callable[[int], None], count: int) -> list[float]:
     """Seconds of each: an event, and the painting that follows."""
-    image = QImage(canvas.viewport().size(), QImage.Format.Format_RGB32)
+    image = QImage(canvas.size(), QImage.Format.Format_RGB32)
     taken = []
     for number in range(count):
         start = time.thread_time()
         move(number)
         painter = QPainter(image)
-        canvas.viewport().render(painter, QPoint())
+        canvas.render(painter, QPoint())
         painter.end()
         taken.append(time.thread_time() - start)
         QApplication.processEvents()
@@ -62,12 +62,12 @@ def frames(canvas: GraphCanvas, move: Callable[[int], None], count: int) -> list
 
 
 def wheel(canvas: GraphCanvas, notches: int) -> None:
-    at = QPointF(canvas.viewport().rect().center())
+    at = QPointF(canvas.rect().center())
     none, up = Qt.MouseButton.NoButton, Qt.ScrollPhase.NoScrollPhase
     keys = Qt.KeyboardModifier.NoModifier
     event = QWheelEvent(at, canvas.mapToGlobal(at), QPoint(), QPoint(0, 40 * notches), none, keys,
                         up, False)  # fmt: skip
-    QApplication.sendEvent(canvas.viewport(), event)
+    QApplication.sendEvent(canvas, event)
 
 
 def percentile(taken: list[float]) -> float:
@@ -106,8 +106,8 @@ def test_eighty_layers(window: MainWindow, qtbot: QtBot, shows: Shows) -> None:
 def _drag(canvas: GraphCanvas, number: int) -> None:
     """There and back."""
     by = QPoint(7, 3) if number % 40 < 20 else QPoint(-7, -3)
-    middle = canvas.viewport().rect().center()
+    middle = canvas.rect().center()
     if number == 0:
-        QTest.mousePress(canvas.viewport(), Qt.MouseButton.LeftButton, pos=middle)
+        QTest.mousePress(canvas, Qt.MouseButton.LeftButton, pos=middle)
     at = middle + by * (number % 20)
-    QTest.mouseMove(canvas.viewport(), at)
+    QTest.mouseMove(canvas, at)

@@ -55,9 +55,7 @@ def test_without_a_model_it_says_what_to_do(window: MainWindow) -> None:
 
 
 def test_a_click_selects_for_all_views(window: MainWindow, view: GraphView) -> None:
-    QTest.mouseClick(
-        view.canvas.viewport(), Qt.MouseButton.LeftButton, pos=place_of(view, "ffn_norm-0")
-    )
+    QTest.mouseClick(view.canvas, Qt.MouseButton.LeftButton, pos=place_of(view, "ffn_norm-0"))
     now = window.bench.selection.now
     assert (now.operation, now.layer, now.device) == ("ffn_norm-0", 0, "intel:0")
     assert view.panel.title.text() == "ffn_norm-0"
@@ -170,20 +168,20 @@ def test_zoom_and_pan(view: GraphView) -> None:
     canvas.setFocus()
     camera = canvas.camera
     before = camera.scale
-    fixed = camera.scene_point(QPointF(canvas.viewport().rect().center()))
+    fixed = camera.scene_point(QPointF(canvas.rect().center()))
     press(view, Key.Key_Plus, Key.Key_Plus)
     assert camera.scale == pytest.approx(before * 1.25**2)
-    after = camera.scene_point(QPointF(canvas.viewport().rect().center()))
+    after = camera.scene_point(QPointF(canvas.rect().center()))
     assert (after - fixed).manhattanLength() < 1e-6
     left = camera.left
     QTest.keyClick(canvas, Key.Key_Right, Qt.KeyboardModifier.ShiftModifier)
     assert camera.left == pytest.approx(left + 60 / camera.scale)
     start = QPoint(30, 30)
     point = camera.scene_point(QPointF(start))
-    QTest.mousePress(canvas.viewport(), Qt.MouseButton.LeftButton, pos=start)
+    QTest.mousePress(canvas, Qt.MouseButton.LeftButton, pos=start)
     for step in range(1, 6):
-        QTest.mouseMove(canvas.viewport(), start + QPoint(10 * step, 4 * step))
-    QTest.mouseRelease(canvas.viewport(), Qt.MouseButton.LeftButton, pos=start + QPoint(50, 20))
+        QTest.mouseMove(canvas, start + QPoint(10 * step, 4 * step))
+    QTest.mouseRelease(canvas, Qt.MouseButton.LeftButton, pos=start + QPoint(50, 20))
     moved = camera.scene_point(QPointF(start + QPoint(50, 20)))
     assert (moved - point).manhattanLength() < 1e-6
     press(view, Key.Key_0)

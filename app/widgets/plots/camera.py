@@ -26,9 +26,11 @@ class Camera:
     def scene_point(self, at: QPointF) -> QPointF:
         return QPointF(self.left + at.x() / self.scale, self.top + at.y() / self.scale)
 
-    def fit(self, area: QRectF, size: QSizeF, most: float = LARGEST) -> None:
+    def fit(
+        self, area: QRectF, size: QSizeF, most: float = LARGEST, margin: float = MARGIN
+    ) -> None:
         """Show all of an area in the middle, at most `most` times as large as it is."""
-        room_x, room_y = max(size.width() - 2 * MARGIN, 1), max(size.height() - 2 * MARGIN, 1)
+        room_x, room_y = max(size.width() - 2 * margin, 1), max(size.height() - 2 * margin, 1)
         wanted = min(room_x / max(area.width(), 1), room_y / max(area.height(), 1), most)
         self.scale = min(max(wanted, SMALLEST), LARGEST)
         self.look_at(area.center(), size)
@@ -49,14 +51,18 @@ class Camera:
             )
             self.top += max(wanted.bottom() - seen.bottom(), 0) or min(wanted.top() - seen.top(), 0)
 
-    def keep_within(self, area: QRectF, size: QSizeF) -> None:
-        """Show no more than a margin of what lies beyond an area that is larger than the widget."""
-        edge, seen = MARGIN / self.scale, self.visible(size)
-        room = area.adjusted(-edge, -edge, edge, edge)
-        if room.width() > seen.width():
-            self.left = min(max(self.left, room.left()), room.right() - seen.width())
-        if room.height() > seen.height():
-            self.top = min(max(self.top, room.top()), room.bottom() - seen.height())
+    def keep_within(self, area: QRectF, size: QSizeF, margin: float = MARGIN) -> None:
+        """Show no more than a margin beyond an area; one that is smaller than the widget is in its
+        middle.
+        """
+        edge, seen = margin / self.scale, self.visible(size)
+        room, middle = area.adjusted(-edge, -edge, edge, edge), area.center()
+        self.left = min(max(self.left, room.left()), room.right() - seen.width())
+        self.top = min(max(self.top, room.top()), room.bottom() - seen.height())
+        if room.width() <= seen.width():
+            self.left = middle.x() - seen.width() / 2
+        if room.height() <= seen.height():
+            self.top = middle.y() - seen.height() / 2
 
     def move(self, by: QPointF) -> None:
         """As a hand moves it, in pixels."""
