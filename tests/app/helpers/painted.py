@@ -17,6 +17,8 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QAbstractScrollArea, QScrollArea, QWidget
 
+from app.widgets.plots.stage import Stage
+
 CUT_NUMBER = re.compile(r"^[\d.,:\u2009]+…$")
 SLACK = 2.0  # pixels; descents of letters and italics reach over their boxes
 
@@ -137,7 +139,7 @@ def faults(top: QWidget) -> Iterator[str]:
 def _beyond(name: str, widget: QWidget, text: Text) -> Iterator[str]:
     """Text that the widget's own edge, or the cell it was painted in, cuts."""
     room = QRectF(widget.rect())
-    scrolls = isinstance(widget.parent(), QAbstractScrollArea)
+    scrolls = isinstance(widget.parent(), QAbstractScrollArea) or isinstance(widget, Stage)
     for edge in [room] if text.clip is None else [room, text.clip]:
         if not edge.intersects(text.area):
             continue
