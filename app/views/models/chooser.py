@@ -8,7 +8,6 @@ from app.library import Stored
 from app.state.workbench import Workbench
 from app.theme import fonts
 from app.theme.tokens import GRID, PADDING, ROW
-from app.views.models.chooser_fetch import FetchView
 from app.views.models.chooser_options import OptionsView
 from app.views.models.discover import DiscoverView
 from app.views.models.servers import ServersView
@@ -69,8 +68,7 @@ class Chooser(QWidget):
         self._asked_devices = False
         self.table = Table(TableRows(MODELS, self), "Models", stretch=(0,))
         self.options = OptionsView(bench)
-        self.fetch = FetchView(bench)
-        self.discover = DiscoverView(bench, self.fetch)
+        self.discover = DiscoverView(bench)
         self.servers = ServersView(bench)
         self.storage = StorageBar(bench.storage)
         self._empty = label(tone="quiet", wrap=True)
@@ -103,7 +101,7 @@ class Chooser(QWidget):
         self.table.activated.connect(self._load)
         self.options.loading.connect(self.done)
         self.options.placing.connect(self.done)
-        self.fetch.wanted.connect(self.wants_fetch)
+        self.discover.downloads.wanted.connect(self.wants_fetch)
         self.servers.opening.connect(self.done)
         self.discover.opening.connect(self.done)
         self.servers.editing.connect(lambda: QTimer.singleShot(0, self._show_form))

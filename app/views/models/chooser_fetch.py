@@ -1,127 +1,190 @@
-"""Models that can be downloaded, and downloads under way."""
+"""Downloads: the bar of one, and those under way with the models of the package index."""
+
+from collections.abc import Callable
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QProgressBar, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QVBoxLayout, QWidget
 
 from app.fetch.known import KnownModel
 from app.state.models.downloads import Download
 from app.state.workbench import Workbench
 from app.theme.tokens import GRID
-from app.widgets.basics import Button
+from app.widgets.basics import Button, label, set_tone
 from app.widgets.controls.elided import ElidedLabel
 from app.widgets.numbers import duration, mib
 
+ENDED = ("done", "stopped")
+
+
+class DownloadBar(QWidget):
+    """Download, progress, Pause, Resume, Cancel and Open of one model. Buttons have `of` in their
+    accessible names, where a page has several bars; `beside` stands at the left of them.
+    """
+
+    opening = Signal()
+
+    def __init__(
+        self,
+        bench: Workbench,
+        start: Callable[[str], None],
+        of: str = "",
+        beside: QWidget | None = None,
+    ) -> None:
+        super().__init__()
+        self._bench, self._start = bench, start
+        self._name, self._of, self._supported = of, f" {of}".rstrip(), bool(of)
+        self.progress = QProgressBar()
+        self.progress.setTextVisible(False)
+        self.progress.setAccessibleName(f"Progress of {of or 'the download'}")
+        self.text = wrapped()
+        downloads = bench.downloads
+        kind = "" if of else "primary"
+        self.get = Button("Download", self.take, kind, "download")
+        self.pause = Button("Pause", lambda: downloads.pause(self._name), name=f"Pause{self._of}")
+        self.cancel = Button(
+            "Cancel", lambda: downloads.cancel(self._name), name=f"Cancel{self._of}"
+        )
+        buttons = QHBoxLayout()
+        buttons.setSpacing(GRID)
+        if beside is not None:
+            buttons.addWidget(beside, 1)
+        for button in (self.get, self.pause, self.cancel):
+            buttons.addWidget(button)
+        buttons.addStretch(0 if beside is not None else 1)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(GRID)
+        column.addLayout(buttons)
+        column.addWidget(self.progress)
+        column.addWidget(self.text)
+        downloads.changed.connect(self._on_changed)
+        self.refresh()
+
+    def show_model(self, name: str, supported: bool) -> None:
+        """The download of `org/repo:quant`."""
+        self._name, self._supported = name, supported
+        self.refresh()
+
+    def take(self) -> None:
+        """The next step: download, continue, or open."""
+        item = self._item
+        if item is not None and item.state == "done" and item.path is not None:
+            self._bench.open_model(str(item.path))
+            self.opening.emit()
+        elif item is not None and item.state in ("paused", "failed"):
+            self._bench.downloads.resume(self._name)
+        elif self._supported and (item is None or item.state == "stopped"):
+            self._start(self._name)
+
+    def refresh(self) -> None:
+        """Show how far it is."""
+        item = self._item
+        state = item.state if item is not None else ""
+        busy = state in ("running", "stopping")
+        words = {"done": "Open", "paused": "Resume", "failed": "Try again"}
+        self.get.set_text(words.get(state, "Download"))
+        self.get.setAccessibleName(self.get.text() + self._of)
+        self.get.setEnabled(self._supported)
+        self.get.setVisible(not busy)
+        self.pause.setVisible(state == "running")
+        self.cancel.setVisible(busy or state in ("paused", "failed"))
+        self.progress.setVisible(busy)
+        text = _progress(item) if item is not None and state not in ("", "done") else ""
+        self.text.setText(text)
+        self.text.setVisible(bool(text))
+        set_tone(self.text, "bad" if state == "failed" else "quiet")
+        if item is not None:
+            self.progress.setRange(0, 1000 if item.total else 0)
+            self.progress.setValue(round(1000 * item.done / max(item.total, 1)))
+
+    @property
+    def _item(self) -> Download | None:
+        return self._bench.downloads.items.get(self._name)
+
+    def _on_changed(self, name: str) -> None:
+        if name == self._name:
+            self.refresh()
+
 
 class FetchView(QWidget):
-    """A line per model: what it is, Download, or how far it is."""
+    """A line per model: those of the package index that are not on this disk, while they are
+    offered, and each download that has not ended.
+    """
 
-    wanted = Signal(str)  # name, or org/repo[:quant]
+    wanted = Signal(str)  # the name of a known model
+    opening = Signal()
 
     def __init__(self, bench: Workbench) -> None:
         super().__init__()
         self._bench = bench
-        self._lines: dict[str, _Line] = {}
-        self._column = QVBoxLayout()
-        self._column.setSpacing(0)
-        self.address = QLineEdit()
-        self.address.setPlaceholderText("Hugging Face: org/repo or org/repo:Q4_K_M")
-        self.address.setAccessibleName("Hugging Face repository to download")
-        self.address.returnPressed.connect(self._fetch_address)
-        row = QHBoxLayout()
-        row.setSpacing(GRID)
-        row.addWidget(self.address, 1)
-        row.addWidget(Button("Download", self._fetch_address, name="Download the repository"))
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(GRID)
-        column.addLayout(self._column)
-        column.addLayout(row)
+        self._offers = True
+        self.lines: dict[str, DownloadBar] = {}
+        self._title = label("Small models to begin with, and downloads", size="strong")
+        self._column = QVBoxLayout(self)
+        self._column.setContentsMargins(0, GRID, 0, 0)
+        self._column.setSpacing(GRID)
+        self._column.addWidget(self._title)
         bench.library.changed.connect(self.refresh)
-        bench.downloads.changed.connect(self._download_changed)
+        bench.downloads.changed.connect(lambda name: self.refresh())
+        self.refresh()
+
+    def offer(self, offers: bool) -> None:
+        """Show the known models, or only what is under way."""
+        self._offers = offers
         self.refresh()
 
     def refresh(self) -> None:
-        """The known models that are not on the disk, and every download that has not ended."""
-        offered = {model.name: model for model in self._bench.library.fetchable}
+        """Add and remove lines; a line follows its own download."""
+        offered = {m.name: m for m in self._bench.library.fetchable if self._offers}
         downloads = self._bench.downloads.items
-        names = [*offered, *(n for n, d in downloads.items() if d.state != "done")]
-        for name in set(self._lines) - set(names):
-            self._lines.pop(name).deleteLater()
-        for name in dict.fromkeys(names):
-            if name not in self._lines:
-                self._lines[name] = _Line(name, offered.get(name), self._bench, self.wanted.emit)
-                self._column.addWidget(self._lines[name])
-            self._lines[name].show_download(downloads.get(name))
+        under_way = [name for name, item in downloads.items() if item.state not in ENDED]
+        names = list(dict.fromkeys((*offered, *under_way)))
+        for name in set(self.lines) - set(names):
+            self.lines.pop(name).deleteLater()
+        for name in names:
+            if name not in self.lines:
+                self.lines[name] = self._line(name, offered.get(name))
+                self._column.addWidget(self.lines[name])
+        self._title.setText("Small models to begin with" if offered else "Downloads")
+        self.setVisible(bool(names))
 
-    def _download_changed(self, name: str) -> None:
-        if name in self._lines and self._bench.downloads.items[name].state != "done":
-            self._lines[name].show_download(self._bench.downloads.items[name])
-        else:
-            self.refresh()
-
-    def _fetch_address(self) -> None:
-        if self.address.text().strip():
-            self.wanted.emit(self.address.text().strip())
-            self.address.clear()
-
-
-class _Line(QWidget):
-    def __init__(
-        self, name: str, model: KnownModel | None, bench: Workbench, wanted: object
-    ) -> None:
-        super().__init__()
-        assert callable(wanted)
-        self._about = ""
+    def _line(self, name: str, model: KnownModel | None) -> DownloadBar:
+        words = QWidget()
+        column = QVBoxLayout(words)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(2)
+        column.addWidget(ElidedLabel(name))
         if model is not None:
-            about = "" if model.parts else "reads pictures · "
-            self._about = f"{about}{model.download_size / 1e6:.0f} MB · {model.licence}"
-        self._says = ElidedLabel(self._about)
-        self._says.setProperty("tone", "quiet")
-        self._says.setProperty("letters", "small")
-        self._get = Button(
-            "Download", lambda: wanted(name), picture="download", name=f"Download {name}"
-        )
-        self._stop = Button(
-            "Cancel", lambda: bench.downloads.cancel(name), name=f"Cancel downloading {name}"
-        )
-        self._bar = QProgressBar()
-        self._bar.setTextVisible(False)
-        self._bar.setAccessibleName(f"Progress of {name}")
-        words = QVBoxLayout()
-        words.setSpacing(2)
-        words.addWidget(ElidedLabel(name))
-        words.addWidget(self._says)
-        words.addWidget(self._bar)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(GRID, 6, 0, 6)
-        row.addLayout(words, 1)
-        row.addWidget(self._get)
-        row.addWidget(self._stop)
-        self.show_download(None)
-
-    def show_download(self, download: Download | None) -> None:
-        busy = download is not None and download.state in ("running", "stopping")
-        self._bar.setVisible(busy)
-        self._stop.setVisible(busy)
-        self._get.setVisible(not busy)
-        self._says.setText(self._about)
-        if download is None:
-            return
-        stopped = download.state in ("stopped", "failed")
-        self._get.setText("Continue" if stopped else "Download")
-        self._says.setText(_words(download) or self._about)
-        self._bar.setRange(0, 1000 if download.total else 0)
-        self._bar.setValue(round(1000 * download.done / max(download.total, 1)))
+            images = "" if model.parts else "reads pictures · "
+            size = f"{model.download_size / 1e6:.0f} MB"
+            about = ElidedLabel(f"{images}{size} · {model.licence}", size="small")
+            about.setProperty("tone", "quiet")
+            column.addWidget(about)
+        line = DownloadBar(self._bench, self.wanted.emit, name, words)
+        line.opening.connect(self.opening)
+        return line
 
 
-def _words(download: Download) -> str:
-    if download.state == "failed":
-        return download.problem
-    if download.state == "stopping":
-        return "stopping …"
-    parts = [f"{mib(download.done)} of {mib(download.total)} MiB"] if download.total else []
-    if download.state == "stopped":
-        return " · ".join(["stopped", *parts])
-    parts += [f"{mib(int(download.rate))} MiB/s"] if download.rate else []
-    parts += [f"{duration(download.left_s)} left"] if download.left_s is not None else []
-    return " · ".join(parts) or f"{download.stage} …"
+def _progress(item: Download) -> str:
+    """How far a download is, or why it failed."""
+    if item.state == "failed":
+        return item.problem
+    if item.state == "stopping":
+        return "Stopping …"
+    done = f"{mib(item.done)} of {mib(item.total)} MiB" if item.total else ""
+    if item.state == "paused":
+        return f"Paused · {done}" if done else "Paused"
+    if item.state == "stopped":
+        return "Cancelled; what had come is deleted."
+    if item.stage == "waiting":
+        return "Waiting for other downloads …"
+    stage = "" if item.stage == "download" else f"{item.stage.capitalize()} …"
+    left = f"{duration(item.left_s)} left" if item.left_s is not None else ""
+    return " · ".join(part for part in (stage, done, left) if part) or "Starting …"
+
+
+def wrapped() -> QLabel:
+    """A quiet text of several lines that never widens the page."""
+    text = label(tone="quiet", wrap=True)
+    text.setMinimumWidth(1)
+    return text

@@ -1,6 +1,6 @@
 """Discover: search the Hugging Face Hub, see which models fit, and download one."""
 
-from collections.abc import Callable
+import re
 from typing import Any
 
 from PySide6.QtCore import QEvent, QTimer, QUrl, Signal
@@ -11,24 +11,22 @@ from PySide6.QtWidgets import (
     QComboBox,
     QGridLayout,
     QHBoxLayout,
-    QLabel,
     QLineEdit,
-    QProgressBar,
     QVBoxLayout,
     QWidget,
 )
 
 from app.fetch.search import ENDPOINT
 from app.state.models.discover import Discover, FoundQuant, FoundRepo, SearchQuery, ShelfRow
-from app.state.models.downloads import Download
 from app.state.workbench import Workbench
 from app.theme import fonts
 from app.theme.tokens import GRID, PADDING, ROW
-from app.widgets.basics import TEXT_SIZE, Button, divider, label, scrolled, set_tone
+from app.views.models.chooser_fetch import DownloadBar, FetchView, wrapped
+from app.widgets.basics import TEXT_SIZE, Button, divider, scrolled, set_tone
 from app.widgets.controls.elided import ElidedLabel
 from app.widgets.lists.rows import Column, TableRows
 from app.widgets.lists.table import Table
-from app.widgets.numbers import UNKNOWN, duration, grouped, mib
+from app.widgets.numbers import UNKNOWN, grouped
 from app.widgets.tips import set_tip
 from engine.units import GB
 
@@ -36,6 +34,7 @@ BESIDE = 680  # pixels at normal text; in less, the repository stands below the 
 LEAST_ROWS = 6
 MOST_PLANNED = 12  # rows in view
 SOON_MS = 250  # after the cursor has moved, before a repository is requested
+FULL_NAME = re.compile(r"([\w.-]+/[\w.-]+)(?::([\w.-]+))?")  # org/repo or org/repo:quant
 SHELF_TEXT = "Ten recommended models; those that fit this machine come first."
 CHOOSE = "Choose a model to see its files, their sizes and which of them fit."
 NONE_FITS = "None of these fits. Choose one to see by how much, or search for a smaller model."
@@ -85,6 +84,18 @@ def verdict(row: FoundQuant) -> tuple[str, str]:
     return TONES[row.plan.verdict], row.plan.text[:1].upper() + row.plan.text[1:]
 
 
+def in_short(row: FoundQuant) -> str:
+    """The same in the few words that a column of the table has room for."""
+    plan = row.plan
+    if plan is None or row.problem or not row.supported:
+        return "Cannot be planned" if row.problem else verdict(row)[1]
+    if plan.verdict == "too_big":
+        return f"{max(plan.wanted - plan.limit, 0) / GB:.1f} GB too large"
+    context = "" if plan.verdict == "fits" else f" with {grouped(plan.n_ctx)} tokens"
+    speed = f" · {plan.tokens_per_s:.0f} tokens/s" if plan.tokens_per_s else ""
+    return f"Fits{context}{speed}"
+
+
 SHELF_COLUMNS = (
     Column[ShelfRow]("Model", lambda r: r.model.title),
     Column[ShelfRow]("Size", lambda r: _size(r.model.size), lambda r: r.model.size, right=True),
@@ -96,7 +107,7 @@ SHELF_COLUMNS = (
 RESULT_COLUMNS = (
     Column[FoundRepo]("Repository", lambda r: r.repo),
     Column[FoundRepo](
-        "Parameters", lambda r: _parameters(r.parameters), lambda r: r.parameters or 0, right=True
+        "Params", lambda r: _parameters(r.parameters), lambda r: r.parameters or 0, right=True
     ),
     Column[FoundRepo]("Licence", lambda r: r.licence or UNKNOWN, quiet=True),
     Column[FoundRepo]("Downloads", lambda r: grouped(r.downloads), lambda r: r.downloads, True),
@@ -107,24 +118,24 @@ QUANT_COLUMNS = (
         "Quant", lambda r: r.label, whole=True, tone=lambda r: "" if r.supported else "quiet"
     ),
     Column[FoundQuant]("Size", lambda r: _size(r.size), lambda r: r.size, right=True),
-    Column[FoundQuant]("On this machine", lambda r: verdict(r)[1], tone=lambda r: verdict(r)[0]),
+    Column[FoundQuant]("On this machine", in_short, tone=lambda r: verdict(r)[0]),
 )
 
 
 class DiscoverView(QWidget):
-    """Shows `bench.discover`: the shelf or the results, and the repository that is open. `below`
-    stands under the results.
+    """Shows `bench.discover`: the shelf or the results with `downloads` below, and the repository
+    that is open.
     """
 
     opening = Signal()  # a downloaded model is opened
 
-    def __init__(self, bench: Workbench, below: QWidget | None = None) -> None:
+    def __init__(self, bench: Workbench) -> None:
         super().__init__()
         self._state = bench.discover
         self._label = ""  # the quant that the shelf recommends
         self._wanted = ""  # the repository under the cursor
         self._reason = ""  # why it is on the shelf
-        self._below = below
+        self.downloads = FetchView(bench)
         self.words = QLineEdit()
         self.words.setPlaceholderText("Search Hugging Face: words, or org/repo")
         self.words.setAccessibleName("Search Hugging Face")
@@ -134,7 +145,7 @@ class DiscoverView(QWidget):
         self.filters = {name: _combo(name, choices) for name, choices in FILTERS.items()}
         for box in self.filters.values():
             box.activated.connect(self.search)
-        self.notice = _wrapped()
+        self.notice = wrapped()
         self.again = Button("Try again", self.search, "link", name="Search again")
         self.more = Button("More results", self._state.more, "link")
         self.shelf = Table(
@@ -142,7 +153,8 @@ class DiscoverView(QWidget):
         )
         self.results = Table(TableRows(RESULT_COLUMNS, self), "Found repositories", stretch=(0,))
         self.repo = RepoView(bench)
-        self.repo.opening.connect(self.opening)
+        for part in (self.repo, self.downloads):
+            part.opening.connect(self.opening)
         self._soon = QTimer(self, singleShot=True, interval=SOON_MS)
         self._soon.timeout.connect(self._open)
         self.shelf.picked.connect(self._pick_shelf)
@@ -174,8 +186,7 @@ class DiscoverView(QWidget):
         for table in (self.shelf, self.results):
             left.addWidget(table, 1)
         left.addWidget(self.more)
-        if self._below is not None:
-            left.addWidget(self._below)
+        left.addWidget(self.downloads)
         body = QWidget()
         self._halves = QBoxLayout(QBoxLayout.Direction.LeftToRight, body)
         self._halves.setContentsMargins(0, 0, 0, 0)
@@ -191,11 +202,20 @@ class DiscoverView(QWidget):
         self._fit_tables()
 
     def search(self) -> None:
-        """Search with the words and filters, or show the shelf again where there are none."""
+        """Search with the words and filters; without words, list all that pass the filters. A full
+        name also opens its repository, which a search may not list.
+        """
+        words, quant = self.words.text().strip(), ""
+        full = FULL_NAME.fullmatch(words)
+        if full is not None:
+            words, quant = full[1], full[2] or ""
+            self._want(words, quant)
+            self._soon.stop()
+            self._open()
         values = {name: box.currentData() for name, box in self.filters.items()}
         self._state.search(
             SearchQuery(
-                self.words.text().strip(),
+                words,
                 values["Task"],
                 values["Size"],
                 values["Licence"],
@@ -219,8 +239,7 @@ class DiscoverView(QWidget):
         self.more.setVisible(state.has_more)
         for widget in (self._line, self.repo):
             widget.setVisible(bool(self._wanted) or not shelf)
-        if self._below is not None:
-            self._below.setVisible(shelf)
+        self.downloads.offer(shelf)
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         super().changeEvent(event)
@@ -283,16 +302,17 @@ class RepoView(QWidget):
         self._key, self._recommended, self._reason = "", "", ""
         self._wants_keyboard = False  # when its files are listed
         self.title = ElidedLabel(size="strong")
-        self._facts = _wrapped()
-        self.problem = _wrapped()
+        self._facts = wrapped()
+        self.problem = wrapped()
         self.page = Button("Open the page", self._open_page)
         self.again = Button("Try again", self._again, name="List the files again")
         self.table = Table(
             TableRows(QUANT_COLUMNS, self), "Files of the repository", stretch=(2,), short=True
         )
-        self.verdict = _wrapped()
-        self.parts = _wrapped()
-        self.images = QCheckBox()
+        self.verdict = wrapped()
+        self.parts = wrapped()
+        self.images = QCheckBox("With its image encoder")
+        self.images.setAccessibleName("Download its image encoder too")
         self.images.setChecked(True)
         self.download = DownloadBar(bench, self._start)
         self.download.opening.connect(self.opening)
@@ -344,7 +364,7 @@ class RepoView(QWidget):
         busy = state.repo_state == "searching"
         problem = "Listing its files …" if busy else state.repo_problem
         if state.gated_page:
-            problem += ". Accept the terms on its page, then try again."
+            problem = f"{_sentence(problem)} Accept the terms on its page, then try again."
         self.problem.setText(problem)
         self.problem.setVisible(bool(problem))
         set_tone(self.problem, "quiet" if busy else "bad")
@@ -433,82 +453,6 @@ class RepoView(QWidget):
             self._state.open_repo(self._state.repo.repo)
 
 
-class DownloadBar(QWidget):
-    """Download, progress, Pause, Resume, Cancel and Open of one model."""
-
-    opening = Signal()
-
-    def __init__(self, bench: Workbench, start: Callable[[str], None]) -> None:
-        super().__init__()
-        self._bench, self._start = bench, start
-        self._name, self._supported = "", False
-        self.progress = QProgressBar()
-        self.progress.setTextVisible(False)
-        self.progress.setAccessibleName("Progress of the download")
-        self.text = _wrapped()
-        downloads = bench.downloads
-        self.get = Button("Download", self.take, "primary", picture="download")
-        self.pause = Button("Pause", lambda: downloads.pause(self._name))
-        self.cancel = Button("Cancel", lambda: downloads.cancel(self._name))
-        buttons = QHBoxLayout()
-        buttons.setSpacing(GRID)
-        for button in (self.get, self.pause, self.cancel):
-            buttons.addWidget(button)
-        buttons.addStretch(1)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(GRID)
-        column.addLayout(buttons)
-        column.addWidget(self.progress)
-        column.addWidget(self.text)
-        downloads.changed.connect(self._on_changed)
-        self.refresh()
-
-    def show_model(self, name: str, supported: bool) -> None:
-        """The download of `org/repo:quant`."""
-        self._name, self._supported = name, supported
-        self.refresh()
-
-    def take(self) -> None:
-        """The next step: download, continue, or open."""
-        item = self._item
-        if item is not None and item.state == "done" and item.path is not None:
-            self._bench.open_model(str(item.path))
-            self.opening.emit()
-        elif item is not None and item.state in ("paused", "failed"):
-            self._bench.downloads.resume(self._name)
-        elif self._supported and (item is None or item.state == "stopped"):
-            self._start(self._name)
-
-    def refresh(self) -> None:
-        """Show how far it is."""
-        item = self._item
-        state = item.state if item is not None else ""
-        busy = state in ("running", "stopping")
-        words = {"done": "Open", "paused": "Resume", "failed": "Try again"}
-        self.get.set_text(words.get(state, "Download"))
-        self.get.setEnabled(self._supported)
-        self.get.setVisible(not busy)
-        self.pause.setVisible(state == "running")
-        self.cancel.setVisible(busy or state in ("paused", "failed"))
-        self.progress.setVisible(busy)
-        text = _progress(item) if item is not None and state not in ("", "done") else ""
-        self.text.setText(text)
-        self.text.setVisible(bool(text))
-        set_tone(self.text, "bad" if state == "failed" else "quiet")
-        if item is not None:
-            self.progress.setRange(0, 1000 if item.total else 0)
-            self.progress.setValue(round(1000 * item.done / max(item.total, 1)))
-
-    @property
-    def _item(self) -> Download | None:
-        return self._bench.downloads.items.get(self._name)
-
-    def _on_changed(self, name: str) -> None:
-        if name == self._name:
-            self.refresh()
-
-
 def _notice(state: Discover) -> str:
     """Where the search stands, and the next step."""
     if state.state == "idle":
@@ -519,10 +463,15 @@ def _notice(state: Discover) -> str:
             return f"Hugging Face limits the rate of requests. The search continues in {wait}."
         return "Searching …"
     if state.state in ("offline", "failed"):
-        return f"{state.problem}. Models that you have are under “On this disk”."
-    if not state.results:
+        return f"{_sentence(state.problem)} Models that you have are under “On this disk”."
+    named = state.repo is not None and state.repo.repo == state.query.words  # it is open
+    if not state.results and not named:
         return "Nothing found. Try fewer words, or other filters."
     return ""
+
+
+def _sentence(text: str) -> str:
+    return f"{text.rstrip('.')}."
 
 
 def _facts(repo: FoundRepo) -> str:
@@ -536,24 +485,6 @@ def _facts(repo: FoundRepo) -> str:
     return " · ".join(facts)
 
 
-def _progress(item: Download) -> str:
-    """How far a download is, or why it failed."""
-    if item.state == "failed":
-        return item.problem
-    if item.state == "stopping":
-        return "Stopping …"
-    done = f"{mib(item.done)} of {mib(item.total)} MiB" if item.total else ""
-    if item.state == "paused":
-        return f"Paused · {done}" if done else "Paused"
-    if item.state == "stopped":
-        return "Cancelled; what had come is deleted."
-    if item.stage == "waiting":
-        return "Waiting for other downloads …"
-    stage = "" if item.stage == "download" else f"{item.stage.capitalize()} …"
-    left = f"{duration(item.left_s)} left" if item.left_s is not None else ""
-    return " · ".join(part for part in (stage, done, left) if part) or "Starting …"
-
-
 def _fits(row: FoundQuant) -> bool:
     return row.plan is not None and row.plan.verdict == "fits"
 
@@ -565,13 +496,6 @@ def _too_big(row: FoundQuant) -> bool:
 def _replace(table: Table, rows: list[Any]) -> None:
     if list(table.rows.all_rows) != rows:
         table.rows.show_rows(list(rows))
-
-
-def _wrapped() -> QLabel:
-    """A quiet text of several lines that never widens the page."""
-    text = label(tone="quiet", wrap=True)
-    text.setMinimumWidth(1)
-    return text
 
 
 def _combo(name: str, choices: tuple[tuple[str, Any], ...]) -> QComboBox:

@@ -27,6 +27,7 @@ from tests.app.helpers.scripted import ScriptedEngine
 from tests.app.helpers.seeing import bring, landscape, load_seeing, price, show, tiled, until, whole
 from tests.app.window.scenes import (
     compare_scenes,
+    discover_scenes,
     ending_scenes,
     graph_scenes,
     layer_scenes,
@@ -339,7 +340,7 @@ SCENES = (
     attached, broken_picture, looking, pictured, edited, blind, viewer, seen, seen_whole,
     word, word_of_many_layers, words_as_tables, no_word,
     *graph_scenes.SCENES, *trial_scenes.SCENES, *compare_scenes.SCENES, *report_scenes.SCENES,
-    *server_scenes.SCENES, *ending_scenes.SCENES,
+    *server_scenes.SCENES, *ending_scenes.SCENES, *discover_scenes.SCENES,
 )  # fmt: skip
 
 

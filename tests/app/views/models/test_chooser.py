@@ -206,7 +206,7 @@ def test_tabs_by_the_keyboard(window: MainWindow, models: list[Stored]) -> None:
     assert chooser.table.isVisible()
     chooser.tabs.setFocus()
     QTest.keyClick(chooser.tabs, Qt.Key.Key_Right)
-    assert chooser.fetch.isVisible()
+    assert chooser.discover.downloads.isVisible()
     assert not chooser.table.isVisible()
     QTest.keyClick(chooser.tabs, Qt.Key.Key_Right)
     assert chooser.servers.isVisible()
@@ -225,7 +225,7 @@ def test_terms_come_before_the_fetch(
     monkeypatch.setattr("app.fetch.fetch", fetch)
     (get,) = [
         b
-        for b in window.sheets.chooser.fetch.findChildren(QPushButton)
+        for b in window.sheets.chooser.discover.downloads.findChildren(QPushButton)
         if b.accessibleName() == f"Download {GEMMA3.name}"
     ]
     QTest.mouseClick(get, Qt.MouseButton.LeftButton)
@@ -247,15 +247,15 @@ def test_a_fetch_is_shown_and_cancelled(window: MainWindow, models: list[Stored]
     QTest.qWait(20)
     (stop,) = [
         b
-        for b in window.sheets.chooser.fetch.findChildren(QPushButton)
-        if b.accessibleName() == "Cancel downloading org/repo"
+        for b in window.sheets.chooser.discover.downloads.findChildren(QPushButton)
+        if b.accessibleName() == "Cancel org/repo"
     ]
     assert stop.isVisible()
     QTest.mouseClick(stop, Qt.MouseButton.LeftButton)
     assert cancelled == ["org/repo"]
     downloads.items["org/repo"] = Download("org/repo", "done")
     downloads.changed.emit("org/repo")
-    assert "org/repo" not in window.sheets.chooser.fetch._lines
+    assert "org/repo" not in window.sheets.chooser.discover.downloads.lines
 
 
 def test_a_fetched_model_opens_by_itself(window: MainWindow, asked: Asked, tmp_path: Path) -> None:
