@@ -10,9 +10,11 @@ from app.state.talk.context import ContextUse, Share
 from app.state.workbench import Workbench
 from app.theme import fonts
 from app.theme.theme import tokens
-from app.theme.tokens import GRID, RADIUS_CARD, ROW_COMPACT, mix
+from app.theme.tokens import GRID, ROW_COMPACT
 from app.widgets.basics import LOOKS, label
 from app.widgets.numbers import grouped
+from app.widgets.plots.chart import Painted
+from app.widgets.plots.paper import LEFT, RIGHT, Paper
 from app.widgets.plots.segments import Segment, SegmentBar
 
 BAR = 96
@@ -176,17 +178,17 @@ class ContextMeter(QWidget):
             self._soon.start()
 
 
-class ContextCard(QWidget):
+class ContextCard(Painted):
     """Used and free, then one line per message; floats below the meter."""
 
     def __init__(self, parent: QWidget) -> None:
-        super().__init__(parent)
+        super().__init__("Context by message", focus=False)
+        self.setParent(parent)
         self._over = parent
         self._lines: list[tuple[str, str, bool]] = []
         self._title = ""
         self._marked: int | None = None
         self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
-        self.setAccessibleName("Context by message")
         self.hide()
 
     def show_use(self, meter: ContextMeter, beside: QRect) -> None:
@@ -224,28 +226,15 @@ class ContextCard(QWidget):
         self.show()
         self.update()
 
-    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
-        painter, now = QPainter(self), tokens()
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setPen(QColor(mix(now.faint, now.panel, 0.6)))
-        painter.setBrush(QColor(now.panel))
-        frame = self.rect().toRectF().adjusted(0.5, 0.5, -0.5, -0.5)
-        painter.drawRoundedRect(frame, RADIUS_CARD, RADIUS_CARD)
-        painter.setFont(fonts.body())
-        painter.setPen(QColor(now.text))
+    def draw(self, paper: Paper) -> None:
+        now, row = tokens(), fonts.px(ROW_COMPACT)
+        paper.card(self.rect().toRectF())
         inner = QRectF(14, 0, self.width() - 28, 40)
-        painter.drawText(inner, int(Qt.AlignmentFlag.AlignVCenter), self._title)
-        row = fonts.px(ROW_COMPACT)
-        painter.setFont(fonts.small())
-        metrics = painter.fontMetrics()
+        paper.elided(inner, self._title, now.text, LEFT, fonts.body())
         for n, (who, count, _) in enumerate(self._lines):
             area = QRectF(14, 40 + n * row, self.width() - 28, row)
             if n == self._marked:
-                painter.fillRect(area.adjusted(-8, 0, 8, 0), QColor(now.selection))
-            name = metrics.elidedText(who, Qt.TextElideMode.ElideRight, round(area.width()) - 48)
-            painter.setPen(QColor(now.text if n == self._marked else now.quiet))
-            painter.drawText(area, int(Qt.AlignmentFlag.AlignVCenter), name)
-            painter.setPen(QColor(now.text))
-            right = int(Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight)
-            painter.drawText(area, right, count)
-        painter.end()
+                paper.fill(area.adjusted(-8, 0, 8, 0), now.selection)
+            tone = now.text if n == self._marked else now.quiet
+            paper.elided(area.adjusted(0, 0, -48, 0), who, tone)
+            paper.text(area, count, tone=now.text, align=RIGHT)

@@ -1,22 +1,25 @@
 """What lies over the window while a file is dragged over it."""
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QWidget
 
 from app.theme import fonts
 from app.theme.theme import tokens
 from app.theme.tokens import GRID, RADIUS_CARD
+from app.widgets.plots.chart import Painted
+from app.widgets.plots.paper import CENTER, DASHED, Paper
+
+VEIL = 0.88  # its opacity
 
 
-class DropShade(QWidget):
+class DropShade(Painted):
     """A veil with a frame and a few words; it takes no mouse."""
 
     def __init__(self, parent: QWidget, words: str) -> None:
-        super().__init__(parent)
+        super().__init__(words, focus=False)
+        self.setParent(parent)
         self._over = parent
         self._words = words
-        self.setAccessibleName(words)
         self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         self.hide()
 
@@ -26,17 +29,10 @@ class DropShade(QWidget):
         self.show()
         self.raise_()
 
-    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        veil = QColor(tokens().canvas)
-        veil.setAlpha(225)
-        painter.fillRect(self.rect(), veil)
-        pen = QPen(QColor(tokens().accent), 2, Qt.PenStyle.DashLine)
-        painter.setPen(pen)
-        frame = self.rect().toRectF().adjusted(2 * GRID, 2 * GRID, -2 * GRID, -2 * GRID)
-        painter.drawRoundedRect(frame, RADIUS_CARD, RADIUS_CARD)
-        painter.setFont(fonts.title())
-        painter.setPen(QColor(tokens().text))
-        painter.drawText(self.rect(), Qt.AlignmentFlag.AlignCenter, self._words)
-        painter.end()
+    def draw(self, paper: Paper) -> None:
+        now, area = tokens(), self.rect().toRectF()
+        with paper.faded(VEIL):
+            paper.fill(area, now.canvas)
+        frame = area.adjusted(2 * GRID, 2 * GRID, -2 * GRID, -2 * GRID)
+        paper.frame(frame, now.accent, 2, RADIUS_CARD, DASHED)
+        paper.wrapped(area, self._words, now.text, CENTER, fonts.title())

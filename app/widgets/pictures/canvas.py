@@ -1,7 +1,7 @@
 """One picture: as large as there is room, or pixel by pixel."""
 
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QImage, QKeyEvent, QMouseEvent, QPainter
+from PySide6.QtGui import QImage, QKeyEvent, QMouseEvent
 
 from app.theme import fonts
 from app.theme.theme import tokens
@@ -97,16 +97,14 @@ class PictureCanvas(Stage):
         self.zoom_wanted.emit()
 
     def draw_scene(self, paper: Paper) -> None:
-        painter = paper.painter
         if self._image.isNull():
             room = self.rect().toRectF()
             paper.wrapped(room, self._says, tokens().quiet, CENTER, fonts.body())
             return
         whole = self._image.width() >= self._size.width()
         smooth = not (self.pixel_by_pixel and whole)
-        painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform, smooth)
         area = self.area
         seen = QRectF(self.rect()) & area
         scale = self._image.width() / max(1.0, area.width())
         source = QRectF((seen.topLeft() - area.topLeft()) * scale, seen.size() * scale)
-        painter.drawImage(seen, self._image, source)
+        paper.image(seen, self._image, smooth, source)

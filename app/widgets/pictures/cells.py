@@ -3,13 +3,15 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from PySide6.QtCore import QLineF, QPointF, QRectF, Qt, Signal
-from PySide6.QtGui import QColor, QImage, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen
-from PySide6.QtWidgets import QWidget
+from PySide6.QtCore import QPointF, QRectF, Qt, Signal
+from PySide6.QtGui import QColor, QImage, QKeyEvent, QMouseEvent
+from PySide6.QtWidgets import QSizePolicy
 
 from app.theme import fonts
 from app.theme.theme import tokens
 from app.theme.tokens import GRID
+from app.widgets.plots.chart import Painted
+from app.widgets.plots.paper import DASHED, Paper
 
 LEAST_CELL = 4.0  # pixels; smaller ones have no lines between them
 LEAST = 160, 96  # pixels of all of it
@@ -38,16 +40,14 @@ Cell = tuple[int, int]
 """A picture's place, and a cell's number in it, from the top left, row by row."""
 
 
-class CellPictures(QWidget):
+class CellPictures(Painted):
     """Arrow keys go from cell to cell, Page Up and Page Down from picture to picture."""
 
     marked = Signal(object)  # Cell, by the mouse or the keyboard
 
     def __init__(self, name: str) -> None:
-        super().__init__()
-        self.setAccessibleName(name)
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.setMouseTracking(True)
+        super().__init__(name)
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
         self.setMinimumSize(*LEAST)
         self.pictures: list[Tiled] = []
         self.cell: Cell | None = None
@@ -125,66 +125,35 @@ class CellPictures(QWidget):
         else:
             self._go(cell)
 
-    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
-        painter, now = QPainter(self), tokens()
-        painter.setFont(fonts.small())
-        metrics = painter.fontMetrics()
+    def draw(self, paper: Paper) -> None:
+        now, title = tokens(), fonts.px(20)
         for place, (picture, area) in enumerate(zip(self.pictures, self.areas(), strict=True)):
             shrunk = area.width() < picture.image.width()  # enlarged, each pixel is seen
-            painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform, shrunk)
-            painter.drawImage(area, picture.image)
-            self._paint_shades(painter, place, area)
-            self._paint_grid(painter, picture, area)
-            fitting = (t for t in picture.titles if metrics.horizontalAdvance(t) <= area.width())
-            painter.setPen(QColor(now.quiet))
-            above = QRectF(area.left(), area.top() - fonts.px(20), area.width(), fonts.px(20))
-            painter.drawText(above, int(Qt.AlignmentFlag.AlignVCenter), next(fitting, ""))
-        if self.cell is not None:
-            area = self.cell_area(self.cell)
-            painter.fillRect(area, QColor(*_rgb(now.accent), 70))
-            painter.setPen(QPen(QColor("#000000"), 4))
-            painter.drawRect(area.adjusted(-1, -1, 1, 1))
-            painter.setPen(QPen(QColor("#FFFFFF"), 2))
-            painter.drawRect(area.adjusted(-1, -1, 1, 1))
-        if self.hasFocus():
-            painter.setPen(QColor(now.accent))
-            painter.drawRect(self.rect().adjusted(0, 0, -1, -1))
-        painter.end()
+            paper.image(area, picture.image, shrunk)
+            if self.strengths is not None:
+                paper.image(area, self._shades(place, self.strengths), smooth=False)
+            _draw_grid(paper, picture, area)
+            above = QRectF(area.left(), area.top() - title, area.width(), title)
+            paper.text(above, *picture.titles, tone=now.quiet)
+        with paper.sharp():
+            if self.cell is not None:
+                area = self.cell_area(self.cell)
+                with paper.faded(70 / 255):
+                    paper.fill(area, now.accent)
+                paper.frame(area.adjusted(-1, -1, 1, 1), "#000000", 4)
+                paper.frame(area.adjusted(-1, -1, 1, 1), "#FFFFFF", 2)
+            if self.hasFocus():
+                paper.frame(self.rect().toRectF().adjusted(0, 0, -1, -1), now.accent)
 
-    def _paint_shades(self, painter: QPainter, place: int, area: QRectF) -> None:
-        if self.strengths is None:
-            return
+    def _shades(self, place: int, strengths: Mapping[Cell, float]) -> QImage:
+        """A dark pixel for each cell."""
         picture = self.pictures[place]
         shades = QImage(picture.columns, picture.rows, QImage.Format.Format_ARGB32)
         for cell in range(picture.columns * picture.rows):
-            strength = self.strengths.get((place, cell), 0.0)
+            dark = round(DARKEST * (1 - strengths.get((place, cell), 0.0)))
             row, column = divmod(cell, picture.columns)
-            shades.setPixelColor(column, row, QColor(0, 0, 0, round(DARKEST * (1 - strength))))
-        painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform, False)
-        painter.drawImage(area, shades)
-
-    def _paint_grid(self, painter: QPainter, picture: Tiled, area: QRectF) -> None:
-        wide, high = area.width() / picture.columns, area.height() / picture.rows
-        if min(wide, high) >= LEAST_CELL:
-            lines = [
-                QLineF(x, area.top(), x, area.bottom())
-                for x in (area.left() + n * wide for n in range(1, picture.columns))
-            ] + [
-                QLineF(area.left(), y, area.right(), y)
-                for y in (area.top() + n * high for n in range(1, picture.rows))
-            ]
-            for colour, by in ((QColor(255, 255, 255, 120), 0), (QColor(0, 0, 0, 80), 1)):
-                painter.setPen(QPen(colour, 0))  # one of them is seen on any ground
-                painter.drawLines([line.translated(by, by) for line in lines])
-        painter.setPen(QPen(QColor(tokens().faint), 0))
-        painter.setBrush(Qt.BrushStyle.NoBrush)
-        painter.drawRect(area)
-        scale = area.width() / max(1, picture.image.width())
-        content = picture.content
-        inside = QRectF(content.topLeft() * scale + area.topLeft(), content.size() * scale)
-        if inside.width() < area.width() - 1 or inside.height() < area.height() - 1:
-            painter.setPen(QPen(QColor(tokens().accent), 1, Qt.PenStyle.DashLine))
-            painter.drawRect(inside)
+            shades.setPixelColor(column, row, QColor(0, 0, 0, dark))
+        return shades
 
     def _go(self, cell: Cell) -> None:
         self.mark(cell)
@@ -233,6 +202,24 @@ _KEYS = {
 }
 
 
-def _rgb(colour: str) -> tuple[int, int, int]:
-    made = QColor(colour)
-    return made.red(), made.green(), made.blue()
+def _draw_grid(paper: Paper, picture: Tiled, area: QRectF) -> None:
+    wide, high = area.width() / picture.columns, area.height() / picture.rows
+    with paper.sharp():
+        if min(wide, high) >= LEAST_CELL:
+            ends = [
+                (QPointF(x, area.top()), QPointF(x, area.bottom()))
+                for x in (area.left() + n * wide for n in range(1, picture.columns))
+            ] + [
+                (QPointF(area.left(), y), QPointF(area.right(), y))
+                for y in (area.top() + n * high for n in range(1, picture.rows))
+            ]
+            for tone, strength, by in (("#FFFFFF", 120 / 255, 0), ("#000000", 80 / 255, 1)):
+                with paper.faded(strength):  # one of them is seen on any ground
+                    for one, other in ends:
+                        paper.line([one + QPointF(by, by), other + QPointF(by, by)], tone, 0)
+        paper.frame(area, tokens().faint, 0)
+        scale = area.width() / max(1, picture.image.width())
+        content = picture.content
+        inside = QRectF(content.topLeft() * scale + area.topLeft(), content.size() * scale)
+        if inside.width() < area.width() - 1 or inside.height() < area.height() - 1:
+            paper.frame(inside, tokens().accent, style=DASHED)

@@ -4,19 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from PySide6.QtCore import QEvent, QPoint, QPointF, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import (
-    QColor,
-    QFontMetricsF,
-    QKeyEvent,
-    QMouseEvent,
-    QPainter,
-    QPaintEvent,
-    QResizeEvent,
-)
-from PySide6.QtWidgets import QWidget
+from PySide6.QtGui import QKeyEvent, QMouseEvent, QResizeEvent
+from PySide6.QtWidgets import QSizePolicy
 
 from app.theme import fonts
 from app.theme.theme import tokens
+from app.widgets.plots.chart import Painted
+from app.widgets.plots.paper import CENTER, Paper, text_height, text_width
 
 SQUARE, GAP = 10, 2  # pixels at normal text
 
@@ -30,17 +24,15 @@ class Token:
     learned: bool = False
 
 
-class PieceStrip(QWidget):
+class PieceStrip(Painted):
     """Left and Right go from token to token; what stands for a cell tells which."""
 
     marked = Signal(int)  # a token's place, by the mouse or the keyboard
     moved_to = Signal(QPoint)  # bring this into view
 
     def __init__(self, name: str) -> None:
-        super().__init__()
-        self.setAccessibleName(name)
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.setMouseTracking(True)
+        super().__init__(name)
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
         self.tokens: list[Token] = []
         self.place: int | None = None
         self._areas: list[QRectF] = []
@@ -100,32 +92,21 @@ class PieceStrip(QWidget):
         self.mark(min(max(to, 0), last))
         self.marked.emit(self.place)
 
-    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
-        painter, now = QPainter(self), tokens()
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setFont(fonts.mono())
-        seen = QRectF(event.rect())
+    def draw(self, paper: Paper) -> None:
+        now = tokens()
         for place, (token, area) in enumerate(zip(self.tokens, self._areas, strict=True)):
-            if not seen.intersects(area):
+            if not paper.seen.intersects(area):
                 continue
-            marked = place == self.place
-            chip = bool(token.text)
-            painter.setPen(Qt.PenStyle.NoPen)
+            marked, chip = place == self.place, bool(token.text)
             tone = now.raised if chip else now.on("warn" if token.learned else "accent", 0.55)
-            painter.setBrush(QColor(now.accent if marked else tone))
-            painter.drawRoundedRect(area, 3 if chip else 2, 3 if chip else 2)
+            paper.fill(area, now.accent if marked else tone, radius=3 if chip else 2)
             if chip:
-                painter.setPen(QColor(now.accent_text if marked else now.text))
-                painter.drawText(area, Qt.AlignmentFlag.AlignCenter, token.text)
+                ink, font = now.accent_text if marked else now.text, fonts.mono()
+                paper.text(area, token.text, tone=ink, align=CENTER, font=font, margin=-GAP)
             elif marked:
-                painter.setBrush(Qt.BrushStyle.NoBrush)
-                painter.setPen(QColor(now.text))
-                painter.drawRoundedRect(area.adjusted(-1, -1, 1, 1), 2, 2)
+                paper.frame(area.adjusted(-1, -1, 1, 1), now.text, 1, 2)
         if self.hasFocus():
-            painter.setBrush(Qt.BrushStyle.NoBrush)
-            painter.setPen(QColor(now.accent))
-            painter.drawRect(self.rect().adjusted(0, 0, -1, -1))
-        painter.end()
+            paper.frame(self.rect().toRectF().adjusted(0.5, 0.5, -0.5, -0.5), now.accent)
 
     def _across(self, step: int) -> int | None:
         """The token above or below the marked one."""
@@ -140,13 +121,13 @@ class PieceStrip(QWidget):
         return min(near, key=lambda n: abs(self._areas[n].center().x() - here.center().x()))
 
     def _arrange(self) -> None:
-        metrics = QFontMetricsF(fonts.mono())
+        font = fonts.mono()
         side, gap = float(fonts.px(SQUARE)), float(GAP)
-        line = metrics.height() + 4
+        line = text_height(font) + 4
         room = max(1.0, self.width() - 2 * gap)
         self._areas, at = [], QPointF(gap, gap)
         for token in self.tokens:
-            wide = min(room, metrics.horizontalAdvance(token.text) + 8) if token.text else side
+            wide = min(room, text_width(token.text, font) + 8) if token.text else side
             if at.x() > gap and at.x() + wide > room + gap:
                 at = QPointF(gap, at.y() + line + gap)
             high = line if token.text else side

@@ -1,16 +1,18 @@
 """Two sliders for where the colours of a heat map begin and end, with the colours between them."""
 
 import numpy as np
-from PySide6.QtCore import QSize, Qt
-from PySide6.QtGui import QImage, QPainter, QPaintEvent
-from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QSlider, QWidget
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QImage
+from PySide6.QtWidgets import QHBoxLayout, QSlider, QWidget
 
 from app.theme import fonts
 from app.theme.tokens import GRID
 from app.widgets.basics import IconButton, label
 from app.widgets.plots.cells import number_text
+from app.widgets.plots.chart import Painted
 from app.widgets.plots.colours import diverging, sequential
 from app.widgets.plots.heat_map import HeatMap
+from app.widgets.plots.paper import Paper
 
 STEPS = 1000
 
@@ -80,21 +82,20 @@ class LevelSliders(QWidget):
             slider.setAccessibleDescription(number_text(value))
 
 
-class _Gradient(QWidget):
+class _Gradient(Painted):
     """The colours of a heat map from its lowest level to its highest."""
 
+    wide = 80
+
     def __init__(self, plot: HeatMap) -> None:
-        super().__init__()
+        super().__init__(focus=False)
         self._plot = plot
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
 
-    def sizeHint(self) -> QSize:  # noqa: N802
-        return QSize(fonts.px(80), fonts.px(10))
+    def tall(self) -> float:
+        return fonts.px(10)
 
-    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
+    def draw(self, paper: Paper) -> None:
         table = diverging() if self._plot.is_diverging else sequential()
         line = np.ascontiguousarray(table[None])
         image = QImage(line.data, table.shape[0], 1, 3 * len(table), QImage.Format.Format_RGB888)
-        painter = QPainter(self)
-        painter.drawImage(self.rect(), image)
-        painter.end()
+        paper.image(self.rect().toRectF(), image, smooth=False)

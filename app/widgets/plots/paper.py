@@ -9,6 +9,7 @@ from PySide6.QtGui import (
     QColor,
     QFont,
     QFontMetricsF,
+    QImage,
     QPainter,
     QPainterPath,
     QPen,
@@ -18,7 +19,7 @@ from PySide6.QtGui import (
 from app.theme import fonts
 from app.theme.devices import draw_swatch, fill_component
 from app.theme.theme import tokens
-from app.theme.tokens import GRID
+from app.theme.tokens import GRID, RADIUS_CARD, mix
 
 LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
@@ -93,6 +94,19 @@ class Paper:
         self.painter.setPen(QPen(QColor(line), width))
         self.painter.setBrush(QColor(fill))
         self.painter.drawEllipse(middle, radius, radius)
+
+    def image(
+        self, area: QRectF, image: QImage, smooth: bool, source: QRectF | None = None
+    ) -> None:
+        """An image, or a part of it; each of its pixels is seen unless it is `smooth`."""
+        self.painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform, smooth)
+        self.painter.drawImage(area, image, QRectF(image.rect()) if source is None else source)
+
+    def card(self, area: QRectF) -> None:
+        """The ground of what floats over the window."""
+        now, inside = tokens(), area.adjusted(0.5, 0.5, -0.5, -0.5)
+        self.fill(inside, now.panel, radius=RADIUS_CARD)
+        self.frame(inside, mix(now.faint, now.panel, 0.6), 1, RADIUS_CARD)
 
     def cross(self, middle: QPointF, size: float, tone: str) -> None:
         """What was refused is crossed out."""

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QWidget
 
 from app.theme import fonts
 from app.theme.theme import tokens
-from app.theme.tokens import GRID, RADIUS_CARD, ROW_COMPACT, mix
+from app.theme.tokens import GRID, ROW_COMPACT, mix
 from app.widgets.plots.bars import Bar, Bars
 from app.widgets.plots.paper import LEFT, Paper
 
@@ -108,9 +108,7 @@ class AlternativesCard(Bars):
 
     def draw(self, paper: Paper) -> None:
         now = tokens()
-        frame = self.rect().toRectF().adjusted(0.5, 0.5, -0.5, -0.5)
-        paper.fill(frame, now.panel, radius=RADIUS_CARD)
-        paper.frame(frame, mix(now.faint, now.panel, 0.6), 1, RADIUS_CARD)
+        paper.card(self.rect().toRectF())
         inside = QRectF(12, 4, self.width() - 24, fonts.px(TITLE) / 2)
         paper.elided(inside, self.title, now.text, LEFT, fonts.mono(14))
         inside.translate(0, inside.height() - 4)
