@@ -63,7 +63,11 @@ class PlannedMemory(ForeseenMemory, frozen=True):
 
 
 class PredictedMemory(ForeseenMemory, frozen=True):
-    """Memory that a load would allocate."""
+    """Memory that a load would allocate. `tokens_per_s` is of decode with an empty cache, None
+    where it does not fit or the devices were not measured.
+    """
+
+    tokens_per_s: float | None = None
 
 
 class MemoryEvent(msgspec.Struct, frozen=True):

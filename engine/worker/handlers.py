@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 
+import msgspec
 import numpy as np
 
 from engine.backends.opencl.drivers.device import list_devices
@@ -62,6 +63,7 @@ from engine.protocol import (
     RoofsMeasured,
     ScoreAnswer,
     SlotTable,
+    Speed,
     Unload,
     Unloaded,
 )
@@ -149,16 +151,23 @@ def _unload(service: Service, request: Unload) -> Unloaded:
 @answers(Predict)
 def _predict(service: Service, request: Predict) -> PredictedMemory:
     with _placed(request) as (_, placed):
-        return foreseen(PredictedMemory, request.id, placed.dry, placed.failure)
+        told = foreseen(PredictedMemory, request.id, placed.dry, placed.failure)
+        speed = _speed(request, placed.dry) if told.fits else None
+        return msgspec.structs.replace(
+            told, tokens_per_s=speed.tokens_per_s if speed is not None else None
+        )
 
 
 @answers(DescribePlan)
 def _plan(service: Service, request: DescribePlan) -> Planned:
     with _placed(request) as (file, placed):
-        dry = placed.dry
-        timings = Timings(dry.graphs, dry.backends, request.options)
-        speed = timings.predict(dry, dry.one_token(), Parts(dry.built).of, 0)
+        speed = _speed(request, placed.dry)
         return describe_plan(request, placed, name_of(file), speed)
+
+
+def _speed(request: Predict | DescribePlan, dry: DryRun) -> Speed | None:
+    timings = Timings(dry.graphs, dry.backends, request.options)
+    return timings.predict(dry, dry.one_token(), Parts(dry.built).of, 0)
 
 
 @answers(DescribeGraph)

@@ -15,6 +15,7 @@ from engine.protocol import (
     Generate,
     Load,
     Loaded,
+    MeasureDevices,
     Planned,
     Predict,
     PredictedMemory,
@@ -145,3 +146,19 @@ def test_texts_are_encoded_beside_what_never_ends(worker: Worker, tiny_path: Pat
     assert isinstance(until(worker, asked.id)[asked.id], EncodedText)
     worker.send(Cancel(endless))
     until(worker, endless)
+
+
+@pytest.mark.device
+def test_memory_comes_with_the_speed_of_measured_devices(worker: Worker, tiny_path: Path) -> None:
+    """The same as in the plan; none on the host, which is not measured."""
+    options = EngineOptions(ctx=64, threads=2)
+    request = (str(tiny_path), options)
+    worker.get(MeasureDevices(worker.new_id(), *request))
+    predicted = worker.get(Predict(worker.new_id(), *request))
+    planned = worker.get(DescribePlan(worker.new_id(), *request))
+    assert isinstance(predicted, PredictedMemory)
+    assert isinstance(planned, Planned)
+    assert planned.speed is not None
+    assert predicted.tokens_per_s == planned.speed.tokens_per_s > 0
+    unmeasured = Predict(worker.new_id(), str(tiny_path), HOST)
+    assert worker.get(unmeasured).tokens_per_s is None

@@ -281,7 +281,10 @@ def _verdict(memory: PredictedMemory) -> tuple[str, str, str]:
     wanted = sum(row.size for row in memory.rows if row.status == "planned")
     if memory.fits:
         left = min((pool.limit - pool.used for pool in memory.pools), default=0)
-        return "check", "good", f"Fits: {mib(wanted)} MiB wanted, {mib(left)} MiB free for it."
+        text = f"Fits: {mib(wanted)} MiB wanted, {mib(left)} MiB free for it."
+        if memory.tokens_per_s is not None:
+            text += f" About {memory.tokens_per_s:.3g} tokens per second."
+        return "check", "good", text
     words = f"Does not fit: {mib(wanted)} MiB wanted, {mib(memory.shortfall)} MiB short."
     return "error", "bad", f"{words} Choose a smaller context or another device."
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
@@ -15,7 +16,15 @@ from app.state.models.downloads import Download
 from app.views.models.chooser import DISCOVER
 from app.views.models.chooser_options import WAIT_MS
 from app.window.main_window import MainWindow
-from engine.protocol import DeviceRow, ListDevices, Load, Predict, Unload, WireMessage
+from engine.protocol import (
+    DeviceRow,
+    ListDevices,
+    Load,
+    Predict,
+    PredictedMemory,
+    Unload,
+    WireMessage,
+)
 from engine.settings import KV_TYPES
 from tests.app.helpers.records import MIB, memory
 from tests.app.helpers.scripted import ScriptedEngine
@@ -117,6 +126,15 @@ def test_the_engine_is_asked_what_it_would_take(
     client.predict(memory("planned", fits=False))
     assert "312 MiB short" in says(window)
     assert options.load.text() == "Load anyway"
+
+
+def test_the_verdict_has_the_speed_where_it_was_measured(
+    window: MainWindow, models: list[Stored], client: ScriptedEngine
+) -> None:
+    number, told = client.last_of(Predict).id, memory("planned")  # type: ignore[attr-defined]
+    known = msgspec.structs.asdict(told) | {"id": number, "tokens_per_s": 46.28}
+    client.say(PredictedMemory(**known))
+    assert says(window).endswith(" MiB free for it. About 46.3 tokens per second.")
 
 
 def test_options_are_kept_with_the_model(
