@@ -46,23 +46,27 @@ def _overlap(text: str, stop: str) -> int:
 
 LOOK_EVERY = 16
 """Tokens between two looks."""
-LONGEST_PERIOD = 64
 SHORT_PERIOD, SHORT_REPEATS = 2, 32
-LONG_REPEATS, LONG_TOKENS = 6, 96
+LONG_PERIOD, LONG_REPEATS, LONG_TOKENS = 64, 6, 96
+LONGEST_PERIOD, LONGEST_REPEATS = 256, 4  # base models repeat whole paragraphs with their lists
 
 
 def loop_period(tokens: Sequence[int]) -> int | None:
     """The shortest period in which `tokens` repeat at their end; None where they do not.
 
     A period of 1 or 2 tokens must stand 32 times in a row; a period of 3 to 64 at least 6 times,
-    over at least 96 tokens.
+    over at least 96 tokens; a period of 65 to 256 at least 4 times.
     """
     n = len(tokens)
-    for period in range(1, min(LONGEST_PERIOD, n // LONG_REPEATS) + 1):
+    for period in range(1, min(LONGEST_PERIOD, n // LONGEST_REPEATS) + 1):
+        if tokens[n - 1] != tokens[n - 1 - period]:
+            continue
         if period <= SHORT_PERIOD:
             length = period * SHORT_REPEATS
-        else:
+        elif period <= LONG_PERIOD:
             length = max(period * LONG_REPEATS, LONG_TOKENS)
+        else:
+            length = period * LONGEST_REPEATS
         if length <= n and tokens[n - length : n - period] == tokens[n - length + period : n]:
             return period
     return None
@@ -79,4 +83,4 @@ class LoopStop:
         self._tokens.append(token)
         if len(self._tokens) % LOOK_EVERY:
             return False
-        return loop_period(self._tokens[-LONGEST_PERIOD * LONG_REPEATS :]) is not None
+        return loop_period(self._tokens[-LONGEST_PERIOD * LONGEST_REPEATS :]) is not None

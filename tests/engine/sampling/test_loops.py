@@ -20,8 +20,8 @@ def found_after(tokens: list[int]) -> int | None:
 
 def slow_period(tokens: list[int]) -> int | None:
     """The definition, token by token."""
-    for period in range(1, 65):
-        length = 32 * period if period <= 2 else max(6 * period, 96)
+    for period in range(1, 257):
+        length = 32 * period if period <= 2 else max(6 * period, 96) if period <= 64 else 4 * period
         tail = tokens[-length:]
         if len(tokens) >= length and all(
             tail[i] == tail[i + period] for i in range(len(tail) - period)
@@ -33,8 +33,8 @@ def slow_period(tokens: list[int]) -> int | None:
 @settings(max_examples=200, deadline=None)
 @given(
     st.lists(st.integers(0, 3), max_size=40),
-    st.lists(st.integers(0, 3), min_size=1, max_size=70),
-    st.integers(1, 40),
+    st.lists(st.integers(0, 3), min_size=1, max_size=270),
+    st.integers(1, 9) | st.just(40),
     st.integers(0, 5),
 )
 def test_it_is_the_definition(head: list[int], unit: list[int], times: int, more: int) -> None:
@@ -59,8 +59,17 @@ def test_each_period_is_found(period: int) -> None:
     assert n <= max(6 * period, 96) + LOOK_EVERY
 
 
+@pytest.mark.parametrize("period", [65, 160, 256])
+def test_a_paragraph_again_and_again(period: int) -> None:
+    """Seen: a base model wrote one of some 160 tokens until the context was full."""
+    n = found_after([9, 9, *range(period)] + list(range(period)) * 20)
+    assert n is not None
+    assert n <= 2 + 4 * period + LOOK_EVERY
+    assert found_after(list(range(period)) * 3 + [7, 5, 3] * 8) is None
+
+
 def test_a_longer_period_is_no_loop() -> None:
-    assert found_after(list(range(65)) * 30) is None
+    assert found_after(list(range(257)) * 30) is None
 
 
 def texts() -> list[str]:
