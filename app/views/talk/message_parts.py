@@ -21,7 +21,14 @@ from app.theme import fonts
 from app.theme.theme import tokens
 from app.theme.tokens import GRID, ROW_COMPACT
 from app.views.talk.message_row import MessageRow
-from app.views.talk.statistics import details, stage_left, stage_title, summary, which_block
+from app.views.talk.statistics import (
+    details,
+    stage_left,
+    stage_percent,
+    stage_title,
+    summary,
+    which_block,
+)
 from app.widgets.basics import Button, IconButton, label
 from app.widgets.controls.elided import ElidedLabel
 from app.widgets.markdown.view import MarkdownView
@@ -196,15 +203,16 @@ class AnswerProgress(QWidget):
             self._bar.setRange(0, 1)
             self._bar.setValue(0)
             return
-        amount = f"{grouped(stage.done)} of {grouped(stage.total)}"
-        amount += " tokens" if stage.name == "prefill" else ""
-        if stage.name == "encode":
+        amount = stage_percent(stage)  # of a file's bytes, which a line of text does not count
+        if stage.name == "prefill":
+            amount = f"{grouped(stage.done)} of {grouped(stage.total)} tokens"
+        elif stage.name == "encode":
             amount = which_block(stage)
         left = stage_left(stage)
         parts = [*before, stage_title(stage), amount, f"{left} left" if left else ""]
         self._words.setText(LINE.join(filter(None, parts)))
-        self._bar.setRange(0, stage.total)
-        self._bar.setValue(stage.done)
+        self._bar.setRange(0, 1000)  # Qt counts to 2^31, less than the bytes of a file
+        self._bar.setValue(1000 * stage.done // stage.total)
 
 
 class Thought(QWidget):

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QLabel
+from PySide6.QtWidgets import QApplication, QLabel, QProgressBar
 
 from app.state.models.downloads import Download
 from app.widgets.focus import has_focus
 from app.window.main_window import MainWindow
-from engine.protocol import Cancel, Failed, Generate, Load
+from engine.protocol import Cancel, Failed, Generate, Load, Progress
 from tests.app.helpers.scripted import ScriptedEngine
 from tests.app.helpers.seeing import until
 from tests.app.test_library import put
@@ -71,6 +71,24 @@ def test_what_is_typed_while_a_model_loads_is_a_question(
     assert isinstance(sent, Generate)
     assert sent.messages[-1].content == "to be or not"
     assert not reads(loading, "Sent when the model is ready.")
+
+
+def test_a_question_that_waits_says_how_far_a_large_model_is(
+    loading: MainWindow, engine: ScriptedEngine
+) -> None:
+    """5 GiB are more than Qt's bars count to, and no number that anybody reads."""
+    type_in(loading, "to be or not")
+    press(loading, Qt.Key.Key_Return)
+    engine.say(Progress(engine.last_of(Load).id, "load", 3 << 30, 5 << 30))
+    QApplication.processEvents()
+    (bar,) = (
+        bar
+        for bar in loading.talk.findChildren(QProgressBar)
+        if bar.accessibleName() == "Progress of the prompt" and bar.isVisible()
+    )
+    assert bar.value() / bar.maximum() == pytest.approx(0.6)
+    assert reads(loading, "Loading the model  ·  60 %")
+    assert not reads(loading, "\u2009")
 
 
 @pytest.mark.parametrize("by", ["button", "stop", "escape"])

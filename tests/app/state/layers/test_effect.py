@@ -41,6 +41,11 @@ def test_apply_moves_the_open_model(
     assert state.blocked() == "A placement is being applied."
     engine.say(Progress(request.id, "load", 3, 9))
     assert (state.applying.done, state.applying.total) == (3, 9)
+    bar = ApplyBar(state)
+    engine.say(Progress(request.id, "load", 3 << 30, 5 << 30))
+    bar.refresh()
+    assert (bar.bar.value(), bar.bar.maximum()) == (600, 1000), "bytes beyond Qt's counting"
+    bar.deleteLater()
     loaded = bench.session.model
     assert loaded is not None
     engine.say(Moved(request.id, loaded, 9, 3 * MIB, 2 * MIB, 57))
