@@ -84,7 +84,8 @@ class ContextMeter(QWidget):
     @property
     def _amount(self) -> str:
         over = self.use.over
-        return f"{grouped(over)} tokens too long" if over else f"{self.share * 100:.0f} %"
+        # The last token of an answer that fills the context is behind it: that is full, no more.
+        return f"{grouped(over)} tokens too long" if over > 1 else f"{self.share * 100:.0f} %"
 
     @property
     def words(self) -> str:

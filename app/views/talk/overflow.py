@@ -43,8 +43,8 @@ class Overflow(QWidget):
         over = needed - (use.n_ctx - 1)  # one is for the answer
         self.setVisible(tokens is not None and use.n_ctx > 0 and over > 0)
         self.words.setText(
-            f"{grouped(max(0, over))} tokens too long for the context of {grouped(use.n_ctx)}:"
-            f" {LOST[self._policy]}."
+            f"{grouped(max(0, over))} token{'' if over == 1 else 's'} too long"
+            f" for the context of {grouped(use.n_ctx)}: {LOST[self._policy]}."
         )
         set_tone(self.words, "bad" if self._policy == "stop" else "warn")
 

@@ -150,6 +150,17 @@ def test_above_full_it_says_by_how_many_tokens(
     )
 
 
+def test_an_answer_that_fills_the_context_is_100_percent(
+    talk: Talk, meter: ContextMeter, engine: ScriptedEngine
+) -> None:
+    """Its last token is drawn behind the last place: n_ctx + 1 in all."""
+    talk.bench.chat.send("One")
+    answer(engine, n_prompt=1000, n=1049)
+    meter.refresh()
+    assert meter.use.over == 1
+    assert meter._percent.text() == "100 %"
+
+
 def test_another_model_has_no_speed_yet(
     window: MainWindow, client: ScriptedEngine, tmp_path: Path, qtbot: QtBot
 ) -> None:
