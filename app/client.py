@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from PySide6.QtCore import QObject, Signal
 
-from app.engine import Abilities, Died, Engine, Event, Restarted, WeightReader
+from app.engine import Abilities, Died, Engine, Event, Restarted, Silent, WeightReader
 from app.inbox import Inbox
 from engine.protocol import (
     Failed,
@@ -52,6 +52,7 @@ class EngineClient(QObject):
     pieces = Signal(object, list)  # request id, its Pieces of this frame
     failed = Signal(object)  # Failed, of a request that was asked without `fail`
     died = Signal(object)  # the error, once a death
+    silent = Signal(float)  # seconds without a sign of life; 0 when it responds again
     restarted = Signal()  # a fresh engine runs where one had died, hung or was ended
 
     def __init__(self, engine: Engine, parent: QObject | None = None) -> None:
@@ -154,6 +155,8 @@ class EngineClient(QObject):
             self.died.emit(event.error)
         elif isinstance(event, Restarted):
             self.restarted.emit()
+        elif isinstance(event, Silent):
+            self.silent.emit(event.seconds)
         else:
             if type(event) in self._kinds:
                 self._kinds[type(event)].told.emit(event)

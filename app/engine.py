@@ -69,7 +69,14 @@ class Restarted:
     """A fresh engine runs, with nothing open."""
 
 
-Event = Reply | Died | Restarted
+@dataclass(frozen=True)
+class Silent:
+    """The engine has not given a sign of life for so many seconds; 0: it responds again."""
+
+    seconds: float
+
+
+Event = Reply | Died | Restarted | Silent
 
 
 class Client:

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from app.engine import Abilities, Died, Engine, Restarted
+from app.engine import Abilities, Died, Engine, Restarted, Silent
 from app.local_files import LocalFiles
 from app.weights import LocalWeights
 from engine.errors import Cancelled, CutawayError, WorkerDied
@@ -19,6 +19,10 @@ from engine.worker import Worker
 
 POLL = 0.1  # seconds between a reader's looks at whether it should end
 PATIENCE = 2.0  # seconds that a load may go on once cancelled, and a file's reader at the end
+STOPS = 2.5  # seconds after which what was cancelled ends for its client, whatever the engine does
+QUIET = 2.5  # seconds without a heartbeat after which it is replaced at a stop
+GIVES_UP = 10.0  # seconds after which a worker that ignores Cancel is replaced, though it runs
+SILENT = 20.0  # seconds without a heartbeat after which clients are notified
 
 log = logging.getLogger("engine")
 
@@ -28,7 +32,8 @@ class LocalEngine(Engine):
 
     What is asked about files is answered beside it, in a thread each: nobody waits for an answer.
     A load that does not stop within PATIENCE after it was cancelled gets its worker killed; what
-    else was asked goes to a fresh one.
+    else was asked goes to a fresh one. A worker that neither ends a cancelled request within STOPS
+    nor sends heartbeats is killed, which all clients are notified of as of any death.
     """
 
     def __init__(self, start: Callable[[], Worker] = Worker) -> None:
@@ -38,7 +43,9 @@ class LocalEngine(Engine):
         self._reader: _Reader | None = None
         self._writer: _Writer | None = None
         self._open: dict[int, Request[Any]] = {}  # what the worker has not ended, in its order
-        self._cancelled: set[int] = set()
+        self._cancelled: dict[int, float] = {}  # and when
+        self._waits_since = 0.0  # when the worker got something to do
+        self._is_silent = False
         self._ignores: tuple[int, float] | None = None  # a cancelled load, and since when it runs
         self._files = LocalFiles()
         self._reading: list[threading.Thread] = []
@@ -67,6 +74,8 @@ class LocalEngine(Engine):
             self._reading.append(job)
             job.start()
             return
+        if not self._open:
+            self._waits_since = monotonic()
         self._open[request.id] = request
         if self._worker is None:
             self._start_worker()
@@ -77,7 +86,7 @@ class LocalEngine(Engine):
 
     def stop(self, request: Request[Any]) -> None:
         if request.id in self._open:
-            self._cancelled.add(request.id)
+            self._cancelled.setdefault(request.id, monotonic())
             self._hand_over(Cancel(request.id))
 
     def order(self, look: Look) -> None:
@@ -111,7 +120,7 @@ class LocalEngine(Engine):
             request = self._open.get(reply.id)
             if request is not None and isinstance(reply, Failed | request.ends):
                 del self._open[reply.id]
-                self._cancelled.discard(reply.id)
+                self._cancelled.pop(reply.id, None)
             self.tell(reply)
 
     def died(self, worker: Worker | None, error: WorkerDied) -> None:
@@ -141,6 +150,27 @@ class LocalEngine(Engine):
                 self._fail({first.id: first}, Cancelled("loading"))
                 for request in rest.values():
                     self._hand_over(request)
+
+    def watch(self, worker: Worker) -> None:
+        """End what was cancelled and does not end, and see to a worker that is silent. For its
+        reader.
+        """
+        with self.lock:
+            if worker is not self._worker:
+                return
+            now = monotonic()
+            silence = now - max(worker.heard, self._waits_since) if self._open else 0.0
+            late = [n for n, since in self._cancelled.items() if now - since > STOPS]
+            given_up = any(now - self._cancelled[n] > GIVES_UP for n in late)
+            for number in late:
+                self.tell(Failed(number, Cancelled.__name__, str(Cancelled("the request"))))
+            first = next(iter(self._open), None)
+            if late and (silence > QUIET or (given_up and first in late)):
+                log.warning("a cancelled request did not stop; the engine is replaced")
+                self.died(worker, WorkerDied(None, "it did not respond and was ended"))
+            elif (silence > SILENT) is not self._is_silent:
+                self._is_silent = not self._is_silent
+                self.tell(Silent(silence if self._is_silent else 0.0))
 
     def ended(self, worker: Worker) -> bool:
         """Whether nobody wants to hear this worker any more. For its reader."""
@@ -173,6 +203,7 @@ class LocalEngine(Engine):
         if self._worker is not None:
             self._worker.kill()
         self._worker = self._reader = self._writer = self._ignores = None
+        self._is_silent = False
         lost, self._open = self._open, {}
         self._cancelled.clear()
         return lost
@@ -221,6 +252,7 @@ class _Reader(threading.Thread):
                 if reply is not None:
                     engine.hear(worker, reply)
                 engine.replace_if_hung(worker)
+                engine.watch(worker)
         except WorkerDied as error:
             engine.died(worker, error)
         except msgspec.MsgspecError as error:

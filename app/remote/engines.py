@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from app.engine import Abilities, Client, Died, Engine, Event, Restarted, WeightReader
+from app.engine import Abilities, Client, Died, Engine, Event, Restarted, Silent, WeightReader
 from app.local_files import LocalFiles
 from app.remote.messages import OpenServer, ProbeServer
 from app.shared.attached import NOT_SHARED, SharedEngine
@@ -101,7 +101,7 @@ class Engines(Engine):
 
     def _hear(self, engine: Engine, event: Event) -> None:
         """Pass on what concerns those who asked, under the number they know."""
-        if isinstance(event, Died | Restarted) or not event.id:
+        if isinstance(event, Died | Restarted | Silent) or not event.id:
             if engine is self._current:
                 self.tell(event)
             return

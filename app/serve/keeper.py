@@ -7,7 +7,7 @@ from pathlib import Path
 from queue import Empty, Queue
 from time import monotonic, sleep
 
-from app.engine import Died, Engine, Event
+from app.engine import Died, Engine, Event, Silent
 from app.serve.server import Serving
 from app.shared.host import EngineHost
 from engine.errors import Cancelled
@@ -41,7 +41,7 @@ class Keeper:
         options: EngineOptions,
         host: EngineHost | None = None,
     ) -> None:
-        self._host = host
+        self._host, self._engine = host, engine
         self._serving, self._paths, self._options = serving, paths, options
         self._name = next(iter(paths))
         self._events: Queue[Event | WantedModel] = Queue()
@@ -84,6 +84,11 @@ class Keeper:
             event = self._next()
             if isinstance(event, Died):
                 note(str(event.error))
+                self._restart(note, stopped)
+            elif isinstance(event, Silent) and event.seconds:
+                note(f"the engine has not responded for {event.seconds:.0f} s")
+                self._serving.shut()
+                self._engine.restart()  # requests of all clients fail
                 self._restart(note, stopped)
             elif isinstance(event, WantedModel):
                 self._switch(event.name, note, stopped)

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from app.engine import Client, Died, Engine, Event, Restarted
+from app.engine import Client, Died, Engine, Event, Restarted, Silent
 from app.shared.messages import MOST_ASKED, NoSharedModel
 from engine.errors import WorkerDied
 from engine.protocol import (
@@ -160,7 +160,7 @@ class Guest:
             error = event.error
             why = error.reason if isinstance(error, WorkerDied) else str(error)
             return NoSharedModel(0, why)
-        if isinstance(event, Restarted):
+        if isinstance(event, Restarted | Silent):
             return None
         if event.id <= 0:
             return msgspec.structs.replace(event, id=-event.id)

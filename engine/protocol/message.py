@@ -22,6 +22,10 @@ class Reply(WireMessage, frozen=True):
     """A reply to a request, or with `id` 0 a broadcast."""
 
 
+class Heartbeat(Reply, frozen=True):
+    """Broadcast every second by a thread of its own: the process runs."""
+
+
 R = TypeVar("R", bound=Reply)
 R_co = TypeVar("R_co", bound=Reply, covariant=True)
 

@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
 from socket import socketpair
+from time import monotonic
 from typing import IO, Any, cast
 
 from engine.errors import CutawayError, WorkerDied
-from engine.protocol import Cancel, Failed, Order, R, Reply, Request
+from engine.protocol import Cancel, Failed, Heartbeat, Order, R, Reply, Request
 from engine.protocol.wire import decoder_of_replies, encode
 
 PROGRAM = "engine.worker"
@@ -64,6 +65,8 @@ class Worker:
         self._pipe = Connection(ours.detach())
         self._decode = decoder_of_replies()
         self._next_id = 0
+        self.heard = monotonic()
+        """When the last message came, heartbeats included."""
 
     @property
     def pid(self) -> int:
@@ -87,11 +90,17 @@ class Worker:
             raise self._death() from error
 
     def receive(self, timeout: float | None = None) -> Reply | None:
-        """The next message, or None when `timeout` seconds pass. Raises `WorkerDied`."""
+        """The next message but heartbeats, or None when `timeout` seconds pass. Raises
+        `WorkerDied`.
+        """
+        end = None if timeout is None else monotonic() + timeout
         try:
-            if timeout is not None and not self._pipe.poll(timeout):
-                return None
-            return self._decode(self._pipe.recv_bytes())
+            while end is None or self._pipe.poll(max(0.0, end - monotonic())):
+                message = self._decode(self._pipe.recv_bytes())
+                self.heard = monotonic()
+                if not isinstance(message, Heartbeat):
+                    return message
+            return None
         except (EOFError, OSError) as error:
             raise self._death() from error
 

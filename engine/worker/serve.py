@@ -4,6 +4,7 @@ that only plans; cancel heard at once, errors caught in one place.
 
 import os
 import threading
+import time
 import traceback
 from collections import deque
 from multiprocessing.connection import Connection
@@ -20,6 +21,7 @@ from engine.protocol import (
     Cancel,
     EncodeText,
     Generate,
+    Heartbeat,
     Live,
     Look,
     MemoryEvent,
@@ -37,6 +39,8 @@ from engine.worker.handlers import HANDLERS
 from engine.worker.service import Service
 
 Requests = SimpleQueue[Request[Any] | None]
+BEAT = 1.0
+"""Seconds between two heartbeats."""
 
 
 def serve(pipe: Connection) -> None:
@@ -63,9 +67,15 @@ class _Server:
         service = Service(self._send, self._cancelled, self._looks)
         threading.Thread(target=self._listen, daemon=True).start()
         threading.Thread(target=self._answer_beside, args=(service,), daemon=True).start()
+        threading.Thread(target=self._beat, daemon=True, name="heartbeat").start()
         while self._turn(service):
             pass
         service.close_model()
+
+    def _beat(self) -> None:
+        while True:
+            time.sleep(BEAT)
+            self._send(Heartbeat(0))
 
     def _answer_beside(self, service: Service) -> None:
         while (request := self._beside.get()) is not None:

@@ -29,6 +29,7 @@ NEXT_STEPS = {
     "get": ("Download SmolLM2", "model.get"),
     "copy": ("Go on in a copy", "chat.duplicate"),
     "retry": ("Try again", "engine.restart"),
+    "replace": ("Restart the engine", "engine.restart"),
     "stop": ("Stop", "chat.stop"),
 }
 MILD = ("Busy", "NoModel", "ReadOnly")  # problems by which nothing is lost
@@ -61,6 +62,7 @@ class Notices(QWidget):
         self._column.setSpacing(GRID)
         self.hide()
         bench.session.changed.connect(self._session_changed)
+        bench.client.silent.connect(self._engine_silent)
         bench.chat.problem.connect(lambda problem: self.problem("chat", problem))
         bench.chats.problem.connect(lambda problem: self.problem("chats", problem))
         bench.chats.deleted.connect(self._chat_deleted)
@@ -218,8 +220,17 @@ class Notices(QWidget):
         if field == "models_folder" and not self._bench.preferences.folder_problem:
             self.drop(self._folder_problem)
 
+    def _engine_silent(self, seconds: float) -> None:
+        if seconds:
+            text = f"The engine has not responded for {seconds:.0f} s. Wait, or restart it."
+            self.problem("silent", Problem("Silent", text, "replace"))
+        else:
+            self.drop("silent")
+
     def _session_changed(self) -> None:
         self._stage_changed()
+        if self._bench.session.status in ("died", "loading"):
+            self.drop("silent")
         if self._bench.session.status == "loading":
             self.drop("refused")
             if self._kinds.get("chat") == "NoModel":
