@@ -129,7 +129,7 @@ def paint_tile(
     area = area.adjusted(0, 0, -1, 0)
     strip = QRectF(area.left(), area.top(), area.width(), fonts.px(STRIP))
     paper.fill(strip, mix(device_look(device).colour, now.panel, 0.22))
-    paper.text(strip, *names, tone=now.text, align=CENTER, margin=3)
+    paper.text(strip, *names, tone=now.text, align=CENTER, margin=4)
     if marked:
         paper.fill(QRectF(area.left(), strip.bottom() - MARK, area.width(), MARK), now.text)
     body = QRectF(area.left(), strip.bottom(), area.width(), area.bottom() - strip.bottom())

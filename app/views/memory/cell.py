@@ -19,6 +19,7 @@ from app.theme.devices import device_look, draw_swatch, fill_component, swatch_s
 from app.theme.theme import tokens
 from app.theme.tokens import GRID, ROW_COMPACT
 from app.widgets.numbers import mib
+from app.widgets.plots.paper import Paper
 
 BAR, NUMBER, LEAST_BAR = 10, 36, 10
 _MIDDLE = Qt.AlignmentFlag.AlignVCenter
@@ -158,21 +159,10 @@ def _paint_bar(painter: QPainter, bar: QRectF, cell: Cell) -> None:
     if cell.status == "failed":
         painter.setPen(QPen(QColor(tokens().bad), 1.5))
         painter.drawRect(outline)
-        cross(painter, bar.center(), bar.height() / 2 - 2)
+        Paper(painter, bar).cross(bar.center(), bar.height() / 2 - 2, tokens().bad)
     elif share < 1:
         painter.setPen(QPen(QColor(device_look(cell.device).colour), 1, Qt.PenStyle.DashLine))
         painter.drawRect(outline)
-
-
-def cross(painter: QPainter, at: QPointF, size: float) -> None:
-    """What was refused is crossed out."""
-    painter.save()
-    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-    painter.setPen(QPen(QColor(tokens().bad), 2, c=Qt.PenCapStyle.RoundCap))
-    for turn in (1, -1):
-        reach = QPointF(size, size * turn)
-        painter.drawLine(at - reach, at + reach)
-    painter.restore()
 
 
 def _break(painter: QPainter, area: QRectF) -> None:
