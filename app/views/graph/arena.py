@@ -31,7 +31,7 @@ class ArenaView(Chart):
         self.setVisible(arena is not None and life >= 0)
         self.changed()
 
-    def says(self) -> str:
+    def in_words(self) -> str:
         return describe_life(self._arena, self._life)
 
     def area_of(self, life: ArenaLife) -> QRectF:

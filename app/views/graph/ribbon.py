@@ -81,7 +81,7 @@ class SplitRibbon(Bands):
         more = f" and {len(copies) - 4} more" if len(copies) > 4 else ""
         return f"{said} Copied for it: {', '.join(shown)}{more}." if copies else said
 
-    def says(self) -> str:
+    def in_words(self) -> str:
         if not self.stops():
             return "No splits are known yet"
         return f"{self.stops()} splits. {self.words(self.at)}"

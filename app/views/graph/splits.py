@@ -92,7 +92,7 @@ class SplitBand(Bands):
     def words(self, at: int) -> str:
         return describe_split(at, self._times.splits[at]) if self._times is not None else ""
 
-    def says(self) -> str:
+    def in_words(self) -> str:
         if self._times is None:
             return "Nothing measured yet"
         said = f"{milliseconds(self._times.step_ns)} ms in {self.stops()} splits"

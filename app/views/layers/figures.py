@@ -36,7 +36,7 @@ class FiguresLine(Painted):
         super().__init__("What the placement costs", focus=False)
         self._figures: Sequence[Figure] = ()
 
-    def says(self) -> str:
+    def in_words(self) -> str:
         return ", ".join(f"{figure.number} {figure.unit}" for figure in self._figures)
 
     def show_figures(self, figures: Sequence[Figure], tip: str = "") -> None:

@@ -12,7 +12,7 @@ def layers_report(bench: Workbench, view: LayersView) -> ViewReport:
     """Each part of each layer with its bytes and its cause; the rule, and what it would cost."""
     state = bench.layers
     columns, rows = part_columns(state), part_rows(state.lanes())
-    words = [view.figures.says(), view.apply.says.text()]
+    words = [view.figures.in_words(), view.apply.says.text()]
     if state.answer is not None:
         words += [*state.answer.warnings, *state.answer.reasons]
     rule = state.draft.rule

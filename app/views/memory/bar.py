@@ -47,7 +47,7 @@ class PoolBar(Bands):
         """The parts that arrows walk over."""
         return self.pool.parts if self.pool is not None else ()
 
-    def says(self) -> str:
+    def in_words(self) -> str:
         return self.pool.text() if self.pool is not None else ""
 
     def tall(self) -> float:

@@ -95,7 +95,7 @@ class PoolTrack(Chart):
     def words(self, at: int) -> str:
         return describe_event(self._track.events[at])
 
-    def says(self) -> str:
+    def in_words(self) -> str:
         return f"{self.stops()} events. {self.words(self.at)}" if self.stops() else ""
 
     def under(self, place: QPointF) -> int | None:

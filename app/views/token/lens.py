@@ -92,7 +92,7 @@ class LensChart(Chart):
     def words(self, at: int) -> str:
         return self.cell_words(at, self.column)
 
-    def says(self) -> str:
+    def in_words(self) -> str:
         said, reading = self.words(self.at), self.reading
         if reading is not None and reading.leads_from is not None:
             said += f". It leads from layer {reading.layers[reading.leads_from]} on"

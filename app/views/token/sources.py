@@ -37,7 +37,7 @@ class SourceList(Bars):
             self.lines = lines
             self.changed()
             said = ", ".join(f"{line.text} {percent(line.share)}" for line in lines)
-            self.setAccessibleDescription(said or self.says())
+            self.setAccessibleDescription(said or self.in_words())
 
     def stops(self) -> int:
         return len(self.lines)
@@ -49,7 +49,7 @@ class SourceList(Bars):
     def bars(self) -> list[Bar]:
         return [_bar(line) for line in self.lines]
 
-    def says(self) -> str:
+    def in_words(self) -> str:
         if not self.lines:
             return "None yet"
         return f"{self.words(self.at)}, {self.at + 1} of {len(self.lines)}"

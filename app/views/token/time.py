@@ -75,7 +75,7 @@ class TimeBand(Bands):
     def words(self, at: int) -> str:
         return describe(self.shares[at], self._step_ns)
 
-    def says(self) -> str:
+    def in_words(self) -> str:
         if not self.shares:
             return self._empty
         return f"{milliseconds(self._step_ns)} ms. {self.words(self.at)}"

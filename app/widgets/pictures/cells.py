@@ -142,8 +142,8 @@ class CellPictures(Painted):
                     paper.fill(area, now.accent)
                 paper.frame(area.adjusted(-1, -1, 1, 1), "#000000", 4)
                 paper.frame(area.adjusted(-1, -1, 1, 1), "#FFFFFF", 2)
-            if self.hasFocus():
-                paper.frame(self.rect().toRectF().adjusted(0, 0, -1, -1), now.accent)
+        if self.hasFocus():
+            paper.focus(self.rect().toRectF())
 
     def _shades(self, place: int, strengths: Mapping[Cell, float]) -> QImage:
         """A dark pixel for each cell."""

@@ -106,7 +106,7 @@ class PieceStrip(Painted):
             elif marked:
                 paper.frame(area.adjusted(-1, -1, 1, 1), now.text, 1, 2)
         if self.hasFocus():
-            paper.frame(self.rect().toRectF().adjusted(0.5, 0.5, -0.5, -0.5), now.accent)
+            paper.focus(self.rect().toRectF())
 
     def _across(self, step: int) -> int | None:
         """The token above or below the marked one."""

@@ -3,23 +3,14 @@
 from typing import Any
 
 from PySide6.QtCore import QEvent, QObject, QPoint, QPointF, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import (
-    QColor,
-    QFocusEvent,
-    QFontMetricsF,
-    QGuiApplication,
-    QHelpEvent,
-    QKeyEvent,
-    QKeySequence,
-    QMouseEvent,
-    QPainter,
-    QPaintEvent,
-)
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtGui import QColor, QFontMetricsF, QHelpEvent, QKeyEvent, QMouseEvent
+from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
 
 from app.theme import fonts
 from app.theme.theme import tokens
 from app.widgets.basics import LOOKS
+from app.widgets.plots.chart import Painted
+from app.widgets.plots.paper import Paper
 from app.widgets.plots.toolkit import toolkit
 from app.widgets.tips import show_tip
 
@@ -31,7 +22,7 @@ STEPS = (1, 2, 5)
 Ticks = list[tuple[float, str]]
 
 
-class PlotCanvas(QWidget):
+class PlotCanvas(Painted):
     """Wheel and drag zoom and move; arrows walk, Enter opens, + and - zoom, 0 shows all, Ctrl+C
     copies the numbers as a table.
     """
@@ -39,12 +30,11 @@ class PlotCanvas(QWidget):
     activated = Signal()  # Enter or a double click, at the cursor
 
     def __init__(self, name: str, least: tuple[int, int] = (240, 120)) -> None:
-        super().__init__()
+        super().__init__(name)
         kit = toolkit()
         self._least = least
         self._pressed: QPoint | None = None
-        self.setAccessibleName(name)
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
         self.view = kit.GraphicsView(self)
         self.view.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.view.setMinimumSize(1, 1)
@@ -72,13 +62,13 @@ class PlotCanvas(QWidget):
 
     # What a plot says of itself
 
-    def rows(self) -> list[list[str]]:
-        """The numbers as a table, titles on top."""
-        raise NotImplementedError
-
     def tip(self, place: QPointF) -> str:
-        """What lies at a place, in the plot's coordinates."""
+        """The tip at a place in the plot's coordinates."""
         return ""
+
+    def text(self) -> str:
+        """The table with tabs between columns."""
+        return self.table_text()
 
     def point_at(self, place: QPointF) -> None:
         """The person clicked there."""
@@ -94,13 +84,6 @@ class PlotCanvas(QWidget):
 
     def restyle(self) -> None:
         """The theme or the size of text is another one."""
-
-    def text(self) -> str:
-        """The table with tabs between columns."""
-        return "\n".join("\t".join(row) for row in self.rows())
-
-    def copy(self) -> None:
-        QGuiApplication.clipboard().setText(self.text())
 
     # The visible piece
 
@@ -200,9 +183,7 @@ class PlotCanvas(QWidget):
         plain = not event.modifiers() & (
             Qt.KeyboardModifier.AltModifier | Qt.KeyboardModifier.ControlModifier
         )
-        if event.matches(QKeySequence.StandardKey.Copy):
-            self.copy()
-        elif plain and key in steps:
+        if plain and key in steps:
             self.walk(*steps[key])
         elif plain and key in (Qt.Key.Key_Plus, Qt.Key.Key_Equal, Qt.Key.Key_Minus):
             share = 1 / ZOOM if key == Qt.Key.Key_Minus else ZOOM
@@ -214,20 +195,9 @@ class PlotCanvas(QWidget):
         else:
             super().keyPressEvent(event)
 
-    def focusInEvent(self, event: QFocusEvent) -> None:  # noqa: N802
-        super().focusInEvent(event)
-        self._repaint()
-
-    def focusOutEvent(self, event: QFocusEvent) -> None:  # noqa: N802
-        super().focusOutEvent(event)
-        self._repaint()
-
-    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
+    def draw(self, paper: Paper) -> None:
         if self.hasFocus():
-            painter = QPainter(self)
-            painter.setPen(QColor(tokens().accent))
-            painter.drawRect(self.rect().adjusted(0, 0, -1, -1))
-            painter.end()
+            paper.focus(self.rect().toRectF())
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         super().changeEvent(event)
@@ -252,6 +222,9 @@ class PlotCanvas(QWidget):
         self.restyle()
         self.ranged()
         self._repaint()
+
+    def event(self, event: QEvent) -> bool:
+        return QWidget.event(self, event)  # tips are those of the view
 
     def _repaint(self) -> None:
         self.update()

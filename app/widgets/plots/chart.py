@@ -5,8 +5,10 @@ from collections.abc import Sequence
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import (
     QFocusEvent,
+    QGuiApplication,
     QHelpEvent,
     QKeyEvent,
+    QKeySequence,
     QMouseEvent,
     QPainter,
     QPaintEvent,
@@ -21,7 +23,9 @@ from app.widgets.tips import hide_tip, show_tip
 
 
 class Painted(QWidget):
-    """Draws itself, says what is under the mouse in a tip and what it shows to screen readers."""
+    """Draws itself, says what is under the mouse in a tip and what it shows to screen readers.
+    Ctrl+C copies its numbers as a table.
+    """
 
     wide = 280  # pixels that it asks for, at normal text
 
@@ -40,7 +44,7 @@ class Painted(QWidget):
         """Its height in pixels."""
         return 0.0
 
-    def says(self) -> str:
+    def in_words(self) -> str:
         """It in words, for screen readers."""
         return ""
 
@@ -48,9 +52,20 @@ class Painted(QWidget):
         """The tip at a place."""
         return ""
 
+    def rows(self) -> list[list[str]]:
+        """Its numbers as a table."""
+        return []
+
+    def table_text(self) -> str:
+        """The table with tabs between columns."""
+        return "\n".join("\t".join(row) for row in self.rows())
+
+    def copy(self) -> None:
+        QGuiApplication.clipboard().setText(self.table_text())
+
     def changed(self) -> None:
         """Something else is shown: words, height and picture follow."""
-        self.setAccessibleDescription(self.says())
+        self.setAccessibleDescription(self.in_words())
         self.updateGeometry()
         self.update()
 
@@ -73,13 +88,19 @@ class Painted(QWidget):
             hide_tip()
         return super().event(event)
 
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
+        if event.matches(QKeySequence.StandardKey.Copy) and self.rows():
+            self.copy()
+        else:
+            super().keyPressEvent(event)
+
     def focusInEvent(self, event: QFocusEvent) -> None:  # noqa: N802
         super().focusInEvent(event)
-        self.update()
+        self._repaint()
 
     def focusOutEvent(self, event: QFocusEvent) -> None:  # noqa: N802
         super().focusOutEvent(event)
-        self.update()
+        self._repaint()
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         super().resizeEvent(event)
@@ -90,6 +111,9 @@ class Painted(QWidget):
         if event.type() in LOOKS:
             self.updateGeometry()
             self.update()
+
+    def _repaint(self) -> None:
+        self.update()
 
 
 class Chart(Painted):
@@ -119,9 +143,12 @@ class Chart(Painted):
         """A part in words."""
         return ""
 
-    def says(self) -> str:
+    def in_words(self) -> str:
         """The chart in words, for screen readers."""
         return self.words(self.at) if self.stops() else ""
+
+    def rows(self) -> list[list[str]]:
+        return [[self.words(at)] for at in range(self.stops())]
 
     def walked(self) -> None:
         """The person went to another part."""

@@ -90,7 +90,7 @@ class ChartLegend(Chart):
         if self.hasFocus() and self.stops():
             paper.frame(self.areas()[self.at].adjusted(0.5, 0.5, 1.5, -2.5), now.text)
 
-    def says(self) -> str:
+    def in_words(self) -> str:
         texts = [entry.text for entry in self._entries if entry.key is not None]
         if not texts:
             return ""

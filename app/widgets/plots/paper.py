@@ -77,6 +77,10 @@ class Paper:
         self.painter.setBrush(Qt.BrushStyle.NoBrush)
         self.painter.drawRoundedRect(area, radius, radius)
 
+    def focus(self, area: QRectF) -> None:
+        """The frame of a widget that has the keyboard."""
+        self.frame(area.adjusted(0.5, 0.5, -0.5, -0.5), tokens().accent)
+
     def line(
         self, points: Sequence[QPointF], tone: str, width: float = 1, style: Qt.PenStyle = SOLID
     ) -> None:

@@ -4,7 +4,6 @@ from PySide6.QtCore import QPointF, QRectF, QSizeF, Qt
 from PySide6.QtGui import QKeyEvent, QMouseEvent, QResizeEvent, QWheelEvent
 from PySide6.QtWidgets import QSizePolicy
 
-from app.theme.theme import tokens
 from app.widgets.plots.camera import LARGEST, MARGIN, Camera
 from app.widgets.plots.chart import Painted
 from app.widgets.plots.paper import Paper
@@ -93,7 +92,7 @@ class Stage(Painted):
     def draw(self, paper: Paper) -> None:
         self.draw_scene(paper)
         if self.hasFocus():
-            paper.frame(self.rect().toRectF().adjusted(0.5, 0.5, -0.5, -0.5), tokens().accent)
+            paper.focus(self.rect().toRectF())
 
     # Events
 

@@ -24,7 +24,7 @@ class Strip(HeatMap):
         self._timer = QTimer(singleShot=True, interval=FRAME_MS)
         super().__init__(name, diverging)
         self._timer.setParent(self)
-        self._timer.timeout.connect(self.draw)
+        self._timer.timeout.connect(self.redraw)
 
     def begin(self, rows: list[str]) -> None:
         """Forget all columns; rows are these from now on."""
@@ -32,7 +32,7 @@ class Strip(HeatMap):
         self._values = np.zeros((len(rows), self._most), np.float32)
         self._kept = self._first = 0
         self._kept_levels = False
-        self.draw()
+        self.redraw()
 
     def append(self, column: ArrayLike) -> None:
         """The numbers [rows] of the next token; those of the oldest go where there are too many."""
@@ -52,7 +52,7 @@ class Strip(HeatMap):
         """The tokens that are kept, by their number since `begin`."""
         return range(self._first, self._first + self._kept)
 
-    def draw(self) -> None:
+    def redraw(self) -> None:
         """Show what came; colours run to the largest number so far."""
         self._timer.stop()
         values, first, names = self._values[:, : self._kept], self._first, self._names

@@ -71,7 +71,7 @@ def numbers_live(window: MainWindow) -> None:
     assert window.bench.chat.send("What is the capital of France?")
     engine.write("The", " capital")
     engine.say(probed(engine.last_of(Generate).id, 0, 40))
-    view.probes.strip.draw()
+    view.probes.strip.redraw()
 
 
 def probed(number: int, first: int, n_tokens: int, n_rows: int = 30) -> ProbedTokens:

@@ -301,17 +301,17 @@ def test_commands_act_on_the_page_that_is_shown(window: MainWindow, view: Layers
 def test_a_speed_is_predicted_before_and_after(
     view: LayersView, answer: Answer, model: PlacedModel
 ) -> None:
-    assert view.figures.says().startswith("143 tokens/s predicted, 1 split, 0 bytes")
+    assert view.figures.in_words().startswith("143 tokens/s predicted, 1 split, 0 bytes")
     assert view.measure.isVisible()
     assert view.measure.text() == "Measure again"
     move_layers(view.state, [3], B)
     answer()
-    assert view.figures.says().startswith("143 → 47.7 tokens/s predicted, 1 → 3 splits")
+    assert view.figures.in_words().startswith("143 → 47.7 tokens/s predicted, 1 → 3 splits")
     assert "intel:0 21.00 ms" in view.figures.toolTip()
     model.measured = False
     move_layers(view.state, [4], B)
     answer()
-    assert view.figures.says().startswith("143 → – tokens/s")
+    assert view.figures.in_words().startswith("143 → – tokens/s")
     assert "not measured" in view.figures.toolTip()
     assert view.measure.text() == "Measure speed"
     view.measure.click()

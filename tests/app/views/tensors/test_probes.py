@@ -35,11 +35,11 @@ def test_columns_are_the_tokens_in_order(
     np.testing.assert_array_equal(np.stack([c.rms for c in state.columns])[-3:], last)
     view = window.inspector.page("tensors")
     strip = view.probes.strip  # type: ignore[attr-defined]
-    strip.draw()
+    strip.redraw()
     assert strip.cells.shape == (30, 43)
     assert strip.value(29, 42) == last[2, 29]
     view.probes.what.setCurrentIndex(1)  # type: ignore[attr-defined]
-    strip.draw()
+    strip.redraw()
     assert strip.value(29, 42) == pytest.approx(9 * last[2, 29])
     for first in range(43, 43 + 2 * probes.MOST, 64):
         engine.say(probed(asked.id, first, 64))
@@ -81,7 +81,7 @@ def test_a_column_selects_its_token(window: MainWindow, engine: ScriptedEngine) 
     answer = window.bench.chat.answer
     assert answer is not None
     view = window.inspector.page("tensors")
-    view.probes.strip.draw()  # type: ignore[attr-defined]
+    view.probes.strip.redraw()  # type: ignore[attr-defined]
     view.probes.strip.pointed.emit(4, 7)  # type: ignore[attr-defined]
     now = window.bench.selection.now
     assert now.token == (answer.message.id, answer.begun + 7)

@@ -2,7 +2,7 @@
 
 import pytest
 from PySide6.QtCore import QPoint, Qt
-from PySide6.QtGui import QColor
+from PySide6.QtGui import QColor, QGuiApplication
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
@@ -154,3 +154,10 @@ def test_many_bars_stand_in_two_columns_where_there_is_room(qtbot: QtBot) -> Non
     assert chart.under(chart.areas()[4].center()) == 4
     QTest.keyClick(chart, Qt.Key.Key_Down)
     assert chart.at == 1
+
+
+def test_ctrl_c_copies_the_parts_as_lines(qtbot: QtBot) -> None:
+    chart = Times(1, 2)
+    qtbot.addWidget(chart)
+    QTest.keyClick(chart, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
+    assert QGuiApplication.clipboard().text() == "part 0 of 1\npart 1 of 2"

@@ -55,7 +55,7 @@ def a_strip() -> Strip:
     plot.begin([str(n) for n in range(5)])
     for n in range(6):
         plot.append(np.arange(5) + n)
-    plot.draw()
+    plot.redraw()
     return plot
 
 
@@ -211,7 +211,7 @@ def test_a_strip_keeps_the_latest_tokens(show: Show) -> None:
     plot.set_cursor(0, 5)
     for n in range(6, 11):
         plot.append(np.arange(5) + n)
-    plot.draw()
+    plot.redraw()
     assert list(plot.columns) == list(range(3, 11))
     assert plot.cells.shape == (5, 8)
     assert plot.value(4, 7) == 14
