@@ -70,16 +70,17 @@ def list_models(
     stopped: Callable[[], bool] = lambda: False,
     opened: Sequence[Path] = (),
     preferred: Path | None = None,
+    watched: Sequence[Path] = (),
 ) -> list[Stored]:
     """Every model on this disk, each file once, broken ones with their problem; by name. Fewer
     once `stopped`. `opened` are files that were opened from elsewhere; `preferred` is the models
-    folder that a person chose.
+    folder that a person chose, `watched` are others to look in.
 
     Of a file that the cache holds in several revisions, the newest; of one that several programs
     keep, the first place's.
     """
     headers = Headers()
-    found, stored = _look(opened, preferred)
+    found, stored = _look(opened, preferred, watched)
     copies = _copies(found)
     seen: set[object] = set()
     here: dict[object, list[_Described]] = {}  # by place
@@ -131,12 +132,13 @@ class _ModelFile:
 
 
 def _look(
-    opened: Sequence[Path] = (), preferred: Path | None = None
+    opened: Sequence[Path] = (), preferred: Path | None = None, watched: Sequence[Path] = ()
 ) -> tuple[list[_ModelFile], list[Stored]]:
     """The files of all places, in their order; and what has a problem before it is read."""
     found: list[_ModelFile] = []
     broken: list[Stored] = []
-    for place in (*stores.places(preferred), *stores.opened_places(opened)):
+    others = (*stores.watched_places(watched), *stores.opened_places(opened))
+    for place in (*stores.places(preferred), *others):
         if place.problem:
             broken.append(Stored(place.name, (), 0, place.origin, False, problem=place.problem))
         groups = names.groups(place.files)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,13 +20,14 @@ import platformdirs
 from app import names
 from engine.settings import model_folders
 
-Origin = Literal["own", "hugging face", "ollama", "lm studio", "gpt4all", "opened"]
+Origin = Literal["own", "hugging face", "ollama", "lm studio", "gpt4all", "watched", "opened"]
 
 OLLAMA_SERVICE = Path("/usr/share/ollama/.ollama/models")  # where its Linux service keeps them
 OLLAMA_DEFAULTS = ("registry.ollama.ai", "library")
 OLLAMA_TAG = "latest"
 LAYER = "application/vnd.ollama.image."
 MOST_MANIFEST = 1 << 20  # bytes
+MOST_WALKED = 5000  # folders below one that is watched, which may be a whole disk
 DIGEST = re.compile(r"[a-z0-9]+[:-][0-9a-zA-Z]{1,128}")
 HUB_MODELS = "models--"
 
@@ -88,16 +90,24 @@ def opened_places(paths: Sequence[Path]) -> Iterator[Place]:
         yield Place(path.parent, "opened", "", tuple(files))
 
 
+def watched_places(folders: Sequence[Path]) -> Iterator[Place]:
+    """Folders that a person added, with the folders below."""
+    for folder in folders:
+        yield Place(folder, "watched", "", _gguf_files(folder, _ignore, MOST_WALKED))
+
+
 def own_places(preferred: Path | None = None, refused: Refused = _ignore) -> Iterator[Place]:
     """Our own folders (`model_folders`); fetched models are put into the first."""
     for folder in model_folders(preferred):
         yield Place(folder, "own", "", _gguf_files(folder, refused))
 
 
-def _gguf_files(folder: Path, refused: Refused) -> tuple[str, ...]:
-    """Files in a folder and below; links that lead nowhere are left out."""
+def _gguf_files(folder: Path, refused: Refused, most: int | None = None) -> tuple[str, ...]:
+    """Files in a folder and below, in at most so many folders; links that lead nowhere are left
+    out.
+    """
     found = []
-    for parent, _, files in os.walk(folder, onerror=partial(_tell, refused)):
+    for parent, _, files in islice(os.walk(folder, onerror=partial(_tell, refused)), most):
         paths = [Path(parent, name) for name in files if names.is_gguf(name)]
         found += [p.relative_to(folder).as_posix() for p in paths if os.path.isfile(p)]
     return tuple(found)

@@ -87,6 +87,7 @@ class Preferences(msgspec.Struct, frozen=True):
     open_last_model: bool = True
     last_chat: Annotated[int, msgspec.Meta(ge=1, lt=1 << 62)] | None = None
     models_folder: PathText | None = None
+    watched_folders: list[PathText] = []
     default_ctx: Context | None = None
     prepared_gb: Gigabytes | None = None
     probabilities_shown: bool = False

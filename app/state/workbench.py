@@ -93,7 +93,10 @@ class Workbench(QObject):
         self.profile = ProfileState(self.session, self.chat.live, self)
         self.chats = ChatList(self._store, self)
         self.library = LibraryState(
-            lambda: self.preferences.value.recent, lambda: self.preferences.models_folder, self
+            lambda: self.preferences.value.recent,
+            lambda: self.preferences.models_folder,
+            lambda: self.preferences.value.watched_folders,
+            self,
         )
         self.report = ReportState(self)
         self.downloads = Downloads(lambda: self.preferences.models_folder, self)

@@ -335,3 +335,22 @@ def test_manifests_that_are_none_do_not_end_the_list(home: Path) -> None:
     (model,) = list_models()
     assert model.name == "good:latest"
     assert projectors.beside(model.paths[0]) == []
+
+
+def test_watched_folders_with_those_below(
+    tiny_path: Path, tmp_path: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a bounded number of folders, since somebody may watch a whole disk."""
+    for at, name in enumerate(("a", "b", "c")):
+        folder = tmp_path.joinpath("watched", *"xyz"[:at])
+        folder.mkdir()
+        folder.joinpath(f"{name}.gguf").write_bytes(tiny_path.read_bytes() + bytes(at))
+    watched = [tmp_path / "watched", tmp_path / "gone"]
+
+    def listed() -> list[tuple[str, str]]:
+        return [(model.name, model.origin) for model in list_models(watched=watched)]
+
+    assert listed() == [("a", "watched"), ("x/b", "watched"), ("x/y/c", "watched")]
+    assert list_models() == []
+    monkeypatch.setattr(stores, "MOST_WALKED", 2)
+    assert listed() == [("a", "watched"), ("x/b", "watched")]

@@ -19,8 +19,9 @@ MOST_WATCHED = 256  # folders
 
 class LibraryState(QObject):
     """The lists of the chooser. `opened` gives files that a person opened from elsewhere, `folder`
-    the models folder that was chosen, if any. `problem` is one line where the disk could not be
-    read. The folders of the list are watched, so it follows what other programs do there.
+    the models folder that was chosen, if any, `watched` others to look in. `problem` is one line
+    where the disk could not be read. The folders of
+    the list are watched, so it follows what other programs do there.
     """
 
     changed = Signal()
@@ -29,10 +30,11 @@ class LibraryState(QObject):
         self,
         opened: Callable[[], Sequence[str]] = tuple,
         folder: Callable[[], Path | None] = lambda: None,
+        watched: Callable[[], Sequence[str]] = tuple,
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
-        self._opened, self._folder = opened, folder
+        self._opened, self._folder, self._watched = opened, folder, watched
         self.models: list[Stored] = []
         self.looking = False
         self.known = False  # whether the disk was looked at
@@ -62,8 +64,12 @@ class LibraryState(QObject):
         self.looking = True
         self.changed.emit()
         opened = [Path(path) for path in self._opened()]
-        work = Work.polling(_list, opened, self._folder())
+        work = Work.polling(_list, opened, self._folder(), self._watched_folders)
         work.then(self._on_models).fail(self._on_problem).start(self)
+
+    @property
+    def _watched_folders(self) -> list[Path]:
+        return [Path(folder) for folder in self._watched()]
 
     def look_again(self) -> None:
         """Refresh, unless the disk was looked at just now; for a window that is activated."""
@@ -79,6 +85,7 @@ class LibraryState(QObject):
     def _watch(self) -> None:
         """Notice files that come or go beside those in the list, and in our own folders."""
         folders = dict.fromkeys(str(folder) for folder in model_folders(self._folder()))
+        folders |= dict.fromkeys(str(folder) for folder in self._watched_folders)
         folders |= dict.fromkeys(str(path.parent) for m in self.models for path in m.paths)
         wanted = {folder for folder in list(folders)[:MOST_WATCHED] if os.path.isdir(folder)}
         watched = set(self._watcher.directories())
@@ -99,5 +106,7 @@ class LibraryState(QObject):
             self.refresh()
 
 
-def _list(job: Work, opened: Sequence[Path], folder: Path | None) -> list[Stored]:
-    return list_models(lambda: job.cancelled, opened, folder)
+def _list(
+    job: Work, opened: Sequence[Path], folder: Path | None, watched: Sequence[Path]
+) -> list[Stored]:
+    return list_models(lambda: job.cancelled, opened, folder, watched)

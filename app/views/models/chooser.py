@@ -1,8 +1,17 @@
 """Which model: those on the disk, those to download, and how the chosen one is loaded."""
 
-from PySide6.QtCore import QEvent, QTimer, Signal
+from pathlib import Path
+
+from PySide6.QtCore import QEvent, Qt, QTimer, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QBoxLayout,
+    QFileDialog,
+    QHBoxLayout,
+    QStackedWidget,
+    QVBoxLayout,
+    QWidget,
+)
 
 from app.library import Stored
 from app.state.workbench import Workbench
@@ -13,6 +22,7 @@ from app.views.models.discover import DiscoverView
 from app.views.models.servers import ServersView
 from app.views.models.storage import StorageBar
 from app.widgets.basics import TEXT_SIZE, Button, IconButton, divider, label, scrolled
+from app.widgets.controls.elided import ElidedLabel
 from app.widgets.controls.fitted_tabs import FittedTabs
 from app.widgets.lists.rows import Column, TableRows
 from app.widgets.lists.table import Table
@@ -29,6 +39,7 @@ ORIGINS = {
     "ollama": "Ollama",
     "lm studio": "LM Studio",
     "gpt4all": "GPT4All",
+    "watched": "Watched folder",
     "opened": "Opened file",
 }
 
@@ -71,6 +82,7 @@ class Chooser(QWidget):
         self.discover = DiscoverView(bench)
         self.servers = ServersView(bench)
         self.storage = StorageBar(bench.storage)
+        self.folders = FoldersView(bench)
         self._empty = label(tone="quiet", wrap=True)
         self.tabs = FittedTabs("Where to look for a model")
         self.tabs.setProperty("level", "second")
@@ -119,6 +131,7 @@ class Chooser(QWidget):
         left.addWidget(self.table, 1)
         left.addWidget(self._empty)
         left.addWidget(self.storage)
+        left.addWidget(self.folders)
         body = QWidget()
         self._halves = QBoxLayout(QBoxLayout.Direction.LeftToRight, body)
         self._halves.setContentsMargins(0, 0, 0, 0)
@@ -198,3 +211,64 @@ class Chooser(QWidget):
     def _load(self, model: Stored) -> None:
         self.options.show_model(model)
         self.options.load.click()
+
+
+class FoldersView(QWidget):
+    """The folders that are watched for models besides our own: a line each, add and remove."""
+
+    def __init__(self, bench: Workbench) -> None:
+        super().__init__()
+        self._bench = bench
+        self._lines: list[QWidget] = []
+        self.add_folder = Button("Watch a folder…", self._choose, "link")
+        self._column = QVBoxLayout(self)
+        self._column.setContentsMargins(0, 0, 0, 0)
+        self._column.setSpacing(GRID // 2)
+        self._column.addWidget(self.add_folder, 0, Qt.AlignmentFlag.AlignLeft)
+        bench.preferences.changed.connect(self._on_changed)
+        self.refresh()
+
+    def add(self, folder: str) -> None:
+        """Watch one more folder."""
+        self._keep([*(f for f in self._watched if f != folder), folder])
+
+    def refresh(self) -> None:
+        """Show the folders as they are."""
+        for line in self._lines:
+            line.hide()
+            line.deleteLater()
+        self._lines = [self._line(folder) for folder in self._watched]
+        for place, line in enumerate(self._lines):
+            self._column.insertWidget(place, line)
+
+    @property
+    def _watched(self) -> list[str]:
+        return self._bench.preferences.value.watched_folders
+
+    def _line(self, folder: str) -> QWidget:
+        line = QWidget()
+        row = QHBoxLayout(line)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(GRID)
+        missing = "" if Path(folder).is_dir() else "Not found: "
+        row.addWidget(ElidedLabel(missing + folder, Qt.TextElideMode.ElideMiddle, "small"), 1)
+        name = f"Stop watching {folder}"
+        row.addWidget(Button("Remove", lambda: self._remove(folder), "link", name=name))
+        return line
+
+    def _remove(self, folder: str) -> None:
+        self._keep([other for other in self._watched if other != folder])
+        self.add_folder.setFocus()
+
+    def _keep(self, folders: list[str]) -> None:
+        self._bench.preferences.update(watched_folders=folders)
+
+    def _on_changed(self, field: str) -> None:
+        if field == "watched_folders":
+            self.refresh()
+            self._bench.library.refresh()
+
+    def _choose(self) -> None:
+        folder = QFileDialog.getExistingDirectory(self, "Watch a folder for models")
+        if folder:
+            self.add(folder)

@@ -1,5 +1,6 @@
 """Choosing a model: prediction, options that are kept, fetches with terms and cancel."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -314,3 +315,25 @@ def test_an_opened_file_is_in_the_list(
     window.bench.preferences.remember_opened(str(tiny_path.with_name("gone.gguf")))
     qtbot.waitUntil(lambda: not window.bench.library.looking)
     assert all("gone" not in m.name for m in window.bench.library.models)
+
+
+def test_folders_are_watched_and_no_longer(
+    window: MainWindow, tiny_path: Path, tmp_path: Path, qtbot: QtBot
+) -> None:
+    folder = tmp_path / "mine" / "deep"
+    folder.mkdir(parents=True)
+    window.sheets.show_chooser()
+    view, library = window.sheets.chooser.folders, window.bench.library
+    qtbot.waitUntil(lambda: library.known and not library.looking)
+    view.add(str(folder.parent))
+    view.add(str(folder.parent))
+    assert window.bench.preferences.value.watched_folders == [str(folder.parent)]
+    qtbot.waitUntil(lambda: not library.looking)
+    shutil.copy(tiny_path, folder.parent / "added.gguf")  # noticed, though nobody looks again
+    qtbot.waitUntil(lambda: [m.origin for m in library.models if m.name == "added"] == ["watched"])
+    (remove,) = [b for b in view.findChildren(QPushButton) if b.text() == "Remove"]
+    assert remove.accessibleName() == f"Stop watching {folder.parent}"
+    QTest.mouseClick(remove, Qt.MouseButton.LeftButton)
+    assert window.bench.preferences.value.watched_folders == []
+    qtbot.waitUntil(lambda: all(m.name != "added" for m in library.models))
+    assert window.focusWidget() is view.add_folder

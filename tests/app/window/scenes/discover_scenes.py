@@ -57,4 +57,11 @@ def found(window: MainWindow) -> None:
     window.bench.downloads.changed.emit(item.name)
 
 
-SCENES = (discover, found)
+def watched(window: MainWindow) -> None:
+    """Folders below the models on the disk, of which none is there any more."""
+    far = "/models/a/rather/long/way/down/to/where/somebody/keeps/those/of/a/whole/group"
+    window.bench.preferences.update(watched_folders=[far, "/models/stick"])
+    window.sheets.show_chooser()
+
+
+SCENES = (discover, found, watched)
