@@ -196,6 +196,9 @@ class Chooser(QWidget):
         if list(self.table.rows.all_rows) != library.models:
             self.table.rows.show_rows(library.models)
             self._choose_open_one()
+            if not library.models:
+                self.options.show_model(None)
+                self.storage.show_model(None)
         looking = "Looking at the disk …" if library.looking else ""
         self._empty.setText(library.problem or looking or "No models on this disk yet.")
         self._empty.setVisible(bool(library.problem) or not library.models)

@@ -337,3 +337,19 @@ def test_folders_are_watched_and_no_longer(
     assert window.bench.preferences.value.watched_folders == []
     qtbot.waitUntil(lambda: all(m.name != "added" for m in library.models))
     assert window.focusWidget() is view.add_folder
+
+
+def test_the_last_model_leaves_nothing_to_load(
+    window: MainWindow, models: list[Stored], qtbot: QtBot
+) -> None:
+    """It was deleted, here or by another program."""
+    chooser, library = window.sheets.chooser, window.bench.library
+    qtbot.waitUntil(lambda: not library.looking)
+    library.models = models
+    library.changed.emit()
+    assert chooser.options.load.isEnabled()
+    assert chooser.storage.delete.isVisible()
+    library.models = []
+    library.changed.emit()
+    assert not chooser.options.load.isEnabled()
+    assert not chooser.storage.delete.isVisible()
