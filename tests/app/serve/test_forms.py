@@ -116,6 +116,7 @@ def test_a_named_function_is_called_once(tiny: Served, no_ends: dict[str, int]) 
     for seed in range(3):
         choice = ask(tiny, "/v1/chat/completions", body | {"seed": seed})["choices"][0]
         (call,) = choice["message"]["tool_calls"]
+        assert choice["finish_reason"] == "tool_calls", "no other is begun and cut"
         assert call["function"]["name"] == "order"
         assert fits(json.loads(call["function"]["arguments"]))
     chunks = events(tiny.stream("/v1/chat/completions", body))[:-1]

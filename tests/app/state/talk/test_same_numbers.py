@@ -9,6 +9,7 @@ import gguf
 import pytest
 
 from app.local_engine import LocalEngine
+from app.serve.clients import RequestBegan, ServedEvent
 from app.state.presets import OwnSampling
 from app.state.workbench import Workbench
 from engine.settings import EngineOptions
@@ -116,14 +117,23 @@ def test_the_window_and_the_server(
     folder = tmp_path / "models"
     folder.mkdir()
     path = write(folder)
+    heard: list[ServedEvent] = []
+    question = {"messages": [{"role": "user", "content": "the hat"}], "max_tokens": 1}
     with served(path) as server:
         stated = server.get("/props").json()["default_generation_settings"]["params"]
+        server.serving.clients.hear(heard.append)
+        for interface in ("/v1/chat/completions", "/v1/messages", "/api/chat"):
+            more = {"stream": False, "model": "tiny"}
+            assert server.post(interface, question | more).status_code == 200
+    answers = [event.request.sampling for event in heard if isinstance(event, RequestBegan)]
     assert {field: pytest.approx(stated[field]) for field in wanted} == wanted
     bench.open_model(path, HOST)
     until(lambda: bench.session.status == "ready")
     drawn = bench.chat.details.drawn
     for field, ours in NAMES.items():
         assert stated[field] == getattr(drawn.sampling, ours), field
+        used = {getattr(sampling, ours) for sampling in answers}
+        assert (len(answers), used) == (3, {stated[field]}), field
     assert drawn.origins["temperature"] == origin
 
 
