@@ -11,10 +11,10 @@ from app.engine import Engine
 from app.remote.connection import ServerAddress, address_of
 from app.remote.keys import Keys
 from app.state.graph.graph import GraphState
-from app.state.graph.splits import SplitsState
 from app.state.layers.layers import LayersState
 from app.state.log import LogState
 from app.state.memory.memory import MemoryState
+from app.state.memory.splits import SplitsState
 from app.state.models.discover import Discover
 from app.state.models.downloads import Downloads
 from app.state.models.library import LibraryState

@@ -18,7 +18,7 @@ NO_TEXT = {
     "app/fetch/ranges.py",
     "app/fetch/search.py",
     "app/fetch/transfer.py",
-    "app/state/graph/splits.py",
+    "app/state/memory/splits.py",
     "app/state/layers/placing.py",
     "app/state/talk/disk/packed_pictures.py",
     "app/stores.py",

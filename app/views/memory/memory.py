@@ -14,9 +14,9 @@ from app.state.selection import Selected
 from app.state.workbench import Workbench
 from app.theme import fonts
 from app.theme.tokens import GRID, PADDING, ROW
-from app.views.graph.splits import SPLITS, Numbered, SplitsChart, describe_split
 from app.views.memory.bar import PoolBars
 from app.views.memory.matrix import MatrixView
+from app.views.memory.splits import SPLITS, Numbered, SplitsChart, describe_split
 from app.views.memory.timeline import WHAT, PoolTracks, describe_event, event_columns, is_of
 from app.widgets.basics import TEXT_SIZE, IconButton, divider, label, scrolled, set_tone
 from app.widgets.controls.elided import ElidedLabel

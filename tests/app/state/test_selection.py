@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.state.graph.splits import layers_of
+from app.state.memory.splits import layers_of
 from app.state.selection import LONGEST_PAST, Selected, Selection, layer_of
 from engine.protocol import SplitRecord
 
