@@ -2,18 +2,20 @@
 
 from collections.abc import Callable
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import QEvent, Signal
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QVBoxLayout, QWidget
 
 from app.fetch.known import KnownModel
 from app.state.models.downloads import Download
 from app.state.workbench import Workbench
+from app.theme import fonts
 from app.theme.tokens import GRID
-from app.widgets.basics import Button, label, set_tone
+from app.widgets.basics import TEXT_SIZE, Button, label, set_tone
 from app.widgets.controls.elided import ElidedLabel
 from app.widgets.numbers import duration, mib
 
 ENDED = ("done", "stopped")
+WIDEST = 900  # pixels at normal text; beyond it a button is too far from its model
 
 
 class DownloadBar(QWidget):
@@ -119,6 +121,7 @@ class FetchView(QWidget):
         self._bench = bench
         self._offers = True
         self.lines: dict[str, DownloadBar] = {}
+        self.setMaximumWidth(fonts.px(WIDEST))
         self._title = label("Small models to begin with, and downloads", size="strong")
         self._column = QVBoxLayout(self)
         self._column.setContentsMargins(0, GRID, 0, 0)
@@ -127,6 +130,11 @@ class FetchView(QWidget):
         bench.library.changed.connect(self.refresh)
         bench.downloads.changed.connect(lambda name: self.refresh())
         self.refresh()
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        super().changeEvent(event)
+        if event.type() in TEXT_SIZE:
+            self.setMaximumWidth(fonts.px(WIDEST))
 
     def offer(self, offers: bool) -> None:
         """Show the known models, or only what is under way."""

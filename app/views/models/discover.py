@@ -413,7 +413,9 @@ class RepoView(QWidget):
         set_tip(self.verdict, text)
         set_tone(self.verdict, tone)
         several = f" in {row.n_parts} parts" if row.n_parts > 1 else ""
-        self.parts.setText(f"{row.label} · {_size(row.size)}{several}")
+        self.parts.setText(
+            f"{row.label} · {_size(row.size)}{several} · kept in the cache of Hugging Face"
+        )
         if row.projector is not None:
             size = _size(row.projector.size)
             self.images.setText(f"With its image encoder, {size}")

@@ -60,6 +60,7 @@ def test_pause_resume_and_cancel(
 ) -> None:
     begin(page, bench, qtbot)
     bar = page.repo.download
+    assert page.repo.parts.text() == "Q8_0 · 1 MB · kept in the cache of Hugging Face"
     assert bar.progress.isVisible()
     assert not bar.get.isVisible()
     press(bar.pause)
