@@ -16,8 +16,8 @@ from engine.protocol import (
     Embed,
     Embedded,
     Failed,
+    Finished,
     Generate,
-    ListDevices,
     Load,
     Loaded,
     Piece,
@@ -150,11 +150,17 @@ def test_stopped_anywhere(engine: LocalEngine, tiny_path: Path, seed: int) -> No
     hang(engine)
     begun = time.monotonic()
     window.client.cancel(number)
-    window.client.ask(ListDevices(0))
-    window.until(lambda e: isinstance(e, Died | Loaded | Embedded))
+    ends = Failed | Loaded | Finished | Embedded
+    if not any(isinstance(e, ends) and e.id == number for e in window.all()):
+        window.until(lambda e: isinstance(e, ends) and e.id == number)
     assert time.monotonic() - begun < SOON
-    assert isinstance(window.ends(window.client.ask(Load(0, str(tiny_path), HOST))), Loaded)
+    waits = window.client.ask(Load(0, str(tiny_path), HOST))
+    event = window.until(lambda e: isinstance(e, Silent) or (isinstance(e, ends) and e.id == waits))
+    if isinstance(event, Silent):  # it had ended before the worker hung, so nothing was stopped
+        engine.restart()
+        window.ends(waits)
+        assert isinstance(window.ends(window.client.ask(Load(0, str(tiny_path), HOST))), Loaded)
     again = window.client.ask(
         Generate(0, prompt="a", sampling=Sampling(temperature=0), max_tokens=2)
     )
-    assert window.ends(again).n_generated == 2
+    assert window.ends(again).stats.n_generated == 2
