@@ -1,11 +1,12 @@
 """The open model's weights are written for the next time, while the engine has nothing to do."""
 
 from collections.abc import Callable, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
+from pathlib import Path
 from threading import Event, Thread
 
 from engine.device.backend import Buffer
-from engine.errors import CutawayError
+from engine.errors import BadFile, CutawayError
 from engine.runner.loading import LoadedModel
 from engine.weights.prepared.store import keep_within, limit
 from engine.weights.prepared.use import PreparedWeights, keepable
@@ -18,12 +19,14 @@ END = 1.0
 
 
 class Keeping:
-    """Writes one file, in a thread of its own, a piece after the other. `problem` tells why none
-    was written, where one should have been.
+    """Checks the file that weights were taken from, and writes one where weights are missing, in a
+    thread of its own, a piece after the other. `problem` is why none was written that should have
+    been, `damage` what the check found: the file is deleted then.
     """
 
     def __init__(self, model: LoadedModel, idle: Event) -> None:
-        self.problem = ""
+        self.problem = self.damage = ""
+        self._checked = Event()
         self._idle, self._hurries, self._stopped = idle, Event(), Event()
         self._thread = Thread(target=self._run, args=(model.room.prepared, *_job(model)))
         self._thread.daemon = True
@@ -35,6 +38,13 @@ class Keeping:
         self._thread.join(seconds)
         self._hurries.clear()
         return not self._thread.is_alive()
+
+    def checked(self) -> str:
+        """Finish the check now, and return what it found; empty where all is whole."""
+        self._hurries.set()
+        self._checked.wait()
+        self._hurries.clear()
+        return self.damage
 
     def stop(self) -> None:
         """Write nothing more."""
@@ -48,7 +58,11 @@ class Keeping:
         most: int,
         unchanged: Callable[[], bool],
     ) -> None:
-        if prepared.path is None or not buffers:
+        try:
+            whole = self._check(prepared)
+        finally:
+            self._checked.set()
+        if not whole or prepared.path is None or not buffers:
             return
         try:
             if prepared.has(buffers):
@@ -60,6 +74,19 @@ class Keeping:
                         return
         except (OSError, CutawayError) as error:
             self.problem = str(error)
+
+    def _check(self, prepared: PreparedWeights) -> bool:
+        """False where it is to end, or the file is damaged."""
+        try:
+            for _ in prepared.check():
+                if not self._may_go_on():
+                    return False
+        except BadFile as error:
+            self.damage = str(error)
+            with suppress(OSError):
+                Path(error.path).unlink()
+            return False
+        return True
 
     def _may_go_on(self) -> bool:
         """Wait for the engine's leisure. False when it is to end."""

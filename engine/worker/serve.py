@@ -143,6 +143,7 @@ class _Server:
     def _begin(self, service: Service, request: Request[Any]) -> None:
         if isinstance(request, Generate) and not request.changes:
             try:
+                service.mend(request)
                 service.answering.add(request)
             except Exception as error:  # noqa: BLE001  who asked is told
                 self._end(service, failed(request.id, error))

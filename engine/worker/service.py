@@ -4,11 +4,11 @@ from collections.abc import Callable, Collection, Mapping
 from threading import Event
 from types import MappingProxyType
 
-from engine.errors import BadSetting
+from engine.errors import BadFile, BadSetting
 from engine.memory.placement import Placement
 from engine.memory.trim import trim
 from engine.protocol import Generate, Live, Progress, Reply, StageName, WireMessage
-from engine.runner.loading import LoadedModel
+from engine.runner.loading import LoadedModel, load_model
 from engine.runner.pictures.album import Album
 from engine.runner.placing.reprice import Repricer
 from engine.runner.placing.room import StageProgress
@@ -44,6 +44,7 @@ class Service:
         self._cancelled = cancelled
         self._open: AnswersAtOnce | None = None
         self.keeping: Keeping | None = None
+        self._answered = False  # by the model that is open
 
     @property
     def is_open(self) -> bool:
@@ -80,7 +81,27 @@ class Service:
         if model.viewer is not None:
             model.viewer.album = self.album
         self._open = AnswersAtOnce(model, self.send, self.asked_to_stop, self.looked_at)
+        self._answered = False
         self.keep()
+
+    def mend(self, request: Generate) -> None:
+        """Before each answer but a model's first: where prepared weights proved damaged, open the
+        model again, which packs its file anew. Raises `BadFile` while others are answered, and as
+        `load_model`.
+        """
+        first, self._answered = not self._answered, True
+        damage = "" if first or self.keeping is None else self.keeping.checked()
+        if not damage:
+            return
+        if self.is_answering:
+            raise BadFile(damage.partition(": ")[0], "prepared weights are damaged; ask again")
+        told = f"{damage}; its weights are read from the model's file again"
+        self.send(Progress(request.id, "load", 0, 0, note=told))
+        model = self.answering.model
+        path, options = model.path, model.options
+        self.close_model()
+        stop = self.asked_to_stop(request)
+        self.take(load_model(path, options, self.progress(request), stop, embeds=True))
 
     def keep(self) -> None:
         """Begin to keep the weights of the open model, as they lie now."""

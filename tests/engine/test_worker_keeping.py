@@ -9,7 +9,7 @@ import pytest
 from engine import kept
 from engine.backends.opencl.drivers.device import list_devices
 from engine.errors import CutawayError
-from engine.protocol import Cancel, Generate, Load, Loaded, Piece, Prepare
+from engine.protocol import Cancel, Generate, Load, Loaded, Piece, Prepare, Progress
 from engine.settings import EngineOptions, cache_folder
 from engine.worker import RemoteError, Worker
 from tests.engine.test_worker import REPEATING, answer, load
@@ -73,3 +73,34 @@ def test_nothing_is_prepared_without_a_model(worker: Worker) -> None:
     with pytest.raises(RemoteError, match="open one first") as refused:
         worker.get(Prepare(worker.new_id()))
     assert isinstance(refused.value, CutawayError)
+
+
+def test_damaged_weights_are_found_before_the_second_answer(
+    smollm2_path: Path, device: str
+) -> None:
+    """64 KiB of noise in the middle, where opening the file does not look: the second answer is
+    that of the model's own file, without a word of the person's.
+    """
+    options = EngineOptions(device=device, ctx=64, prepared=1)
+    with Worker() as worker:
+        load(worker, smollm2_path, options)
+        assert worker.get(Prepare(worker.new_id())).problem == ""
+        said = answer(worker)[0]
+    (file,) = kept.prepared_files()
+    with file.path.open("r+b") as handle:
+        handle.seek(file.path.stat().st_size // 2)
+        handle.write(os.urandom(65536))
+    with Worker() as worker:
+        assert load(worker, smollm2_path, options).prepared > 0
+        answer(worker)  # may be nonsense
+        notes = []
+        request = Generate(worker.new_id(), prompt="the", sampling=REPEATING, max_tokens=8)
+        for reply in worker.ask(request):
+            notes += [reply.note] if isinstance(reply, Progress) and reply.note else []
+        (note,) = notes
+        assert "are damaged; its weights are read from the model's file again" in note
+        assert answer(worker)[0] == said
+        assert worker.get(Prepare(worker.new_id())).problem == ""  # a whole one is there again
+    with Worker() as worker:
+        assert load(worker, smollm2_path, options).prepared > 0
+        assert [answer(worker)[0] for _ in range(2)] == [said] * 2

@@ -70,6 +70,12 @@ class PreparedWeights:
             assert self._file is not None
             yield from self._file.read_in(entry)
 
+    def check(self) -> Iterator[None]:
+        """Read what was taken, a piece between two yields. Raises `BadFile` for damaged bytes."""
+        for entry in self._taken.values():
+            assert self._file is not None
+            yield from self._file.check(entry)
+
     def has(self, buffers: Mapping[str, Buffer]) -> bool:
         """True if all of these are in the file, by their keys."""
         return self._file is not None and buffers.keys() <= self._file.entries.keys()

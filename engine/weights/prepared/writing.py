@@ -8,11 +8,17 @@ import psutil
 
 from engine.device.backend import Buffer
 from engine.errors import BadFile
-from engine.weights.prepared.file import START, Entry, after, ends_of, head_of
+from engine.weights.prepared.file import (
+    PIECE,
+    START,
+    Entry,
+    add_piece,
+    after,
+    ends_of,
+    head_of,
+)
 from engine.weights.prepared.store import make_room, new_file
 
-PIECE = START
-"""Bytes of one write: a large page, if the system has such for files."""
 SYNC = 64 << 20
 """Bytes that wait for the disk at most: what others write waits behind them."""
 
@@ -36,26 +42,30 @@ def write(
         start, waiting = START, 0
         for key, buffer in buffers.items():
             ends = ends_of(buffer.view(0, buffer.size))
-            entries.append(Entry(key, start, buffer.size, ends))
+            total = 0
             for at in range(0, buffer.size, PIECE):
                 yield
-                waiting += _copy(handle, buffer, at, start + at)
+                size, total = _copy(handle, buffer, at, start + at, total)
+                waiting += size
                 if waiting >= SYNC:
                     os.fdatasync(handle)
                     waiting = 0
                     if not keeps_pages:
                         os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
+            entries.append(Entry(key, start, buffer.size, ends, total))
             start = after(start, buffer.size)
         _write(handle, memoryview(head_of(entries)), 0)
         if not unchanged():
             raise BadFile(path, "the model's file was changed since it was opened")
 
 
-def _copy(handle: int, buffer: Buffer, at: int, to: int) -> int:
-    """A piece of a buffer; its bytes are let go of on return, so that it can be freed."""
+def _copy(handle: int, buffer: Buffer, at: int, to: int, total: int) -> tuple[int, int]:
+    """Write a piece of a buffer, and return its size and the checksum up to its end. No view of it
+    is left, so that the buffer can be freed.
+    """
     piece = buffer.view(at, min(PIECE, buffer.size - at))
     _write(handle, piece.data, to)
-    return piece.size
+    return piece.size, add_piece(total, piece)
 
 
 def _write(handle: int, data: memoryview, to: int) -> None:

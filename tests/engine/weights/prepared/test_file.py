@@ -5,12 +5,13 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from engine.device.backend import Buffer
 from engine.errors import BadFile, CutawayError, NotSupported
 from engine.weights.prepared import file as format_
-from engine.weights.prepared.file import MAGIC, START, Entry, PreparedFile, head_of
+from engine.weights.prepared.file import MAGIC, START, Entry, PreparedFile, add_piece, head_of
 from engine.weights.prepared.store import GB, PART
 from engine.weights.prepared.writing import write
 from tests.engine.runner.failing import fail, n_steps
@@ -157,3 +158,38 @@ def test_lists_that_do_not_fit_are_refused(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(format_, "START", 100)
     with pytest.raises(ValueError, match="1 buffers"):
         head_of([Entry("k" * 64, START, 1, 1)])
+
+
+DAMAGES: dict[str, Change] = {
+    "one bit": lambda data: data.__setitem__(START + 70_000, data[START + 70_000] ^ 1),
+    "a page of noise": put(START + 9 * 4096, os.urandom(4096)),
+    "a page of zeros": put(START + 9 * 4096, bytes(4096)),
+    "64 KiB of noise": put(START + 65536, os.urandom(65536)),
+}
+"""In the middle of a buffer, where opening the file does not look."""
+
+
+@pytest.mark.parametrize("change", DAMAGES.values(), ids=DAMAGES)
+def test_damage_in_the_middle_is_found(
+    path: Path, buffers: Mapping[str, Buffer], change: Change
+) -> None:
+    written(path, {"b": buffers["b"]})
+    whole = PreparedFile(path)
+    (entry,) = whole.entries.values()
+    for _ in whole.check(entry):
+        pass
+    data = bytearray(path.read_bytes())
+    change(data)
+    path.unlink()
+    path.write_bytes(data)
+    damaged = PreparedFile(path)  # its head and the ends of its buffers are whole
+    with pytest.raises(BadFile, match="are damaged"):
+        for _ in damaged.check(entry):
+            pass
+
+
+def test_pieces_count_in_their_order() -> None:
+    one, two = (np.full(64, n, np.uint8) for n in (1, 2))
+    assert add_piece(add_piece(0, one), two) != add_piece(add_piece(0, two), one)
+    odd = np.arange(13, dtype=np.uint8)
+    assert add_piece(0, odd) != add_piece(0, odd[:12])
