@@ -21,18 +21,22 @@ _NAME = re.compile(r"(?P<prefix>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})(?P<suf
 
 
 class FileIdentity(NamedTuple):
-    """Which file it was, and when it was last written, as it was opened."""
+    """Which file it was, and when it was last written and changed, as it was opened. Programs can
+    set the first of these times; the second, `changed`, is the system's.
+    """
 
     path: Path
     device: int
     inode: int
     size: int
     written: int
+    changed: int
 
     @classmethod
     def of(cls, path: Path, told: os.stat_result) -> "FileIdentity":
         """Of what `stat` has told."""
-        return cls(path.absolute(), told.st_dev, told.st_ino, told.st_size, told.st_mtime_ns)
+        times = told.st_mtime_ns, told.st_ctime_ns
+        return cls(path.absolute(), told.st_dev, told.st_ino, told.st_size, *times)
 
     @property
     def is_there(self) -> bool:
