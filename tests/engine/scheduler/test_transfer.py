@@ -216,24 +216,23 @@ def times_are_the_devices_own(backend: OpenCLBackend, other: OpenCLBackend) -> N
     pins: dict[Tensor | str, Backend] = {}
     out = ops.scale(heavy("n", pins, backend, x), 1).named("out")
     pins["out"] = other
-    planner = Planner([backend, other, HostBackend()], {}, pins=pins)
-    plan = planner.plan(0, lambda: Graph.of([out]))
-    fed = {x: np.full((1, 1, 512, 512), 1e-3, np.float32)}
-    plan.run(fed)
-    started = perf_counter_ns()
-    recording = Recording()
-    plan.run(fed, recording)
-    took = perf_counter_ns() - started
-    computing, last = recording.splits()
-    assert (computing.device, last.device) == (backend.name, other.name)
-    assert took / 2 < computing.compute_ns < took
-    assert (computing.copies, computing.copied) == (1, plan.outline.input_block)
-    assert (last.copies, last.copied) == (1, 512 * 512 * 4)
-    assert 0 < last.copy_ns < took
-    for moved in recording.copies():
-        assert all(0 <= end - begin < took for begin, end in moved.parts)
-        assert all(abs(end - started - took / 2) < took for _, end in moved.parts)
-    planner.close()
+    with contextlib.closing(Planner([backend, other, HostBackend()], {}, pins=pins)) as planner:
+        plan = planner.plan(0, lambda: Graph.of([out]))
+        fed = {x: np.full((1, 1, 512, 512), 1e-3, np.float32)}
+        plan.run(fed)
+        started = perf_counter_ns()
+        recording = Recording()
+        plan.run(fed, recording)
+        took = perf_counter_ns() - started
+        computing, last = recording.splits()
+        assert (computing.device, last.device) == (backend.name, other.name)
+        assert took / 2 < computing.compute_ns < took
+        assert (computing.copies, computing.copied) == (1, plan.outline.input_block)
+        assert (last.copies, last.copied) == (1, 512 * 512 * 4)
+        assert 0 < last.copy_ns < took
+        for moved in recording.copies():
+            assert all(0 <= end - begin < took for begin, end in moved.parts)
+            assert all(abs(end - started - took / 2) < took for _, end in moved.parts)
 
 
 def work_overlaps(a: OpenCLBackend, b: OpenCLBackend) -> None:
@@ -241,18 +240,17 @@ def work_overlaps(a: OpenCLBackend, b: OpenCLBackend) -> None:
     x = leaf("x", F32, (512, 512), Role.INPUT)
     pins: dict[Tensor | str, Backend] = {}
     out = ops.add(heavy("a", pins, a, x), heavy("b", pins, b, x)).named("out")
-    planner = Planner([a, b, HostBackend()], {}, pins=pins | {"out": b})
-    plan = planner.plan(0, lambda: Graph.of([out]))
-    fed = {x: np.full((1, 1, 512, 512), 1e-3, np.float32)}
-    plan.run(fed)
-    recording = Recording()
-    plan.run(fed, recording)
-    spans: dict[str, list[Ran]] = {}
-    for _, device, ran in recording.launches():
-        spans.setdefault(device, []).append(ran)
-    first, second = spans[a.name], spans[b.name]
-    assert second[0].start < first[-1].end
-    planner.close()
+    with contextlib.closing(Planner([a, b, HostBackend()], {}, pins=pins | {"out": b})) as planner:
+        plan = planner.plan(0, lambda: Graph.of([out]))
+        fed = {x: np.full((1, 1, 512, 512), 1e-3, np.float32)}
+        plan.run(fed)
+        recording = Recording()
+        plan.run(fed, recording)
+        spans: dict[str, list[Ran]] = {}
+        for _, device, ran in recording.launches():
+            spans.setdefault(device, []).append(ran)
+        first, second = spans[a.name], spans[b.name]
+        assert second[0].start < first[-1].end
 
 
 @pytest.mark.alone
