@@ -7,7 +7,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from PySide6.QtCore import QPoint, Qt
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication, QFileDialog
 
 from app.widgets.tokens.alternatives import AlternativesCard
@@ -159,8 +159,7 @@ def test_probabilities_and_a_branch_from_an_alternative(person: Person) -> None:
     assert sum(shares) <= 1.001
     other = next(n for n, choice in enumerate(card.choices) if not choice.taken)
     text = card.choices[other].text
-    row = next(y for y in range(card.height()) if card._choice_at(QPoint(20, y)) == other)
-    person.click(card, QPoint(20, row + 5))
+    person.click(card, card.row_area(other).center().toPoint())
     branch = answered(person)
     assert person.bench.chat.path[1].siblings == 2
     kept = person.bench.chat.tokens(1)
