@@ -98,12 +98,15 @@ class ChatsModel(QAbstractListModel):
         if role in (_Role.DisplayRole, _Role.EditRole, _Role.AccessibleTextRole):
             if isinstance(item, ChatRow) and item.served and role == _Role.AccessibleTextRole:
                 return f"{item.title}, a request of {item.served}"
+            if isinstance(item, ChatRow) and item.damaged and role == _Role.AccessibleTextRole:
+                return f"{item.title or UNTITLED}, damaged on the disk"
             return item if isinstance(item, str) else item.title or UNTITLED
         if role == _Role.ToolTipRole and isinstance(item, ChatRow):
             moment = local_time(item.changed)
             when = moment.isoformat(" ", "minutes") if moment is not None else ""
             asked = f"a request of {item.served}" if item.served else ""
-            return plain_tip("\n".join(filter(None, [item.title, asked, item.model, when])))
+            harm = "Some of this chat is damaged on the disk." if item.damaged else ""
+            return plain_tip("\n".join(filter(None, [item.title, asked, item.model, when, harm])))
         return None
 
     def flags(self, index: _Index) -> Qt.ItemFlag:
@@ -153,7 +156,7 @@ class _ChatDelegate(QStyledItemDelegate):
         middle = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft
         painter.setFont(fonts.body())
         painter.setPen(QColor(tokens().quiet if item.served else tokens().text))
-        mark = f"{SERVED} " if item.served else ""
+        mark = "⚠ " if item.damaged else f"{SERVED} " if item.served else ""
         self._line(painter, line, middle, mark + (item.title or UNTITLED))
         if item.snippet:
             painter.setFont(fonts.small())

@@ -83,6 +83,11 @@ class StoreError(CutawayError):
         super().__init__(f"the chats in {path}: {next(known, str(error))}")
 
 
+def readable(data: bytes) -> str:
+    """A text column; bytes that are not UTF-8, as damage leaves them, are replaced."""
+    return data.decode("utf-8", "replace")
+
+
 class Database:
     """One connection. `notice` says what had to be done to open the file, `pictures` is the folder
     beside it.
@@ -99,10 +104,13 @@ class Database:
         self._lock = threading.RLock()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
+            self._set_aside_lone_wal(path)
             path.touch(mode=0o600)  # nobody else's to read
             self.connection = self._open(path)
-        except sqlite3.DatabaseError as error:
-            if "locked" in str(error) or isinstance(error, sqlite3.OperationalError):
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # of a damaged schema's names
+            if "disk" in str(error) and (read_only := self._read_only(path)) is not None:
+                self.connection = read_only
+            elif "locked" in str(error) or isinstance(error, sqlite3.OperationalError):
                 self.connection = self._in_memory(str(error))
             else:
                 self.connection = self._open_anew(path, error)
@@ -156,7 +164,7 @@ class Database:
         """All rows. Raises StoreError."""
         try:
             return self.connection.execute(query, values).fetchall()
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             raise StoreError(self.path or "memory", error) from error
 
     def _open(self, path: Path | str) -> sqlite3.Connection:
@@ -165,6 +173,10 @@ class Database:
         )
         try:
             connection.row_factory = sqlite3.Row
+            connection.text_factory = readable
+            (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            if tables and _version(connection) == 0:  # before anything is written
+                raise sqlite3.OperationalError("it is a database of another program")
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute("PRAGMA foreign_keys = ON")
@@ -174,10 +186,39 @@ class Database:
                 if verdict != "ok":
                     raise sqlite3.DatabaseError(verdict)
             self._migrate(connection)
+            _check_columns(connection)
         except BaseException:
             connection.close()
             raise
         return connection
+
+    def _read_only(self, path: Path) -> sqlite3.Connection | None:
+        """The chats to be read alone, where the disk is full: the log of changes cannot be written
+        then. None where that fails as well.
+        """
+        try:
+            connection = sqlite3.connect(
+                f"{path.absolute().as_uri()}?mode=ro&immutable=1",
+                uri=True,
+                isolation_level=None,
+                check_same_thread=False,
+            )
+            connection.row_factory = sqlite3.Row
+            connection.text_factory = readable
+            _check_columns(connection)
+        except (sqlite3.Error, UnicodeDecodeError):
+            return None
+        self.notice = f"the disk of {path} is full: chats can be read, but nothing is saved"
+        return connection
+
+    def _set_aside_lone_wal(self, path: Path) -> None:
+        """A log of changes whose database is gone or empty holds chats: SQLite would delete it."""
+        wal = path.with_name(f"{path.name}-wal")
+        gone = not path.exists() or path.stat().st_size == 0
+        if gone and wal.exists() and wal.stat().st_size > 0:
+            aside = wal.with_name(f"{wal.name}.left-{time.strftime('%Y%m%d-%H%M%S')}")
+            wal.rename(aside)
+            self.notice = f"{path} was empty beside changes to it; they are in {aside}"
 
     def _migrate(self, connection: sqlite3.Connection) -> None:
         if _version(connection) == VERSION:
@@ -234,6 +275,23 @@ class Database:
                 self.connection.execute(f"DROP TRIGGER IF EXISTS temp.{name}")
             return False
         return True
+
+
+COLUMNS = {
+    "chats": "id title created changed model system sampling draft head deleted form served",
+    "messages": "id chat parent role text created model finish problem stats n_tokens chosen",
+    "tokens": "message data",
+    "pictures": "chat message place hash name most one_view",
+}
+
+
+def _check_columns(connection: sqlite3.Connection) -> None:
+    """Raises `DatabaseError` for a schema that is damaged."""
+    for table, names in COLUMNS.items():
+        try:
+            connection.execute(f"SELECT {', '.join(names.split())} FROM {table} LIMIT 0")
+        except sqlite3.OperationalError as error:
+            raise sqlite3.DatabaseError(str(error)) from None
 
 
 def _version(connection: sqlite3.Connection) -> int:

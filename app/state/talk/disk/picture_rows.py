@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from app.state.talk.disk.database import Database, StoreError
 from app.state.talk.disk.picture_files import PictureFiles
+from app.state.talk.disk.rows import text_of
 from app.state.talk.message import Picture
 from engine.protocol import PictureLimits
 
@@ -122,5 +123,6 @@ class PictureRows:
 
 def _picture(row: sqlite3.Row) -> Picture:
     most = row["most"]
+    hash, name = text_of(row["hash"]), text_of(row["name"])
     known = most if isinstance(most, int) and most > 0 else None
-    return Picture(row["hash"], row["name"], PictureLimits(known, bool(row["one_view"])))
+    return Picture(hash, name, PictureLimits(known, bool(row["one_view"])))

@@ -1,7 +1,7 @@
 """What the rows of the chats' database mean."""
 
 import sqlite3
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -11,6 +11,9 @@ from app.state.talk.message import Message, Picture
 from engine.protocol import AnswerForm, Stats
 
 UNTITLED = "New chat"
+SPOILT = "\N{REPLACEMENT CHARACTER}"  # stands for bytes that are not text
+LATEST = 253402300800.0  # the year 10000
+SHOWN = ("title", "created", "changed", "model", "system", "draft", "served")
 
 
 @dataclass(frozen=True)
@@ -34,27 +37,47 @@ class ChatRow:
     snippet: str = ""
     hit: int | None = None
     served: str = ""
+    damaged: bool = False
 
 
-def chat_of(row: sqlite3.Row, snippet: str = "", hit: int | None = None) -> ChatRow:
+def chat_of(row: sqlite3.Row) -> ChatRow:
+    """A row of `chats`. SQLite keeps any type in any column: a value that is damaged is replaced by
+    a readable one, and the chat is marked.
+    """
     try:
         form = msgspec.json.decode(row["form"], type=AnswerForm) if row["form"] else None
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, TypeError, ValueError):
         form = None
-    return ChatRow(
+    chat = ChatRow(
         row["id"],
-        row["title"],
-        row["created"],
-        row["changed"],
-        row["model"],
-        row["system"],
+        text_of(row["title"]),
+        _time(row["created"]),
+        _time(row["changed"]),
+        text_of(row["model"]),
+        text_of(row["system"]),
         _own_of(row["sampling"]),
-        row["draft"],
+        text_of(row["draft"]),
         form,
-        snippet,
-        hit,
-        row["served"],
+        served=text_of(row["served"]),
     )
+    told = ((name, getattr(chat, name)) for name in SHOWN)
+    damaged = any(row[name] != value or SPOILT in str(value) for name, value in told)
+    return replace(chat, damaged=damaged)
+
+
+def text_of(value: object) -> str:
+    """A text column, whatever is in it."""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value or "")
+
+
+def _time(value: object) -> float:
+    """Seconds since the epoch, 0 for what is not a time that a calendar has."""
+    known = isinstance(value, int | float) and 0 <= value < LATEST
+    return float(value) if known and isinstance(value, int | float) else 0.0
+
+
+def _id(value: object) -> int | None:
+    return value if isinstance(value, int) else None
 
 
 def own_as_json(sampling: OwnSampling) -> str:
@@ -67,26 +90,27 @@ def _own_of(text: str) -> OwnSampling:
     try:
         kept = msgspec.json.decode(text, type=dict[str, Any])
         return msgspec.convert(kept.get("own", own_of_whole(kept)), OwnSampling)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except (msgspec.MsgspecError, TypeError, ValueError, AttributeError):
         return OwnSampling()
 
 
 def message_of(row: sqlite3.Row, pictures: tuple[Picture, ...]) -> Message:
+    """A row of `messages`, likewise."""
     try:
         stats = msgspec.json.decode(row["stats"], type=Stats) if row["stats"] else None
-    except msgspec.MsgspecError:  # of another version
+    except (msgspec.MsgspecError, TypeError, ValueError):  # of another version, or damaged
         stats = None
     return Message(
         row["id"],
-        row["chat"],
-        row["parent"],
-        row["role"],
-        row["text"],
-        row["created"],
-        row["model"],
-        row["finish"],
-        row["problem"],
+        _id(row["chat"]) or 0,
+        _id(row["parent"]),
+        "user" if row["role"] == "user" else "assistant",
+        text_of(row["text"]),
+        _time(row["created"]),
+        text_of(row["model"]),
+        text_of(row["finish"]),
+        text_of(row["problem"]),
         stats,
-        row["n_tokens"],
+        max(0, _id(row["n_tokens"]) or 0),
         pictures=pictures,
     )

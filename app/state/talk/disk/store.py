@@ -5,6 +5,7 @@ import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from app.state.talk.disk.rows import (
     chat_of,
     message_of,
     own_as_json,
+    text_of,
 )
 from app.state.talk.message import Message
 from app.state.talk.tokens import TokenData, Tokens
@@ -35,7 +37,7 @@ DELETED_AT_ONCE = 500
 # A message is younger than what it answers, so that children go before their parents.
 NEWEST = """DELETE FROM messages WHERE id IN
     (SELECT id FROM messages WHERE chat = ? ORDER BY id DESC LIMIT ?)"""
-BELOW = """WITH RECURSIVE below (id) AS (SELECT ? UNION ALL
+BELOW = """WITH RECURSIVE below (id) AS (SELECT ? UNION
     SELECT m.id FROM messages m JOIN below b ON m.parent = b.id)
     SELECT id FROM below ORDER BY id DESC"""
 
@@ -97,15 +99,16 @@ class ChatStore:
         """Chats, the one changed last first; with `query` those that have all its words."""
         rows = self._db.read("SELECT * FROM chats WHERE deleted IS NULL ORDER BY changed DESC, id")
         words = [word for word in query.casefold().split() if word]
+        chats = [chat_of(row) for row in rows]
         if not words:
-            return [chat_of(row) for row in rows]
+            return chats
         snippets = self._find(words)
-        chats = []
-        for row in rows:
-            named = all(word in row["title"].casefold() for word in words)
-            if named or row["id"] in snippets:
-                chats.append(chat_of(row, *snippets.get(row["id"], ("", None))))
-        return chats
+        found = []
+        for chat in chats:
+            snippet, hit = snippets.get(chat.id, ("", None))
+            if hit is not None or all(word in chat.title.casefold() for word in words):
+                found.append(replace(chat, snippet=snippet, hit=hit))
+        return found
 
     def chat(self, chat_id: int) -> ChatRow | None:
         """One chat, None if there is none of that id."""
@@ -176,12 +179,19 @@ class ChatStore:
     def tree(self, chat_id: int) -> Tree:
         """All messages of a chat."""
         rows = self._db.read("SELECT * FROM messages WHERE chat = ? ORDER BY id", chat_id)
+        pictures = self.pictures.of_chat(chat_id)
+        messages = [message_of(row, pictures.get(row["id"], ())) for row in rows]
+        known = {message.id for message in messages}
+        for message in messages:  # a parent is older; one that is damaged would lead in a circle
+            if message.parent not in known or message.parent >= message.id:
+                message.parent = None
         chosen: dict[int | None, int] = {r["id"]: r["chosen"] for r in rows if r["chosen"]}
         for (head,) in self._db.read("SELECT head FROM chats WHERE id = ?", chat_id):
             if head is not None:
                 chosen[None] = head
-        pictures = self.pictures.of_chat(chat_id)
-        return Tree([message_of(row, pictures.get(row["id"], ())) for row in rows], chosen)
+        parents = {message.id: message.parent for message in messages}
+        chosen = {at: to for at, to in chosen.items() if parents.get(to, -1) == at}
+        return Tree(messages, chosen)
 
     def add(self, message: Message) -> None:
         """Write a new message as the chosen one of its parent, and set its `id`; the chat moves
@@ -257,7 +267,7 @@ class ChatStore:
         for (data,) in self._db.read("SELECT data FROM tokens WHERE message = ?", message.id):
             try:
                 return Tokens.of(msgspec.msgpack.decode(data, type=TokenData))
-            except (msgspec.MsgspecError, ValueError):
+            except (msgspec.MsgspecError, ValueError, TypeError):
                 break
         return Tokens()
 
@@ -274,6 +284,7 @@ class ChatStore:
             values.append(" ".join('"' + word.replace('"', '""') + '"' for word in known))
         found: dict[int, tuple[str, int]] = {}
         for chat, text, number in self._db.read(f"{query} ORDER BY m.id DESC", *values):
+            text = text_of(text)
             if chat not in found and all(word in text.casefold() for word in words):
                 found[chat] = _snippet(text, words[0]), number
         return found

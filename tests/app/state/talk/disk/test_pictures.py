@@ -322,6 +322,7 @@ def test_pictures_of_an_older_cutaway_have_no_limits(
     with monkeypatch.context() as patch:
         patch.setattr(database, "MIGRATIONS", older)
         patch.setattr(database, "VERSION", len(older))
+        patch.setattr(database, "COLUMNS", {})
         before = ChatStore(path)
         hash = before.pictures.keep(CAT, "cat.png")
         before._db.connection.execute(
