@@ -84,11 +84,11 @@ def _run(words: list[str]) -> int:
 
         return open_window()
     parser = Parser(prog="cutaway", description="Chat with a local model and see inside it.")
-    parser.add_argument("--version", action="store_true", help="print the version and leave")
+    parser.add_argument("--version", action="store_true", help="print the version and exit")
     if "-h" in words or "--help" in words:
         parser.usage = "cutaway [-h] [--version] [COMMAND ...]"
         parser.formatter_class = argparse.RawDescriptionHelpFormatter
-        parser.description = f"{parser.description} Without a command the window opens."
+        parser.description = f"{parser.description} Without a command, the window opens."
         parser.epilog = _overview()
         parser.print_help()
         return OK

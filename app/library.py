@@ -44,7 +44,7 @@ class Stored:
 def resolve(name: str | Path) -> Path:
     """The file a person means: a path, a stored name, or `org/repo[:quant]`.
 
-    Of a split model it is the first split. Raises BadFile for a path that is no file and
+    Of a split model it is the first split. Raises BadFile for a path that is not a file and
     ModelNotFound, with the next step, for a name that leads to none or to several.
     """
     try:
@@ -287,7 +287,7 @@ def _mismatch(model: _Described, other: _Described) -> str:
     name = other.stored.paths[0].name
     if other.width is None:
         return f"{name} is for sound, not for pictures"
-    wide = f"its rows are {other.width} wide, this model's {model.width}"
+    wide = f"its embeddings have {other.width} numbers, this model's {model.width}"
     return f"{name} belongs to another model: {wide}"
 
 

@@ -141,7 +141,7 @@ class LocalEngine(Engine):
             elif self._ignores is None or self._ignores[0] != first.id:
                 self._ignores = first.id, monotonic()
             elif monotonic() - self._ignores[1] > PATIENCE:
-                log.warning("loading did not stop; the engine was started again")
+                log.warning("loading did not stop; the engine was restarted")
                 rest = self._abandon()
                 del rest[first.id]
                 self._open = rest
@@ -256,6 +256,6 @@ class _Reader(threading.Thread):
         except WorkerDied as error:
             engine.died(worker, error)
         except msgspec.MsgspecError as error:
-            engine.died(worker, WorkerDied(None, f"it sent what is no message: {error}"))
+            engine.died(worker, WorkerDied(None, f"it sent an invalid message: {error}"))
         self._writer.end()
         worker.close()

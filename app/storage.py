@@ -110,7 +110,9 @@ def _copy(
         with source.open("rb") as old, part.open("wb") as new:
             while chunk := old.read(CHUNK):
                 if cancelled():
-                    raise StorageError(f"{source.name}: moving was stopped; it is where it was")
+                    raise StorageError(
+                        f"{source.name}: moving was cancelled; the file is still in its old place"
+                    )
                 new.write(chunk)
                 digest.update(chunk)
                 size += len(chunk)
@@ -131,7 +133,9 @@ def _copy(
 def _check_targets(targets: dict[Path, Path], size: int) -> None:
     for source, target in targets.items():
         if target.exists():
-            where = "it is there already" if target.samefile(source) else "another file is there"
+            where = (
+                "it is already there" if target.samefile(source) else "another file has that name"
+            )
             raise StorageError(f"{source.name} cannot be moved to {target.parent}: {where}")
     place = next(iter(targets.values())).parent
     while not place.exists():
@@ -144,7 +148,9 @@ def _check_targets(targets: dict[Path, Path], size: int) -> None:
 
 def _check_ours(model: Stored) -> None:
     if not model.paths:
-        raise StorageError(f"{model.name} has no file of its own; delete it with its program")
+        raise StorageError(
+            f"{model.name} has no file of its own; delete it with the program that stored it"
+        )
     if model.origin == "ollama":
         step = f"delete it with `ollama rm {model.name}`"
         raise StorageError(f"{model.name} belongs to Ollama; {step}")

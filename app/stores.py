@@ -39,7 +39,7 @@ class Place:
     """A folder and its GGUF files, relative to it.
 
     `name` is the repository's, empty where there is none. Files of other names on the disk are in
-    `blobs`. `problem` says why there is no file to open.
+    `blobs`. `problem` says why there is not a file to open.
     """
 
     root: Path
@@ -207,7 +207,7 @@ def _ollama_place(root: Path, manifest: Path, layers: list[tuple[str, str]]) -> 
             name = f"{'mmproj-' if kind == 'projector' else ''}{model}-{tag}.gguf"
             blobs.setdefault(name, root / "blobs" / digest.replace(":", "-"))
     apart = any(kind == "tensor" for kind, _ in layers)
-    problem = "Ollama keeps it as separate tensors, which are no GGUF file" if apart else ""
+    problem = "Ollama keeps it as separate tensors, not as a GGUF file" if apart else ""
     name = f"{'/'.join(named)}:{tag}"
     return Place(root / "blobs", "ollama", name, tuple(blobs), blobs, problem)
 

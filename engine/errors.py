@@ -79,7 +79,7 @@ class GivesNoText(CutawayError):
     def __init__(self, arch: str) -> None:
         self.arch = arch
         what = "models write no text: they give embeddings"
-        super().__init__(f"{_quoted(arch)} {what}, which `cutaway embed` prints")
+        super().__init__(f"{_quoted(arch)} {what}, use `cutaway embed`")
 
 
 class TensorMismatch(CutawayError):
@@ -177,7 +177,7 @@ class NeedsReload(CutawayError):
 
     def __init__(self, what: str) -> None:
         self.what = what
-        super().__init__(f"{what} cannot change while the model is open; load it again with that")
+        super().__init__(f"{what} cannot change while the model is open; reload the model with it")
 
 
 class CannotProbe(CutawayError):
@@ -236,7 +236,7 @@ class CannotSee(CutawayError):
         super().__init__(
             f"the model on the server {server} reads text only; choose one that reads pictures"
             if server
-            else "the open model reads text only; where there is a file that makes it see (mmproj),"
+            else "the open model reads text only; if there is a vision file (mmproj) for it,"
             " put it into the model's folder or name it with --mmproj"
         )
 
@@ -247,7 +247,7 @@ class UnknownPictures(CutawayError):
     def __init__(self, digests: Sequence[str]) -> None:
         self.digests = tuple(digests)
         listed = ", ".join(digest[:12] for digest in digests)
-        super().__init__(f"the engine does not hold the pictures {listed}; bring them again")
+        super().__init__(f"the engine no longer has the pictures {listed}; add them again")
 
 
 class DownloadError(CutawayError):

@@ -133,7 +133,7 @@ PREPARED: Setting[int | None] = Setting(
 )
 
 API_KEY: Setting[str] = Setting(
-    "CUTAWAY_API_KEY", "", str, "what who asks `cutaway serve` must send as a key"
+    "CUTAWAY_API_KEY", "", str, "API key for `cutaway serve` and --server"
 )
 
 SETTINGS: tuple[Setting[Any], ...] = (
@@ -296,18 +296,18 @@ class EngineOptions:
     )
     mmproj: str = _option(
         "",
-        *("mmproj", "FILE", "what makes the model see, or none (a file beside the model)"),
+        *("mmproj", "FILE", "vision file (mmproj), or none (default: a file beside the model)"),
         kept=True,
     )
     image_tokens: int | None = _option(
         None,
-        *("image-tokens", "N", "most tokens that a picture takes (the model's own limit)"),
+        *("image-tokens", "N", "maximum tokens per picture (the model's own limit)"),
         _counts_from(1),
     )
-    parallel: int = _option(1, *("parallel", "N", "how many are answered at once (1)"), _sequences)
+    parallel: int = _option(1, *("parallel", "N", "parallel sequences (1)"), _sequences)
     cells: int | None = _option(
         None,
-        *("cells", "N", "tokens in the cache of all that are answered together, or `each` (--ctx)"),
+        *("cells", "N", "KV cache size in tokens, shared by all sequences, or `each` (--ctx)"),
         _cells,
     )
     prepared: int | None = _option(

@@ -66,9 +66,9 @@ def load_lines(load: dict[str, Any]) -> Iterator[str]:
 def _origin(prepared: Sequence[int], problem: str) -> str:
     """What the loads did with the weights, so that nobody takes one figure for another."""
     if not any(prepared):
-        return "weights packed anew in each load" + (f": {problem}" if problem else "")
+        return "weights were repacked for each load" + (f": {problem}" if problem else "")
     size = max(prepared) / MIB
-    told = f"{size:.0f} MiB of weights were prepared before; --prepared 0 packs them anew"
+    told = f"{size:.0f} MiB of weights came from prepared files; --prepared 0 repacks them"
     return told if all(prepared) else f"{told}, as {prepared.count(0)} of {len(prepared)} loads did"
 
 
@@ -77,7 +77,7 @@ def profile_lines(profile: StepProfile, roof: tuple[float, float]) -> Iterator[s
     step = profile.step_ns
     yield (
         f"\n{profile.name}: a step of {step / 1e6:.3f} ms, the median of {profile.n_steps}; "
-        f"{profile.plain_ns / 1e6:.3f} ms where nobody records"
+        f"{profile.plain_ns / 1e6:.3f} ms without recording"
     )
     parts = (
         ("host before", profile.before_ns),

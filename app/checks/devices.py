@@ -19,5 +19,5 @@ def choose_device(name: str | None) -> DeviceRow:
             return row
     if name is None and rows:
         return rows[0]
-    there = ", ".join(row.id for row in rows) or "none: pip install 'cutaway[cpu]' brings one"
+    there = ", ".join(row.id for row in rows) or "none: pip install 'cutaway[cpu]' installs one"
     raise BadSetting("--device", name or "", f"an OpenCL device; there is {there}")

@@ -23,6 +23,6 @@ def properties(
         lines = list(process.lines())
         problem = process.problem()
     if not lines:
-        raise DeviceError(device, problem or "it says nothing")
+        raise DeviceError(device, problem or "no message")
     roof = msgspec.json.decode(lines[1], type=DeviceRoof) if len(lines) > 1 else None
     return msgspec.json.decode(lines[0], type=DeviceProperties), roof

@@ -11,7 +11,7 @@ from engine.errors import BadSetting
 from engine.protocol import Attended, Examined, Loaded
 
 NAME = "attend"
-HELP = "show where attention heads look when a word is made"
+HELP = "show which tokens attention reads when a token is computed"
 BAR = 24
 MOST_ROWS = 40
 LEVELS = "▁▂▃▄▅▆▇█"
@@ -20,14 +20,14 @@ LEVELS = "▁▂▃▄▅▆▇█"
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments."""
     add_arguments(parser)
-    parser.add_argument("--layer", type=count, metavar="L", help="of one layer (the mean of all)")
-    parser.add_argument("--head", type=count, metavar="H", help="of one head of that layer")
+    parser.add_argument("--layer", type=count, metavar="L", help="one layer (default: mean of all)")
+    parser.add_argument("--head", type=count, metavar="H", help="one head of that layer")
     parser.add_argument(
         "--rows",
         type=count,
         default=MOST_ROWS,
         metavar="N",
-        help=f"print the N tokens that are looked at most, 0 for all ({MOST_ROWS})",
+        help=f"print the N tokens with most attention, 0 for all ({MOST_ROWS})",
     )
 
 

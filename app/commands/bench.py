@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from engine.settings import EngineOptions
 
 NAME = "bench"
-HELP = "measure how fast a model reads and writes"
+HELP = "measure prompt and generation speed"
 BATCH = 512
 OWN = ("parallel", "cells")  # options of the engine that have another meaning here
 DECODE_STEPS, PREFILL_STEPS = 16, 3
@@ -32,37 +32,45 @@ DECODE_STEPS, PREFILL_STEPS = 16, 3
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments."""
     parser.add_argument("model", metavar="MODEL", help="path, stored name or org/repo[:quant]")
-    group = parser.add_argument_group("tests (lists: 128,512; 0 is none)")
-    group.add_argument("-p", type=_counts, default=[512], metavar="N", help="tokens read (512)")
-    group.add_argument("-n", type=_counts, default=[128], metavar="N", help="tokens made (128)")
+    group = parser.add_argument_group("tests (lists such as 128,512; 0 is none)")
+    group.add_argument("-p", type=_counts, default=[512], metavar="N", help="prompt tokens (512)")
+    group.add_argument(
+        "-n", type=_counts, default=[128], metavar="N", help="generated tokens (128)"
+    )
     group.add_argument(
         "-pg", type=_pair, action="append", default=[], metavar="P,N", help="both, in one test"
     )
     group.add_argument(
-        "-d", type=_counts, default=[0], metavar="N", help="tokens there before, not timed (0)"
+        "-d",
+        type=_counts,
+        default=[0],
+        metavar="N",
+        help="tokens already in the context, not timed (0)",
     )
-    group.add_argument("--image", type=Path, metavar="FILE", help="a picture, through the tower")
+    group.add_argument(
+        "--image", type=Path, metavar="FILE", help="time the vision encoder with this picture"
+    )
     group.add_argument("-r", type=positive, default=5, metavar="N", help="repetitions (5)")
     group.add_argument(
         "--parallel",
         type=_counts,
         metavar="N",
-        help="so many sequences together, each of -p and -n (lists: 1,2,4)",
+        help="number of parallel sequences, each of -p and -n (lists: 1,2,4)",
     )
-    group.add_argument("--shared", action="store_true", help="with --parallel: one prompt for all")
+    group.add_argument("--shared", action="store_true", help="with --parallel: share one prompt")
     parser.add_argument(
-        "--against", choices=("llama.cpp",), help="measure it in turn with us, on the same file"
+        "--against", choices=("llama.cpp",), help="compare with this engine on the same file"
     )
     parser.add_argument(
         "--load",
         action="store_true",
-        help="measure opening instead, each in a fresh process, prepared unless --prepared 0",
+        help="measure load time instead, each in a new process, prepared unless --prepared 0",
     )
-    parser.add_argument("--profile", action="store_true", help="show where a step's time goes")
+    parser.add_argument("--profile", action="store_true", help="profile one step")
     parser.add_argument(
         "--trace", type=Path, metavar="FILE", help="store the profile as a Chrome trace (Perfetto)"
     )
-    parser.add_argument("--json", action="store_true", help="the results, for programs")
+    parser.add_argument("--json", action="store_true", help="print the results as JSON")
     add_engine_options(parser, without=OWN)
 
 
@@ -77,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
     if options.prepared is None and not args.load:
         options = replace(options, prepared=0)  # nothing is written while others are measured
     if args.trace is not None and not args.trace.absolute().parent.is_dir():
-        raise BadSetting("--trace", str(args.trace), "a file in a folder that exists")
+        raise BadSetting("--trace", str(args.trace), "a file in an existing folder")
     if args.against and options.kv != "f16":
         raise BadSetting("--kv", options.kv, "f16 beside --against, as the other engine has it")
     if args.parallel:

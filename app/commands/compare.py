@@ -20,7 +20,7 @@ from engine.protocol import (
 )
 
 NAME = "compare"
-HELP = "compare what devices compute with the host, or two texts, operation by operation"
+HELP = "compare a device with the host, or two texts, operation by operation"
 TEXT = "The capital of France is Paris. What do people eat there, and what do they read on Sundays?"
 OWN = ("device",)
 
@@ -34,7 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--against",
         metavar="TEXT",
-        help="compare with what the same device computes for this text, not with the host",
+        help="compare with this text on the same device, instead of with the host",
     )
     parser.add_argument(
         "--device",
@@ -43,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="devices to use, a,b; each that is named is compared, one after the other; repeatable",
     )
     parser.add_argument("--all", action="store_true", help="print every result, not only the worst")
-    parser.add_argument("--json", action="store_true", help="all results, for programs")
+    parser.add_argument("--json", action="store_true", help="print all results as JSON")
     add_engine_options(parser, without=OWN)
 
 

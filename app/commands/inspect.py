@@ -24,12 +24,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Adds this command's arguments."""
     parser.add_argument("model", metavar="MODEL", help="path, stored name or org/repo[:quant]")
     shown = parser.add_mutually_exclusive_group()
-    shown.add_argument("--json", action="store_true", help="everything, for programs")
-    shown.add_argument("--tensor", metavar="NAME", help="the numbers in one, dequantised")
+    shown.add_argument("--json", action="store_true", help="print everything as JSON")
+    shown.add_argument("--tensor", metavar="NAME", help="print one tensor's numbers, dequantised")
     for name, value, text in (
-        ("precision", 4, "--tensor: decimals of a float"),
-        ("threshold", 1000, "--tensor: the most numbers that are shown without gaps"),
-        ("edge-items", 3, "--tensor: how many are shown before and after a gap"),
+        ("precision", 4, "--tensor: decimal places"),
+        ("threshold", 1000, "--tensor: print arrays up to this size whole"),
+        ("edge-items", 3, "--tensor: numbers to print at each end of a longer array"),
     ):
         help = f"{text} (default {value})"
         parser.add_argument(f"--{name}", type=int, default=value, metavar="N", help=help)

@@ -11,7 +11,7 @@ from app.terminal.text import print_json
 from engine.protocol import Examined, Lens, Loaded
 
 NAME = "lens"
-HELP = "show what each layer would say, and the rank of the word that comes"
+HELP = "show what each layer would predict (logit lens)"
 SHOWN = 4  # of the likeliest tokens, in a line
 
 
@@ -19,7 +19,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments."""
     add_arguments(parser)
     parser.add_argument(
-        "--top-k", type=positive, default=8, metavar="K", help="likeliest tokens of a layer (8)"
+        "--top-k", type=positive, default=8, metavar="K", help="tokens to list for each layer (8)"
     )
 
 
@@ -97,10 +97,10 @@ def _leads(rows: list[dict[str, Any]], word: str) -> str:
     """From where on the word is first."""
     last = next((row["layer"] for row in reversed(rows) if row["rank"] != 1), None)
     if last == rows[-1]["layer"]:
-        return f"{word} does not lead in the end"
+        return f"{word} is not on top in the last layer"
     first = (
         rows[0]["layer"]
         if last is None
         else next(row["layer"] for row in rows if row["layer"] > last)
     )
-    return f"{word} leads from layer {first} on"
+    return f"{word} is on top from layer {first} on"

@@ -10,7 +10,7 @@ from engine.protocol import Loaded, Perplexity, PerplexityDone, Progress
 
 NAME = "perplexity"
 MOST_TEXT = 64 << 20
-HELP = "measure how well a model predicts a text"
+HELP = "compute the perplexity of a text"
 CHUNK = 512  # tokens, as llama-perplexity has it
 
 
@@ -19,12 +19,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", help="path, stored name or org/repo[:quant]")
     parser.add_argument("text", metavar="TEXTFILE", type=Path, help="a file of UTF-8 text")
     parser.add_argument(
-        "--top-k", type=count, default=64, metavar="K", help="likeliest tokens to store (64)"
+        "--top-k", type=count, default=64, metavar="K", help="logits to store per position (64)"
     )
     parser.add_argument(
-        "--out", type=Path, metavar="X.npz", help="store tokens and the K likeliest at each place"
+        "--out",
+        type=Path,
+        metavar="X.npz",
+        help="save the tokens and the K likeliest at each position",
     )
-    parser.add_argument("--json", action="store_true", help="the result, for programs")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
     add_engine_options(parser)
     parser.set_defaults(ctx=str(CHUNK))
 
@@ -37,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     options = engine_options(args)
     text = _read(args.text)
     if args.out is not None and not args.out.absolute().parent.is_dir():
-        raise BadSetting("--out", str(args.out), "a file in a folder that exists")
+        raise BadSetting("--out", str(args.out), "a file in an existing folder")
 
     from app.library import resolve
     from app.terminal.engine import CommandEngine

@@ -16,7 +16,7 @@ from engine.settings import EngineOptions
 from engine.units import MIB
 
 NAME = "plan"
-HELP = "predict what a model takes on every device, and how it would run"
+HELP = "estimate memory and speed on each device, without loading the model"
 
 SHOWN = 4
 """Tensors of an arena that are named."""
@@ -29,11 +29,13 @@ COMPONENTS = (*OF_LAYERS, "graph", "staging", "input")
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments."""
     parser.add_argument("model", metavar="MODEL", help="path, stored name or org/repo:quant")
-    parser.add_argument("--nodes", action="store_true", help="list what runs every node, and why")
     parser.add_argument(
-        "--measure", action="store_true", help="time the model's layers on the devices first"
+        "--nodes", action="store_true", help="list the device of every node and the reason"
     )
-    parser.add_argument("--json", action="store_true", help="everything, for programs")
+    parser.add_argument(
+        "--measure", action="store_true", help="measure layer speed on the devices first"
+    )
+    parser.add_argument("--json", action="store_true", help="print everything as JSON")
     add_engine_options(parser)
 
 
@@ -162,9 +164,9 @@ def _arena(arena: ArenaRow) -> str:
     """The tensors that take most of it when it is fullest."""
     shown = ", ".join(f"{name} {_mib(size)}" for name, size in arena.alive[:SHOWN])
     more = f" and {len(arena.alive) - SHOWN} more" if len(arena.alive) > SHOWN else ""
-    when = f"while {arena.node} runs" if arena.node else "while copies are made"
+    when = f"while {arena.node} runs" if arena.node else "during copies"
     return (
-        f"  {arena.device}: {_mib(arena.size)}, no less than {_mib(arena.bound)} will do;"
+        f"  {arena.device}: {_mib(arena.size)}, lower bound {_mib(arena.bound)};"
         f" fullest {when}: {shown}{more}"
     )
 

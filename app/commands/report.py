@@ -14,7 +14,7 @@ from app.terminal.text import note
 from engine.errors import BadSetting
 
 NAME = "report"
-HELP = "examine this machine's devices, and write it all into one file to attach to an issue"
+HELP = "write a report on this machine's devices to attach to an issue"
 FAILED = 1
 
 
@@ -23,9 +23,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--device", metavar="NAME", help="a,b, as `devices` names them (one of each processor)"
     )
-    parser.add_argument("--full", action="store_true", help="the whole self test: minutes more")
-    parser.add_argument("--tune", action="store_true", help="tune the kernels first, and keep that")
-    parser.add_argument("--to", type=Path, metavar="FILE", help="where to (cutaway-report-….md)")
+    parser.add_argument(
+        "--full", action="store_true", help="complete self-test (some minutes more)"
+    )
+    parser.add_argument(
+        "--tune", action="store_true", help="tune the kernels first and keep the settings"
+    )
+    parser.add_argument("--to", type=Path, metavar="FILE", help="output file (cutaway-report-….md)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -35,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     """
     path = args.to or Path(f"cutaway-report-{datetime.now():%Y%m%d-%H%M%S}.md")
     if not path.absolute().parent.is_dir():
-        raise BadSetting("--to", str(path), "a file in a folder that exists")
+        raise BadSetting("--to", str(path), "a file in an existing folder")
     devices = tuple(filter(None, (args.device or "").split(",")))
     with Bar() as bar, Interrupt() as interrupt:
         report = gather(
@@ -45,8 +49,8 @@ def run(args: argparse.Namespace) -> int:
         )
     write_named(path, markdown(report).encode())
     print("\n".join(summary(report)))
-    print(f"All of it is in {path}: attach that file to your issue.")
+    print(f"Report written to {path}. Attach it to your issue.")
     if report.stopped:
-        note("stopped; the file has what was found until then")
+        note("stopped; the file has the results so far")
     failed = any(case.status == "failed" for device in report.devices for case in device.cases)
     return FAILED if failed or not report.devices else 0

@@ -34,29 +34,33 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "model", metavar="MODEL", nargs="?", help="path, stored name or org/repo[:quant]"
     )
     parser.add_argument(
-        "-p", "--prompt", metavar="TEXT", help="answer this and leave; else stdin, or a chat"
+        "-p", "--prompt", metavar="TEXT", help="answer this and exit; default: stdin, or a chat"
     )
     parser.add_argument(
         "--image",
         action="append",
         default=[],
         metavar="FILE",
-        help="show the model this picture; repeatable",
+        help="add this picture to the prompt; repeatable",
     )
-    parser.add_argument("--system", metavar="TEXT", help="the system message")
+    parser.add_argument("--system", metavar="TEXT", help="system prompt")
     parser.add_argument("--json", action="store_true", help="one JSON object after the answer")
     group = parser.add_argument_group("answer")
     group.add_argument(
         "--max-tokens",
         type=count,
         metavar="N",
-        help=f"the most tokens of an answer ({MOST_TOKENS} for one answer, the context in a chat)",
+        help=f"maximum tokens of an answer ({MOST_TOKENS} for one answer, the context in a chat)",
     )
     group.add_argument(
-        "--stop", action="append", default=[], metavar="TEXT", help="end before it; repeatable"
+        "--stop", action="append", default=[], metavar="TEXT", help="stop string; repeatable"
     )
     group.add_argument(
-        "--logprobs", type=count, default=0, metavar="N", help="show the N likeliest tokens of each"
+        "--logprobs",
+        type=count,
+        default=0,
+        metavar="N",
+        help="show the N likeliest tokens at each position",
     )
     group.add_argument(
         "--when-full",

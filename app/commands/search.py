@@ -25,8 +25,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments."""
     from app.fetch.search import Sort, Task
 
-    parser.add_argument("words", metavar="WORDS", nargs="*", help="words of the repository's name")
-    parser.add_argument("--task", choices=get_args(Task), default="any", help="what it is for")
+    parser.add_argument("words", metavar="WORDS", nargs="*", help="words to search for")
+    parser.add_argument(
+        "--task", choices=get_args(Task), default="any", help="what the model is for"
+    )
     parser.add_argument(
         "--largest", metavar="N", type=_parameters, help="most parameters, for example 8B or 500M"
     )

@@ -13,7 +13,7 @@ from app.version import version
 from engine.protocol import CaseResult, DeviceRow, SelfTest
 
 NAME = "selftest"
-HELP = "check what a device computes, operation by operation"
+HELP = "check each operation of a device against the host"
 FAILED = 1
 
 
@@ -21,9 +21,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments."""
     parser.add_argument("--device", metavar="NAME", help="as `devices` names it (the best one)")
     parser.add_argument(
-        "--op", default="", metavar="PATTERN", help="only cases like this: '^matmul Q4_K', 'rope'"
+        "--op", default="", metavar="PATTERN", help="only cases that match: '^matmul Q4_K', 'rope'"
     )
-    parser.add_argument("--quick", action="store_true", help="a minute instead of a few")
+    parser.add_argument("--quick", action="store_true", help="run fewer cases (a minute)")
     parser.add_argument("--perf", action="store_true", help="measure GB/s and GFLOP/s as well")
     parser.add_argument("--json", action="store_true", help="print a report to attach to a bug")
 

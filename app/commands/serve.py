@@ -17,7 +17,7 @@ from app.terminal.sampling import add_sampling_options, chosen_values
 from engine.settings import API_KEY
 
 NAME = "serve"
-HELP = "answer other programs: OpenAI's, Anthropic's and Ollama's interfaces"
+HELP = "serve a model over HTTP (OpenAI, Anthropic and Ollama APIs)"
 PARALLEL = 4
 OWN = ("parallel",)  # an option of the engine that has another default here
 INTERRUPTED = 130
@@ -33,35 +33,46 @@ def configure(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--port", type=count, default=PORT, metavar="N", help=f"port, 0 picks one ({PORT})"
     )
-    group.add_argument("--api-key", metavar="KEY", help="who asks must have it (CUTAWAY_API_KEY)")
     group.add_argument(
-        "--api-key-file", metavar="FILE", help="the key, in a file only you may read"
+        "--api-key", metavar="KEY", help="API key that clients must send (CUTAWAY_API_KEY)"
     )
-    group.add_argument("--alias", default="", metavar="A,B", help="names to answer to instead")
     group.add_argument(
-        "--models", default="", metavar="A,B", help="models that are opened when asked for"
+        "--api-key-file", metavar="FILE", help="file with the API key, readable only by you"
     )
-    group.add_argument("--any-model", action="store_true", help="answer to every name")
+    group.add_argument("--alias", default="", metavar="A,B", help="model names to report instead")
+    group.add_argument("--models", default="", metavar="A,B", help="models to load on request")
+    group.add_argument("--any-model", action="store_true", help="accept any model name")
     group.add_argument(
         "--parallel", type=positive, default=PARALLEL, metavar="N",
-        help=f"answers at once ({PARALLEL})",
+        help=f"parallel requests ({PARALLEL})",
     )  # fmt: skip
     group.add_argument(
-        "--queue", type=count, default=QUEUE, metavar="N", help=f"requests that may wait ({QUEUE})"
+        "--queue",
+        type=count,
+        default=QUEUE,
+        metavar="N",
+        help=f"requests that may wait in the queue ({QUEUE})",
     )
-    group.add_argument("--allowed-host", default="", metavar="A,B", help="names in Host besides")
-    group.add_argument("--allow-origin", default="", metavar="A,B", help="web pages that may ask")
     group.add_argument(
-        "--fetch-images", default="", metavar="A,B", help="https hosts to fetch pictures from"
+        "--allowed-host", default="", metavar="A,B", help="additional accepted Host names"
     )
-    group.add_argument("--metrics", action="store_true", help="tell counts at /metrics")
+    group.add_argument(
+        "--allow-origin", default="", metavar="A,B", help="allowed web origins (CORS)"
+    )
+    group.add_argument(
+        "--fetch-images",
+        default="",
+        metavar="A,B",
+        help="https hosts that pictures may be fetched from",
+    )
+    group.add_argument(
+        "--metrics", action="store_true", help="expose Prometheus metrics at /metrics"
+    )
     group.add_argument(
         "--defaults", choices=("cutaway", "openai"), default="cutaway",
-        help="sampling where a request leaves it out: the model's, or OpenAI's defaults (cutaway)",
+        help="default sampling: the model's (cutaway) or OpenAI's",
     )  # fmt: skip
-    group.add_argument(
-        "--stop-loops", action="store_true", help="end answers that repeat themselves"
-    )
+    group.add_argument("--stop-loops", action="store_true", help="stop repetitive answers")
     add_sampling_options(parser)
     add_engine_options(parser, without=OWN)
 
@@ -104,7 +115,7 @@ def _shared(engine: Any) -> Any:
     try:
         host.start()
     except BadSetting as error:
-        logging.getLogger("server").info("the window has an engine of its own: %s", error)
+        logging.getLogger("server").info("the engine is not shared with the window: %s", error)
         return None
     return host
 

@@ -16,13 +16,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--text", metavar="T", help="the text")
     source.add_argument("--text-file", metavar="F", type=Path, help="a file of UTF-8 text")
-    parser.add_argument("--no-bos", action="store_true", help="without the model's BOS and EOS")
+    parser.add_argument("--no-bos", action="store_true", help="do not add BOS and EOS")
     parser.add_argument(
         "--no-parse-special",
         action="store_true",
-        help="take the texts of control tokens for plain text",
+        help="do not parse control tokens in the text",
     )
-    parser.add_argument("--json", action="store_true", help="a list of ids, for programs")
+    parser.add_argument("--json", action="store_true", help="print a list of ids as JSON")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -14,7 +14,7 @@ from engine.errors import BadSetting
 from engine.protocol import TrialResult, Tune, TuneResult
 
 NAME = "tune"
-HELP = "find the fastest settings of a device's kernels and keep them"
+HELP = "find the fastest kernel settings for a device"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -23,14 +23,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--family", default="", metavar="NAME", help="only decode, prefill, attention or rows"
     )
-    parser.add_argument("--to", default="", metavar="FOLDER", help="write there, not in the cache")
+    parser.add_argument(
+        "--to", default="", metavar="FOLDER", help="write to this folder instead of the cache"
+    )
     parser.add_argument("--json", action="store_true", help="print every trial as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
     """Prints every trial, and where the result is. Raises `BadSetting`, `DeviceError`."""
     if args.to and not Path(args.to).is_dir():
-        raise BadSetting("--to", args.to, "a folder that is there")
+        raise BadSetting("--to", args.to, "an existing folder")
     device = choose_device(args.device)
     results: list[TrialResult] = []
     kept = None
@@ -51,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     gains = ", ".join(f"{name} {gain:.2f}" for name, gain in kept.gains.items())
     print(f"{device.id}, times as fast as with the default: {gains}")
-    print(f"Kept in {kept.path}; delete it to have the default again.")
+    print(f"Kept in {kept.path}; delete it to restore the defaults.")
     return 0
 
 

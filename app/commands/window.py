@@ -8,7 +8,7 @@ from pathlib import Path
 from engine.errors import CutawayError
 
 NAME = "window"
-HELP = "open the window (as `cutaway` alone does)"
+HELP = "open the window (default command)"
 
 
 class NoWindow(CutawayError):

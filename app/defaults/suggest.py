@@ -139,7 +139,7 @@ class Suggested:
 def suggested_for(
     loaded: Loaded, thinking: bool | None = None, with_saved: bool = True
 ) -> Suggested:
-    """The suggestion for an open model; the program's defaults for one of a server elsewhere."""
+    """The suggestion for an open model; the program's defaults for one of remote server."""
     if not loaded.general:
         return Suggested()
     facts = ModelFacts(Path(loaded.path), loaded.architecture, loaded.general, loaded.chat)

@@ -83,4 +83,4 @@ def _fetch(
 
         return fetch_repository(repository["repo"], repository["quant"], job, text_only)
     known = ", ".join(KNOWN)
-    raise ModelNotFound(name, f"not a name to fetch; there are {known} and Hugging Face `org/repo`")
+    raise ModelNotFound(name, f"unknown model name; known are {known} and Hugging Face `org/repo`")

@@ -28,7 +28,7 @@ class IndexConfig:
     certificate: str | None
 
     def client(self) -> httpx2.Client:
-        """A client with these settings. Raises BadSetting for a certificate that is no file."""
+        """A client with these settings. Raises BadSetting for a certificate that is not a file."""
         return web_client(self.proxy, self.certificate)
 
 

@@ -228,7 +228,7 @@ class Hub:
         from huggingface_hub.constants import is_offline_mode
 
         if is_offline_mode():
-            raise HubError("offline", "HF_HUB_OFFLINE is set, so nothing is searched; unset it")
+            raise HubError("offline", "HF_HUB_OFFLINE is set, so searching is off; unset it")
         for attempt in (1, 2):
             try:
                 with web_client() as client:
@@ -279,7 +279,7 @@ class Hub:
             return
         if status == httpx2.codes.TOO_MANY_REQUESTS:
             seconds = reset_seconds(response.headers)
-            problem = f"{self.host} limits how often it is asked; try again in {seconds:.0f} s"
+            problem = f"{self.host} limits the rate of requests; try again in {seconds:.0f} s"
             raise HubError("busy", problem)
         if code == "GatedRepo":
             raise HubError(
@@ -293,7 +293,7 @@ class Hub:
         if status in (401, 403):
             problem = f"{self.host} refuses the token ({status}); check HF_TOKEN, or log in again"
             raise HubError("failed", problem)
-        raise self._fail(f"it answers {status} {response.reason_phrase}")
+        raise self._fail(f"it responded {status} {response.reason_phrase}")
 
     @property
     def host(self) -> str:

@@ -108,15 +108,17 @@ class RemoteAnswer:
         seconds = error.after if error.after is not None else WAITS[min(tries, len(WAITS)) - 1]
         if not error.again or tries > len(WAITS) or seconds > LONGEST_WAIT:
             raise self._with_pictures(error)
-        said = f"{error}; asking again in {seconds:g} s ({tries} of {len(WAITS)})"
-        self._notes.append(f"Asked again after {seconds:g} s: {error.problem}")
+        said = f"{error}; retrying in {seconds:g} s ({tries} of {len(WAITS)})"
+        self._notes.append(f"Retried after {seconds:g} s: {error.problem}")
         self._tell(Progress(self._asked.id, "prefill", 0, 0, note=said))
         await asyncio.sleep(seconds)
 
     def _with_pictures(self, error: ServerFailed) -> ServerFailed:
         words = error.said.lower()
         if self._shows and error.status >= 400 and any(word in words for word in BLIND):
-            problem = f"its model reads no pictures ({error.status}: {error.said}); take them out"
+            problem = (
+                f"its model does not accept pictures ({error.status}: {error.said}); take them out"
+            )
             return ServerFailed(error.name, problem, status=error.status)
         return error
 
@@ -146,8 +148,8 @@ class RemoteAnswer:
             if event.data:
                 self._take(event.data)
         if not done and not self._reader.reason:
-            what = "what came is kept" if self._told else "nothing had come"
-            problem = f"the connection ended in the middle of the answer; {what}"
+            what = "the text so far is kept" if self._told else "nothing was received"
+            problem = f"the connection closed during the answer; {what}"
             raise ServerFailed(name, problem, again=True)
         self._end()
 
@@ -161,8 +163,8 @@ class RemoteAnswer:
                 raise ServerFailed(self._opened.link.to.name, "its answer is larger than 16 MiB")
         self._take(b"".join(parts))
         if not self._told and not self._reader.reason:
-            raise ServerFailed(self._opened.link.to.name, "it answers without an answer in it")
-        self._notes.append("The server does not stream: the answer came in one piece")
+            raise ServerFailed(self._opened.link.to.name, "its response contains no answer")
+        self._notes.append("The server does not stream: the answer arrived in one piece")
         self._end()
 
     def _take(self, data: str | bytes) -> None:
@@ -170,8 +172,8 @@ class RemoteAnswer:
         try:
             chunk: ChatChunk = read_chunk(data)
         except UNREADABLE:
-            kept = "; what came is kept" if self._told else ""
-            raise ServerFailed(name, f"it sent a frame that is no JSON of a chat{kept}") from None
+            kept = "; the text so far is kept" if self._told else ""
+            raise ServerFailed(name, f"it sent an event that is not chat JSON{kept}") from None
         if chunk.error:
             raise told_error(name, chunk.error, key)
         for piece in self._reader.read(chunk):
@@ -192,7 +194,7 @@ class RemoteAnswer:
         told = usage.completion_tokens if usage is not None else None
         n = told if told is not None else self._n_tokens or reader.n_frames
         if told is None and reader.n_frames:
-            notes.append("The server counted no tokens: about as many as came here")
+            notes.append("The server reported no token count; it is estimated")
         details = usage.prompt_tokens_details if usage is not None else None
         cached = (timings.cache_n if timings else None) or (
             details.cached_tokens if details is not None else None

@@ -103,7 +103,7 @@ def _check(asked: Generate, kind: ServerKind) -> None:
     if asked.prompt_logprobs is not None or asked.endless:
         raise NotSupported("the probabilities of a prompt, or an endless answer, on a server")
     if asked.prefix and kind not in GOES_ON:
-        raise NotSupported("going on with an answer on this server (regenerate it instead): that")
+        raise NotSupported("continuing an answer on this server (regenerate it instead): that")
 
 
 def _message(message: ChatMessage, pictures: Mapping[str, bytes]) -> dict[str, Any]:

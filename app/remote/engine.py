@@ -160,7 +160,7 @@ class RemoteEngine(Engine):
 
     def _unseen(self, request: Request[Any]) -> Failed:
         where = f"the server {self._where}" if self._where else "a server"
-        text = f"The model runs on {where}; this cannot be seen or done from here."
+        text = f"The model runs on {where}; this is not available for remote models."
         return Failed(request.id, "NotSupported", text)
 
     async def _link(self, to: Connection, key: str | None = None) -> ServerLink:
@@ -181,7 +181,9 @@ class RemoteEngine(Engine):
             facts = await probe(link)
             model = await ask_model(link, facts, _found(asked, facts))
             if asked.writes and not model.writes:
-                raise ServerFailed(link.to.name, f"{model.id!r} gives embeddings, no answers")
+                raise ServerFailed(
+                    link.to.name, f"{model.id!r} is an embedding model; it cannot chat"
+                )
         except BaseException:
             await link.__aexit__(None, None, None)
             raise

@@ -52,8 +52,8 @@ class Keys:
             self._keyring().set_password(SERVICE, account, key)
         except Exception:  # noqa: BLE001  backends raise what their system does
             return (
-                "There is no keyring to keep the key in, so it holds until the program ends. "
-                f"{variable(connection.name)} in the environment would give it each time."
+                "There is no system keyring, so the key is kept until Cutaway is closed. "
+                f"{variable(connection.name)} in the environment sets it permanently."
             )
         return ""
 

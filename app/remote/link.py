@@ -29,10 +29,10 @@ class ServerLink:
     def __init__(self, to: Connection, key: str, silence: float = SILENCE) -> None:
         """Raises ServerFailed for a key that others could read, and a CA file that is none."""
         if key and to.shows_key and not to.key_in_clear:
-            problem = f"the key would travel to {to.host} unencrypted; use https, or allow it"
+            problem = f"the key would be sent to {to.host} unencrypted; use https, or allow it"
             raise ServerFailed(to.name, problem)
         if not key.isascii() or not key.isprintable():
-            raise ServerFailed(to.name, "the key has characters that no header can carry")
+            raise ServerFailed(to.name, "the key has characters that are not allowed in a header")
         self.to, self.key = to, key
         headers = {"User-Agent": f"cutaway/{version()}", "Accept-Encoding": "identity"}
         headers |= to.headers
@@ -87,7 +87,7 @@ class ServerLink:
                     yield answer
                     return
                 url = there
-        raise ServerFailed(self.to.name, "it sends on from one address to the next, in a circle")
+        raise ServerFailed(self.to.name, "it redirects in a loop")
 
     async def content(self, answer: httpx2.Response) -> bytes:
         """All of a body, or its first MOST_BODY bytes."""
@@ -130,5 +130,5 @@ def _trust(to: Connection) -> ssl.SSLContext | bool:
     try:
         return ssl.create_default_context(cafile=to.ca)
     except OSError as error:
-        problem = f"{to.ca} is no file of certificates ({error.strerror or error})"
+        problem = f"{to.ca} is not a file of certificates ({error.strerror or error})"
         raise ServerFailed(to.name, problem) from None

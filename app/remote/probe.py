@@ -43,7 +43,7 @@ async def probe(link: ServerLink) -> ServerFacts:
     seconds = monotonic() - began
     rows = [row for row in _list(listed.get("data")) if isinstance(row, dict) and row.get("id")]
     if "data" not in listed:
-        raise ServerFailed(link.to.name, "it answers, but lists no models: /models has no data")
+        raise ServerFailed(link.to.name, "it responds, but lists no models: /models has no data")
     kind = next((OWNERS[o] for row in rows if (o := str(row.get("owned_by"))) in OWNERS), None)
     kind, version, told = await _ask_itself(link, kind)
     models = [_model(row, kind, told, only=len(rows) == 1) for row in rows[:MOST_MODELS]]

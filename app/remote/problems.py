@@ -13,10 +13,7 @@ from engine.errors import CutawayError
 
 LONGEST = 300  # characters of what a server says
 RETRIED = frozenset({408, 409, 429, 502, 503, 504})
-PAGE = (
-    "it answers with a web page instead of the interface; the address may be of something else, "
-    "or lack its /v1"
-)
+PAGE = "it responds with a web page instead of the API; the address may be wrong, or lack its /v1"
 
 
 class ServerFailed(CutawayError):
@@ -56,26 +53,28 @@ def unreachable(to: Connection, error: Exception, began: bool = False) -> Server
     tls = _tls(error)
     if tls is not None and not isinstance(tls, ssl.SSLCertVerificationError):
         step = "try http:// instead of https://, or check the port"
-        return ServerFailed(name, f"no encrypted connection to {host} comes about; {step}")
+        return ServerFailed(name, f"the TLS handshake with {host} failed; {step}")
     if tls is not None:
         why = tls.verify_message
         step = "name the file of its certificate authority in the connection, or check the address"
         return ServerFailed(name, f"its certificate is not trusted ({quoted(why)}); {step}")
     if began:
-        problem = "the connection broke off in the middle of the answer; what came is kept"
+        problem = "the connection closed during the answer; the text so far is kept"
         return ServerFailed(name, problem)
     if isinstance(error, httpx2.ConnectTimeout):
-        problem = f"{host} does not answer; check the address, the network and a firewall between"
+        problem = f"{host} does not respond; check the address, the network and a firewall between"
         return ServerFailed(name, problem, again=True)
     if isinstance(error, TimeoutError | asyncio.TimeoutError | httpx2.TimeoutException):
         problem = f"{host} took too long to answer; it may be busy: try again, or look at its log"
         return ServerFailed(name, problem)
     if isinstance(error, httpx2.ConnectError):
-        problem = f"nothing answers at {host}; start the server, or check the address and the port"
+        problem = (
+            f"no server responds at {host}; start the server, or check the address and the port"
+        )
         return ServerFailed(name, problem, again=True)
     if isinstance(error, httpx2.UnsupportedProtocol | httpx2.InvalidURL):
-        return ServerFailed(name, f"{quoted(to.url)} is no address of a server")
-    problem = f"the connection to {host} broke before an answer came"
+        return ServerFailed(name, f"{quoted(to.url)} is not a server address")
+    problem = f"the connection to {host} closed before a response arrived"
     return ServerFailed(name, problem, again=isinstance(error, httpx2.TransportError))
 
 
@@ -96,10 +95,10 @@ def refused(
         again = False
     more = f": {said}" if said else ""
     if status == 401:
-        given = "the key is wrong" if key else "it wants a key"
+        given = "the key is wrong" if key else "it requires a key"
         problem = f"{given}; give one in the connection (401{more})"
     elif status == 403:
-        problem = f"it does not allow this (403{more}); the key may lack the right to it"
+        problem = f"it does not allow this (403{more}); the key may lack the permission"
     elif status == 404 and (model or code == "model_not_found"):
         there = f"; it has {', '.join(map(quoted, models[:5]))}" if models else ""
         problem = f"it has no model {model!r} (404{more}){there}"
@@ -107,14 +106,14 @@ def refused(
         counts = " ({} tokens, where {} fit)".format(*tokens) if all(tokens) else ""
         problem = f"the chat is too long for it{counts}; shorten it or begin a new one{more}"
     elif status == 429:
-        problem = f"it is asked too much at once (429{more}); try again later"
+        problem = f"its rate limit is reached (429{more}); try again later"
     elif status in (408, 502, 503, 504):
         problem = f"it cannot answer now ({status}{more}); it may be loading: try again"
     elif status >= 500:
-        problem = f"it failed ({status}{more}); its own log tells why"
+        problem = f"it failed ({status}{more}); see its log"
     elif 300 <= status < 400:
         there = quoted(headers.get("location", "elsewhere"))
-        problem = f"it sends on to {there}; give that address to the connection if you trust it"
+        problem = f"it redirects to {there}; enter that address if you trust it"
     elif _is_page(headers):
         problem = f"{PAGE} ({status})"
     else:
@@ -125,13 +124,15 @@ def refused(
 def no_interface(to: Connection, headers: httpx2.Headers) -> ServerFailed:
     """A good status with something else than JSON."""
     kind = quoted(headers.get("content-type", "no type"))
-    return ServerFailed(to.name, PAGE if _is_page(headers) else f"it answers with {kind}, not JSON")
+    return ServerFailed(
+        to.name, PAGE if _is_page(headers) else f"it responds with {kind} instead of JSON"
+    )
 
 
 def told_error(name: str, error: Any, key: str) -> ServerFailed:
     """An error inside a stream, after a good status."""
-    said = quoted(_message(error)[0], key) or "it gives no reason"
-    return ServerFailed(name, f"it broke off the answer: {said}; what came is kept", said=said)
+    said = quoted(_message(error)[0], key) or "no reason given"
+    return ServerFailed(name, f"it aborted the answer: {said}; the text so far is kept", said=said)
 
 
 def _error(body: bytes) -> tuple[str, str, tuple[Any, Any]]:

@@ -15,8 +15,8 @@ from app.words import UNKNOWN
 
 INTRODUCTION = """\
 Cutaway runs language models from GGUF files on any processor \
-that has an OpenCL driver. This file says how it does on one machine; `cutaway report` wrote it. \
-Attach it to an issue as it is. Paths, names of users and of the machine have been taken out.
+that has an OpenCL driver. This report, written by `cutaway report`, describes one machine. \
+Attach it to an issue. Paths, names of users and of the machine have been taken out.
 """
 TERMS = """\
 pp512: tokens per second while a prompt of 512 tokens is read, bound by how fast the device \
@@ -53,7 +53,7 @@ def summary(report: Report) -> list[str]:
         lines.append("No OpenCL device was examined: models run in NumPy, slowly.")
     lines += [_verdict(device) for device in report.devices]
     if report.stopped:
-        lines.append("Stopped before it was done: what follows is not everything.")
+        lines.append("Stopped early: the report is incomplete.")
     return lines
 
 
@@ -158,7 +158,7 @@ def _device(device: DeviceFindings) -> Iterator[str]:
         for profile in row.profiles:
             yield from _profile(row, profile)
     if device.properties is not None:
-        yield from ("", f"### What the driver says of {plain(device.row.id)}", "")
+        yield from ("", f"### Properties reported by the driver for {plain(device.row.id)}", "")
         yield from _facts(device.properties.says)
 
 

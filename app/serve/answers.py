@@ -83,7 +83,7 @@ class Answers:
                     self._clients.said(self._row, reply.text)
             elif isinstance(reply, Finished):
                 if reply.reason == "cancelled":
-                    raise unavailable("the answer was stopped from the server's side")
+                    raise unavailable("the server stopped the answer")
                 self._timing.finish(self._row, place, reply)
                 self._reason = reply.reason
         return said

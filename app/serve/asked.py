@@ -92,7 +92,7 @@ def seed(given: int | None) -> int | None:
     if given is None or given == -1:
         return None
     if not -(1 << 63) <= given < 1 << 64:
-        raise Refusal(400, "seed: a whole number of 64 bits is expected", param="seed")
+        raise Refusal(400, "seed: expected a 64-bit integer", param="seed")
     return given % (1 << 64)
 
 
@@ -100,7 +100,7 @@ def stops(given: str | list[str] | None) -> list[str]:
     """Texts that end an answer."""
     texts = [given] if isinstance(given, str) else given or []
     if len(texts) > MOST_STOPS:
-        raise Refusal(400, f"stop: at most {MOST_STOPS} texts are possible", param="stop")
+        raise Refusal(400, f"stop: expected at most {MOST_STOPS} strings", param="stop")
     return [text for text in texts if text]
 
 
@@ -109,7 +109,7 @@ def bias(given: dict[str, Any] | None) -> dict[int, float]:
     found: dict[int, float] = {}
     for key, value in (given or {}).items():
         if not (key.isascii() and key.isdecimal() and len(key) < 10):
-            text = f"logit_bias: {key[:50]!r} is no token's number"
+            text = f"logit_bias: {key[:50]!r} is not a token id"
             raise Refusal(400, text, param="logit_bias")
         found[int(key)] = -1e9 if value is False else float(value)
     return found

@@ -32,7 +32,7 @@ async def fetched(url: str, domains: tuple[str, ...], param: str | None) -> byte
         refusal.param = param
         raise
     except TimeoutError:
-        text = f"a picture did not come within {SECONDS:.0f} s"
+        text = f"the download of a picture took over {SECONDS:.0f} s"
         raise Refusal(400, text, param=param) from None
     except (OSError, ValueError, h11.RemoteProtocolError):
         raise Refusal(400, "a picture could not be fetched", param=param) from None
@@ -40,12 +40,12 @@ async def fetched(url: str, domains: tuple[str, ...], param: str | None) -> byte
 
 async def _fetched(url: str, domains: tuple[str, ...]) -> bytes:
     if not domains:
-        raise Refusal(400, "pictures are taken as data: URLs only; addresses are not fetched")
+        raise Refusal(400, "pictures must be data: URLs; other URLs are not fetched")
     parts = urlsplit(url)
     host = (parts.hostname or "").lower()
     if parts.scheme != "https" or host not in {domain.lower() for domain in domains}:
         listed = ", ".join(domains)
-        raise Refusal(400, f"pictures are fetched by https from {listed} alone")
+        raise Refusal(400, f"pictures are fetched over https from {listed} only")
     port = parts.port or 443
     address = await _address(host, port)
     reader, writer = await asyncio.open_connection(
@@ -63,7 +63,7 @@ async def _address(host: str, port: int) -> str:
     found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     address = str(found[0][4][0])
     if not is_of_the_net(address):
-        raise Refusal(400, "a picture's host leads to an address that is not of the net")
+        raise Refusal(400, "a picture's host resolves to a private address")
     return address
 
 
@@ -102,7 +102,7 @@ async def _body(
         if event is h11.NEED_DATA:
             connection.receive_data(await reader.read(CHUNK))
         elif isinstance(event, h11.Response) and event.status_code != 200:
-            raise Refusal(400, f"a picture's host answered {event.status_code}")
+            raise Refusal(400, f"a picture's host responded {event.status_code}")
         elif isinstance(event, h11.Data):
             data += event.data
             if len(data) > MOST_BYTES:

@@ -119,18 +119,18 @@ class Keeper:
     def _restart(self, note: Callable[[str], None], stopped: Callable[[], bool]) -> None:
         now = monotonic()
         if now - self._died < TWICE:
-            note("it stopped twice within a minute, so it stays down; start the server again")
+            note("it stopped twice within a minute and is not restarted; restart the server")
             self._serving.shut("down", "it stopped twice within a minute")
             return
         self._died = now
         self._serving.counts.restarts += 1
-        note("starting it again")
+        note("restarting it")
         self._open_again(note, stopped)
 
     def _open_again(self, note: Callable[[str], None], stopped: Callable[[], bool]) -> None:
         try:
             self.load(lambda progress: None, stopped)
-            note(f"{self._name} answers again")
+            note(f"{self._name} is ready again")
         except Cancelled:
             return
         except RemoteError as error:

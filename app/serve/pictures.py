@@ -58,4 +58,4 @@ def _of_base64(text: str, param: str | None) -> bytes:
     try:
         return base64.b64decode("".join(text.split()), validate=True)
     except (binascii.Error, ValueError) as error:
-        raise Refusal(400, f"a picture is no base64: {error}", param=param) from None
+        raise Refusal(400, f"a picture is not base64: {error}", param=param) from None

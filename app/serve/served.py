@@ -121,7 +121,7 @@ class Shelf:
     def still(self, model: OpenModel) -> None:
         """Raise `Refusal` where another is in this one's place; it may itself have come back."""
         if self.model is None or self.model.names != model.names:
-            raise unavailable("the model was changed meanwhile; ask once more")
+            raise unavailable("the model changed in the meantime; retry the request")
 
     def _named(self, name: str | None) -> OpenModel:
         model = self.ready
@@ -144,5 +144,5 @@ def no_model(name: str, names: Sequence[str]) -> Refusal:
     """Nothing goes by this name."""
     listed = ", ".join(names)
     shown = name if len(name) < 200 else f"{name[:200]}..."
-    text = f"the model {shown!r} is not here; there is {listed}"
+    text = f"the model {shown!r} is not available; there is {listed}"
     return Refusal(404, text, param="model", code="model_not_found")

@@ -48,10 +48,10 @@ class ServeSettings:
     def check(self) -> None:
         """Raise `BadSetting` for an address beyond this machine without a key."""
         if not self.key and not is_loopback(self.host):
-            expected = "an address of this machine alone, or a key besides: --api-key, or --host ''"
+            expected = "a loopback address, or an API key: --api-key, or --host ''"
             raise BadSetting("--host", self.host, expected)
         if len(self.key) > MOST_KEY or not (self.key.isascii() and self.key.isprintable()):
-            expected = f"at most {MOST_KEY} ASCII characters that can be seen"
+            expected = f"at most {MOST_KEY} printable ASCII characters"
             raise BadSetting("--api-key", f"{len(self.key)} characters", expected)
         if not 0 <= self.port < 1 << 16:
             raise BadSetting("--port", self.port, "a number from 0 to 65535")
@@ -76,7 +76,7 @@ def read_key(path: Path) -> str:
     except OSError as error:
         raise BadSetting("--api-key-file", str(path), f"a file ({error.strerror})") from None
     if open_to:
-        raise BadSetting("--api-key-file", str(path), "a file only you may read: chmod 600")
+        raise BadSetting("--api-key-file", str(path), "a file that only you can read (chmod 600)")
     try:
         key = data.decode("ascii").strip()
     except UnicodeDecodeError:

@@ -70,7 +70,7 @@ class SharedEngine(Engine):
             self._detach()
             self.tell(Unloaded(request.id))
         elif self._link is None:
-            text = "no engine of another program is used"
+            text = "no shared engine is in use"
             self.tell(Failed(request.id, "NotSupported", text))
         else:
             self._link.out.put(request)
@@ -142,7 +142,7 @@ class SharedEngine(Engine):
             if isinstance(reply, NoSharedModel):
                 if link.is_open:
                     link.is_open = False
-                    self._died(f"{reply.reason}; it is the engine of {_called(link.owner)}")
+                    self._died(f"{reply.reason}; the engine belongs to {_called(link.owner)}")
             elif not isinstance(reply, SharedModel):
                 self.tell(reply)
             elif not link.is_open and _same(reply.loaded.path, link.model.loaded.path):
@@ -154,7 +154,7 @@ class SharedEngine(Engine):
         with self.lock:
             if self._link is link:
                 self._link = None
-                self._died(f"{_called(link.owner)}, whose engine this was, has ended")
+                self._died(f"{_called(link.owner)}, which ran the engine, has ended")
 
     def _died(self, why: str) -> None:
         error = WorkerDied(None, why)
@@ -168,14 +168,14 @@ def _greeted(folder: Path, path: str) -> _Link:
     with the reason why it is not used, and what hostile bytes raise.
     """
     if not place.is_private(folder.lstat()):
-        raise CutawayError(f"{folder} is not yours alone")
+        raise CutawayError(f"other users can access {folder}")
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         connection.settimeout(PATIENCE)
         connection.connect(str(folder / place.SOCKET))
         connection.setblocking(True)
         if not place.is_same_user(connection):
-            raise CutawayError("the engine is another user's")
+            raise CutawayError("the engine belongs to another user")
     except BaseException:
         connection.close()
         raise
@@ -184,10 +184,10 @@ def _greeted(folder: Path, path: str) -> _Link:
         decode = decoder_of_replies()
         owner = _first(pipe, decode)
         if not isinstance(owner, EngineOwner) or owner.version != version():
-            raise CutawayError("the engine is of another version of this program")
+            raise CutawayError("the engine runs another version of Cutaway")
         model = _first(pipe, decode)
         if not isinstance(model, SharedModel) or not _same(model.loaded.path, path):
-            raise CutawayError("another model is open there, or none")
+            raise CutawayError("it has another model open, or none")
     except BaseException:
         pipe.close()
         raise
@@ -196,7 +196,7 @@ def _greeted(folder: Path, path: str) -> _Link:
 
 def _first(pipe: Connection, decode: Callable[[bytes], Reply]) -> Reply:
     if not pipe.poll(PATIENCE):
-        raise CutawayError("the owner of the engine says nothing")
+        raise CutawayError("the owner of the engine does not respond")
     return decode(pipe.recv_bytes(MOST_SAID))
 
 

@@ -119,7 +119,9 @@ class Guest:
         except (EOFError, OSError):
             pass
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            log.warning("a program that shares the engine sent what is no message, and was left")
+            log.warning(
+                "a program that shares the engine sent an invalid message and was disconnected"
+            )
         self.end()
 
     def _take(self, message: Any) -> None:
@@ -136,10 +138,10 @@ class Guest:
             elif not isinstance(message, Request):
                 return  # an order that is the owner's alone
             elif type(message) not in ALLOWED:
-                text = f"the engine belongs to {self._program}: it is not changed from here"
+                text = f"the engine belongs to {self._program}: it cannot be changed from here"
                 self._out.put(Failed(-message.id, "NotSupported", text))
             elif len(self._asked) >= MOST_OPEN:
-                text = f"{MOST_OPEN} requests are under way already"
+                text = f"{MOST_OPEN} requests are already running"
                 self._out.put(Failed(-message.id, "NotSupported", text))
             else:
                 number = client.ask(message)

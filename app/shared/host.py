@@ -38,7 +38,7 @@ class EngineHost:
         self._folder = folder or place.folder()
         self._lock = threading.Lock()
         self._guests: set[Guest] = set()
-        self._now: Reply = NoSharedModel(0, "it is being opened")
+        self._now: Reply = NoSharedModel(0, "it is loading")
         self._kept: dict[type[Reply], Reply] = {}  # what a guest that comes later is told too
         self._held: FileLock | None = None
         self._socket: socket.socket | None = None
@@ -58,7 +58,7 @@ class EngineHost:
         try:
             held.acquire(timeout=0)
         except Timeout:
-            what = "a place without another program that shares its engine"
+            what = "a path that no other program shares its engine at"
             raise BadSetting("sharing", str(folder), what) from None
         try:
             self._socket = _listening(self.path)
@@ -122,7 +122,7 @@ class EngineHost:
             except OSError:
                 return
             if not place.is_same_user(connection):
-                log.warning("another user asked for the shared engine, and was not let in")
+                log.warning("another user tried to use the shared engine and was refused")
                 connection.close()
                 continue
             owner = EngineOwner(0, version(), self._program, os.getpid())

@@ -28,7 +28,9 @@ def made_folder(path: Path) -> Path:
         what = f"a folder that can be made ({error.strerror})"
         raise BadSetting("XDG_RUNTIME_DIR", str(path), what) from None
     if not is_private(found):
-        raise BadSetting("XDG_RUNTIME_DIR", str(path), "a folder of yours that only you may enter")
+        raise BadSetting(
+            "XDG_RUNTIME_DIR", str(path), "a folder that belongs to you and only you can enter"
+        )
     return path
 
 

@@ -210,7 +210,7 @@ class PreferencesState(QObject):
         if wrong:
             more = f" and {len(wrong) - SHOWN_WRONG} more" if len(wrong) > SHOWN_WRONG else ""
             named = ", ".join(list(wrong)[:SHOWN_WRONG]) + more
-            self.notice = f"preferences not understood, defaults are used instead: {named}"
+            self.notice = f"invalid preferences, using defaults instead: {named}"
             for where, reason in wrong.items():
                 log.warning("preferences: %s: %s", where, reason)
         return value
@@ -221,7 +221,9 @@ class PreferencesState(QObject):
         aside = self.path.with_name(f"{self.path.name}.corrupt-{time.strftime('%Y%m%d-%H%M%S')}")
         try:
             self.path.rename(aside)
-            self.notice = f"preferences could not be read, defaults are used; kept as {aside}"
+            self.notice = (
+                f"preferences could not be read, using defaults; the old file is kept as {aside}"
+            )
         except OSError as error:
             self.notice = f"preferences could not be read: {self.path}: {error.strerror}"
 

@@ -46,7 +46,7 @@ class Preset(msgspec.Struct, frozen=True):
     system: str | None = None
 
 
-SUGGESTED = Preset("As the model suggests", OwnSampling())
+SUGGESTED = Preset("Model default", OwnSampling())
 BUILT_IN = (
     SUGGESTED,
     Preset("Precise", OwnSampling(temperature=0.2, top_p=0.9)),

@@ -183,7 +183,7 @@ def selected_of(link: str) -> Selected:
     for part in text.removeprefix(SCHEME).split(";") if text != SCHEME else ():
         name, equals, value = part.partition("=")
         if name not in _PARTS or not equals:
-            raise BadLink(f"The link names {_shown(part)}, which is nothing that can be selected.")
+            raise BadLink(f"The link names {_shown(part)}, which cannot be selected.")
         if name in found:
             raise BadLink(f"The link names two of {name}.")
         found[name] = _PARTS[name](_decoded(name, value))

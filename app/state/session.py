@@ -78,7 +78,7 @@ class Session(QObject):
     that the answer under way has behind it.
 
     `path` is of the model that is open or being opened, `connection` of its server where it is
-    elsewhere (then the path is no file: `app.remote.connection`), `error` says why the status is
+    elsewhere (then the path is not a file: `app.remote.connection`), `error` says why the status is
     failed or died, `rates` are tokens per second, one value per second of answering. An open
     model is given up only for a file whose header was read and holds, or a server that answers;
     where loading that fails all the same, `previous` is the model that `open_previous` brings back.
@@ -225,7 +225,7 @@ class Session(QObject):
         self._set("idle")
 
     def cancel_load(self) -> None:
-        """Stop loading. The model before stays open, or is opened again."""
+        """Stop loading. The model before stays open, or is open again."""
         if self._check is not None:
             name = self.model_title
             self._check()
@@ -241,7 +241,7 @@ class Session(QObject):
         self.given_up.emit()
         if before is not None:
             self._load(before)
-            then = f"{self.model_title} is opened again."
+            then = f"{self.model_title} is open again."
         else:
             self.path = self.connection = None
             self._set("idle")

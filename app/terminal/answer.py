@@ -17,7 +17,7 @@ from engine.worker import RemoteError
 ENDINGS = {
     "length": "token limit",
     "context": "context full",
-    "loop": "repeated itself",
+    "loop": "repetition",
     "cancelled": "stopped",
 }
 
@@ -122,13 +122,13 @@ def tell(made: PrintedAnswer, loaded: Loaded) -> None:
     assert made.finished is not None
     stats, reason = made.finished.stats, made.finished.reason
     if stats.n_truncated:
-        note(f"{stats.n_truncated} tokens of the prompt did not fit the context and were left out")
+        note(f"{stats.n_truncated} tokens of the prompt did not fit the context and were dropped")
     for text in stats.notes:
         (aside if loaded.device.startswith("server ") else note)(text)
     if reason == "context":
         note(f"the context of {loaded.n_ctx} tokens is full; raise --ctx or use --when-full shift")
     elif reason == "loop":
-        note("stopped: it repeated itself; try --repeat-penalty 1.1")
+        note("stopped: the answer kept repeating itself; try --repeat-penalty 1.1")
     parts = [f"{stats.decode_rate:.1f} t/s"] if stats.n_generated > 1 else []
     parts += [f"{stats.n_generated} tokens"]
     if stats.n_generated:

@@ -18,10 +18,10 @@ from engine.protocol import ChatMessage, Generate, Loaded, PictureInfo
 PROMPT = "> "
 COMMAND = re.compile(r"/([a-z]+)(?:\s+(.*))?$", re.DOTALL)
 HELP = """\
-/system TEXT  give the model its role from the next answer on (without TEXT: none)
-/image PATH   show the model a picture with your next message
-/regen        answer the last message again, by another seed
-/reset        forget the conversation
+/system TEXT  set the system prompt (without TEXT: none)
+/image PATH   add a picture to your next message
+/regen        regenerate the last answer with another seed
+/reset        start a new chat
 /help         show this
 /exit         leave, as Ctrl+D does
 Ctrl+C stops an answer, drops a line, and leaves where there is neither."""
@@ -62,10 +62,10 @@ class Chat:
                     said, self.waiting = question(line, self.waiting), []
                     self._say(said, self.template)
             except WorkerDied as death:
-                note(f"{death}; starting it again, the conversation is kept")
+                note(f"{death}; restarting it, the chat is kept")
                 self.loaded = self.engine.start()
                 if self.unanswered is not None:
-                    note("your last message has no answer yet: /regen asks again")
+                    note("your last message has no answer yet; /regen retries")
             except CutawayError as error:
                 note(f"error: {error}")
 
@@ -81,7 +81,7 @@ class Chat:
         elif name == "regen":
             self._answer_again()
         else:
-            note(f"there is no /{name}; /help lists what there is")
+            note(f"unknown command /{name}; /help lists the commands")
 
     def _show(self, path: str) -> None:
         if not path:
@@ -90,12 +90,12 @@ class Chat:
             check_sees(self.loaded)
             info = self.pictures.bring(Path(path).expanduser())
             self.waiting.append(info)
-            aside(f"picture {described(info)}; it goes with your next message")
+            aside(f"picture {described(info)}; added to your next message")
 
     def _answer_again(self) -> None:
         if self.unanswered is None:
             if not self.turns:
-                note("nothing has been said yet")
+                note("the chat is empty")
                 return
             self.unanswered = self.turns.pop()[0]
         sampling = msgspec.structs.replace(self.template.sampling, seed=None)

@@ -20,13 +20,13 @@ def text_lines(device: str, compared: TextsCompared, everything: bool) -> Iterat
     alike = next((i for i, pair in enumerate(pairs) if pair.text != pair.other_text), None)
     yield f"{device}: {len(rows)} results of {len(pairs)} pairs of tokens"
     if alike is not None:
-        yield f"  the first pair of different tokens is {_pair(pairs[alike])}"
+        yield f"  first pair of different tokens: {_pair(pairs[alike])}"
     if everything:
         yield from table([TITLES, *(_cells(row, pairs) for row in rows)], left=(0, 1, 4))
     if compared.first is None:
-        yield "  no result differs by more than rounding"
+        yield "  no result differs by more than rounding errors"
         return
-    yield f"  the first that differs is {_said(rows[compared.first], pairs)}"
+    yield f"  first difference: {_said(rows[compared.first], pairs)}"
     yield f"  the last is {_said(rows[-1], pairs)}"
 
 

@@ -14,18 +14,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the model, the text, which token of it, and the engine's options."""
     parser.add_argument("model", metavar="MODEL", help="path, stored name or org/repo[:quant]")
     parser.add_argument("-p", "--prompt", required=True, metavar="TEXT", help="the text")
-    parser.add_argument("--chat", action="store_true", help="ask TEXT as a message of a chat")
+    parser.add_argument("--chat", action="store_true", help="apply the chat template to TEXT")
     parser.add_argument(
         "--image",
         action="append",
         default=[],
         metavar="FILE",
-        help="show the model this picture with TEXT, as a message; repeatable",
+        help="add this picture to the message; repeatable",
     )
     parser.add_argument(
-        "--at", type=count, metavar="N", help="token N, the first is 0 (the one behind TEXT)"
+        "--at",
+        type=count,
+        metavar="N",
+        help="position N, from 0 (default: the next token after TEXT)",
     )
-    parser.add_argument("--json", action="store_true", help="one object, for programs")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
     add_engine_options(parser)
 
 

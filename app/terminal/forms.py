@@ -12,12 +12,16 @@ LONGEST = 1 << 18
 
 def add_form_options(parser: argparse.ArgumentParser) -> None:
     """Adds the options that form_of() reads."""
-    group = parser.add_argument_group("form of the answer").add_mutually_exclusive_group()
-    group.add_argument("--json-schema", metavar="FILE", help="JSON that fits the file's schema")
+    group = parser.add_argument_group("structured output").add_mutually_exclusive_group()
     group.add_argument(
-        "--grammar", metavar="FILE", help="a text of the grammar: Lark, or GBNF in a .gbnf file"
+        "--json-schema", metavar="FILE", help="JSON schema file that the answer must match"
     )
-    group.add_argument("--regex", metavar="REGEX", help="a text that the expression matches whole")
+    group.add_argument(
+        "--grammar", metavar="FILE", help="grammar file (Lark, or GBNF with suffix .gbnf)"
+    )
+    group.add_argument(
+        "--regex", metavar="REGEX", help="regular expression that the whole answer must match"
+    )
 
 
 def form_of(args: argparse.Namespace) -> AnswerForm | None:

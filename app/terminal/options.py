@@ -24,16 +24,14 @@ def add_engine_options(parser: argparse.ArgumentParser, without: Collection[str]
 
 def add_server_options(parser: argparse.ArgumentParser) -> None:
     """The options that name a server."""
-    group = parser.add_argument_group("a server elsewhere")
+    group = parser.add_argument_group("remote server")
+    group.add_argument("--server", metavar="URL", help="use a model on this server (OpenAI API)")
     group.add_argument(
-        "--server", metavar="URL", help="ask a model of this server (OpenAI's interface)"
+        "--model", dest="served", metavar="M", help="model id, if the server has several"
     )
+    group.add_argument("--api-key", metavar="KEY", help="API key for the server (CUTAWAY_API_KEY)")
     group.add_argument(
-        "--model", dest="served", metavar="M", help="which model, where the server has several"
-    )
-    group.add_argument("--api-key", metavar="KEY", help="the server's key (CUTAWAY_API_KEY)")
-    group.add_argument(
-        "--key-in-clear", action="store_true", help="send the key though others could read it"
+        "--key-in-clear", action="store_true", help="send the key even over unencrypted http"
     )
 
 

@@ -10,24 +10,24 @@ from app.terminal.options import count
 from engine.protocol import Loaded, Sampling
 
 OPTIONS = (
-    ("--temp", "temperature", float, "temperature; 0 always takes the likeliest token"),
+    ("--temp", "temperature", float, "temperature; 0 always picks the likeliest token"),
     ("--top-k", "top_k", count, "sample from the K likeliest tokens; 0 is off"),
-    ("--top-p", "top_p", float, "sample from the likeliest tokens that reach P together; 1 is off"),
-    ("--min-p", "min_p", float, "leave out tokens less than P times as likely as the likeliest"),
-    ("--repeat-penalty", "repeat_penalty", float, "divide the logits of recent tokens; 1 is off"),
-    ("--frequency-penalty", "frequency_penalty", float, "lower a logit per recent occurrence"),
-    ("--presence-penalty", "presence_penalty", float, "lower the logits of recent tokens"),
+    ("--top-p", "top_p", float, "sample from the likeliest tokens that add up to P; 1 is off"),
+    ("--min-p", "min_p", float, "drop tokens less than P times as likely as the likeliest"),
+    ("--repeat-penalty", "repeat_penalty", float, "repeat penalty on recent tokens; 1 is off"),
+    ("--frequency-penalty", "frequency_penalty", float, "frequency penalty, per recent occurrence"),
+    ("--presence-penalty", "presence_penalty", float, "presence penalty on recent tokens"),
 )
 
 
 def add_sampling_options(parser: argparse.ArgumentParser) -> None:
     """Add an argument for each field, and --no-suggested."""
-    group = parser.add_argument_group("sampling", "Defaults are the model's own; else those in ().")
+    group = parser.add_argument_group("sampling", "Defaults suit the model; otherwise those in ().")
     for option, field, kind, text in OPTIONS:
         help = f"{text} ({getattr(Sampling(), field):g})"
         group.add_argument(option, dest=field, type=kind, metavar="X", help=help)
     group.add_argument(
-        "--no-suggested", action="store_true", help="use Cutaway's defaults, whatever the model"
+        "--no-suggested", action="store_true", help="use the defaults in () for any model"
     )
 
 

@@ -103,7 +103,7 @@ def server_named(
             raise BadSetting("--model", args.served, "it with --server URL; else name the model")
         return None
     if options != EngineOptions():
-        what = "no options of this machine's engine, such as --device or --ctx"
+        what = "no options for a local engine, such as --device or --ctx"
         raise BadSetting("--server", args.server, what)
     key = args.api_key if args.api_key is not None else API_KEY.get()
     to = connection(args.server, key, args.key_in_clear)

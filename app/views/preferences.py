@@ -29,14 +29,14 @@ THEMES = {"Match system": "system", "Light": "light", "Dark": "dark", "High cont
 SEND_KEYS = {"Enter": "enter", "Ctrl+Enter": "ctrl+enter"}
 DENSITIES = {"Comfortable": "comfortable", "Compact": "compact"}
 CONTEXTS = {"Automatic": None} | {f"{grouped(n)} tokens": n for n in (2048, 4096, 8192, 16384)}
-LIMITS = {"Keep prepared ones": None, "Keep none": 0} | {
+LIMITS = {"Prepared weights on disk": None, "Keep none": 0} | {
     f"Keep at most {n} GB": n for n in (10, 20, 50, 100, 200, 500)
 }
 SIZES = {f"{part:.0%}": part for part in (0.75, 0.9, 1.0, 1.15, 1.3, 1.6, 2.0)}
 
 WHAT_FOR = (
-    "Prepared weights are what a CPU makes of a model's file. Kept on disk, they open the model in"
-    " a moment the next time."
+    "Prepared weights are a copy of the model repacked for the CPU. They make it open faster"
+    " the next time."
 )
 
 
@@ -54,10 +54,10 @@ class PreferencesView(QWidget):
         head.addWidget(title, 1)
         head.addWidget(IconButton("close", "Close preferences", self.done.emit, 16))
         self.theme = self._choice("Theme", THEMES, "theme")
-        self.send_key = self._choice("Key that sends", SEND_KEYS, "send_key")
+        self.send_key = self._choice("Send with", SEND_KEYS, "send_key")
         self.text_size = self._choice("Text size", SIZES, "font_scale")
-        self.density = self._choice("Height of rows", DENSITIES, "density")
-        self.context = self._choice("Context of models", CONTEXTS, "default_ctx")
+        self.density = self._choice("Row height", DENSITIES, "density")
+        self.context = self._choice("Default context length", CONTEXTS, "default_ctx")
         self.prepared = self._choice("Keep prepared weights on disk", LIMITS, "prepared_gb")
         self.open_last = self._switch("Reopen the last model", "open_last_model")
         body = QWidget()
@@ -129,7 +129,7 @@ class PreferencesView(QWidget):
         return line
 
     def _choose_folder(self) -> None:
-        folder = QFileDialog.getExistingDirectory(self, "Folder of models")
+        folder = QFileDialog.getExistingDirectory(self, "Models folder")
         if folder:
             self._preferences.update(models_folder=folder)
 
@@ -158,7 +158,7 @@ class PreferencesView(QWidget):
 
     def _show_kept(self, files: Sequence[KeptFile]) -> None:
         size = sum(one.size for one in files)
-        self.kept.setText(f"{size / GB:.1f} GB are kept" if files else "Nothing is kept")
+        self.kept.setText(f"{size / GB:.1f} GB stored" if files else "Nothing stored")
         self.delete_kept.setEnabled(bool(files))
 
     def _delete(self) -> None:

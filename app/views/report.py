@@ -37,7 +37,7 @@ class ReportView(QWidget):
 
     def __init__(self, bench: Workbench) -> None:
         super().__init__()
-        self.setAccessibleName("Report on the devices")
+        self.setAccessibleName("Device report")
         self._bench, self._state = bench, bench.report
         self.device = QComboBox()
         self.device.setAccessibleName("Device to report on")
@@ -45,7 +45,7 @@ class ReportView(QWidget):
         self.device.setSizeAdjustPolicy(
             QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
         )
-        self.full = QCheckBox("The whole self test: some minutes more")
+        self.full = QCheckBox("Complete self-test (takes some minutes more)")
         self.tune = QCheckBox("Tune the kernels first")
         for box in (self.full, self.tune):
             box.setAccessibleName(box.text())
@@ -93,7 +93,7 @@ class ReportView(QWidget):
 
     def _lay_out(self) -> None:
         head = QHBoxLayout()
-        head.addWidget(label("Report on the devices", size="strong"), 1)
+        head.addWidget(label("Device report", size="strong"), 1)
         head.addWidget(IconButton("close", "Close the report", self.done.emit, 16))
         inside = QWidget()
         texts = QVBoxLayout(inside)
@@ -120,7 +120,7 @@ class ReportView(QWidget):
     def _show_devices(self, devices: Devices) -> None:
         chosen = self.device.currentData()
         self.device.clear()
-        self.device.addItem("The best device of each processor", "")
+        self.device.addItem("Best driver for each processor", "")
         for row in devices.devices:
             self.device.addItem(f"{row.id}   {row.name}", row.id)
         self.device.setCurrentIndex(max(self.device.findData(chosen), 0))

@@ -30,7 +30,7 @@ class SelectionStrip(QWidget):
         self.says = ElidedLabel()
         self._copy = IconButton("copy", "Copy the selection as text", self.copy, 16)
         self._link = IconButton("link", "Copy a link to the selection", self.copy_link, 16)
-        self._clear = IconButton("close", "Select nothing", selection.clear, 16)
+        self._clear = IconButton("close", "Clear the selection", selection.clear, 16)
         row = QHBoxLayout(self)
         row.setContentsMargins(GRID, 0, GRID, 0)
         row.setSpacing(GRID // 2)

@@ -72,7 +72,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="model.serve",
-        title="Serve the model to other programs…",
+        title="Start API server…",
         words="server api http openai anthropic ollama listen port key",
         run=lambda w: w.sheets.show_serving(),
         menu="Model",
@@ -107,7 +107,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="model.demo",
-        title="Try a model that sees",
+        title="Try a vision model",
         words="demo example sample image picture vision",
         run=lambda w: w.opener.try_demo(),
         menu="Model",
@@ -134,7 +134,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="device.report",
-        title="Report on the devices…",
+        title="Device report…",
         words="gpu cpu hardware diagnostics driver opencl doctor",
         run=lambda w: w.sheets.show_report(),
         menu="Model",
@@ -248,7 +248,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="chat.seen",
-        title="What the model sees…",
+        title="Picture as the model sees it…",
         words="image picture vision patches",
         run=lambda w: w.sheets.show_pictures(shown_pictures(w), 0, seen=True),
         menu="Chat",

@@ -23,7 +23,7 @@ class Drops(QObject):
 
     model_dropped = Signal(Path)
     pictures_dropped = Signal(list)  # paths, also of folders
-    picture_dropped = Signal(object)  # what makes the bytes of one that is no file, in a thread
+    picture_dropped = Signal(object)  # what makes the bytes of one that is not a file, in a thread
     refused = Signal(Path)  # as soon as it is dragged over the window
     blind = Signal(str)  # likewise, of a picture that no model here can see: its name, or nothing
 

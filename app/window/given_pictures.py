@@ -46,7 +46,7 @@ class GivenPictures(QObject):
         work.fail(lambda why: self._notices.news(DROP, why, "bad")).start(written)
 
     def add_data(self, data: Callable[[], bytes]) -> None:
-        """A picture that is no file."""
+        """A picture that is not a file."""
         if not self.sees:
             self.refuse("The pasted picture")
             return
@@ -98,12 +98,12 @@ class GivenPictures(QObject):
         session = self._bench.session
         not_added = f" {name} was not added." if name else ""
         if session.status == "loading":
-            text = f"{session.model_title} is still being opened.{not_added}"
+            text = f"{session.model_title} is still loading.{not_added}"
             self._notices.news(DROP, text, "warn")
             return
         if session.model is None:
-            text = f"No model is open that could see pictures.{not_added}"
-            demo = ("Try a model that sees", self._command("model.demo"))
+            text = f"No vision model is open.{not_added}"
+            demo = ("Try a vision model", self._command("model.demo"))
             banner = Banner(
                 *("warn", text, "Choose a model", self._command("model.open")),
                 instead=demo if bundled.is_there() else None,
@@ -114,7 +114,8 @@ class GivenPictures(QObject):
         beside = self._beside
         if server is not None:
             text = (
-                f"{session.model_title} on the server {server.connection} cannot see pictures."
+                f"{session.model_title} on the server {server.connection} does not support"
+                " pictures."
                 f"{not_added}"
             )
             act = self._command("model.open")
@@ -126,7 +127,7 @@ class GivenPictures(QObject):
             self._notices.show_banner(DROP, Banner("warn", text, CHOOSE, self.choose_file))
         else:
             text = (
-                f"{session.model_title} is open without its vision file, so it cannot see"
+                f"{session.model_title} is open without its vision file (mmproj), so it cannot see"
                 f" pictures.{not_added}"
             )
             banner = Banner(

@@ -45,17 +45,25 @@ LAYERS: tuple[Command[Desk], ...] = (
         "restart",
     ),
     _command("down", "Move to the next device", lambda v: v.chart.move_taken(1), _has_lanes),
-    _command("up", "Move to the device before", lambda v: v.chart.move_taken(-1), _has_lanes),
+    _command("up", "Move to the previous device", lambda v: v.chart.move_taken(-1), _has_lanes),
     _command(
-        "boundary_on", "Boundary one layer on", lambda v: v.chart.move_boundary(1), _has_lanes
+        "boundary_on",
+        "Move the boundary one layer down",
+        lambda v: v.chart.move_boundary(1),
+        _has_lanes,
     ),
     _command(
-        "boundary_back", "Boundary one layer back", lambda v: v.chart.move_boundary(-1), _has_lanes
+        "boundary_back",
+        "Move the boundary one layer up",
+        lambda v: v.chart.move_boundary(-1),
+        _has_lanes,
     ),
     _command("open", "Open the layer", lambda v: v.chart.open(), _has_lanes),
-    _command("row", "Choose all layers of the device", lambda v: v.chart.choose_row(), _has_lanes),
-    _command("measure", "Measure the devices' speed", lambda v: v.state.measure(True), _has_lanes),
-    _command("rule", "Type a rule", lambda v: v.rule.field.setFocus(), _has_lanes, "edit"),
+    _command("row", "Select all layers of the device", lambda v: v.chart.choose_row(), _has_lanes),
+    _command("measure", "Measure device speed", lambda v: v.state.measure(True), _has_lanes),
+    _command(
+        "rule", "Type a placement rule", lambda v: v.rule.field.setFocus(), _has_lanes, "edit"
+    ),
     _command("place", "Copy as --place", lambda v: v.rule.copy_place(), _has_lanes, "copy"),
     _command(
         "llama_cpp", "Copy for llama.cpp", lambda v: v.rule.copy_llama_cpp(), _has_lanes, "copy"

@@ -184,7 +184,7 @@ class MainWindow(QMainWindow, Refuge):
         self.opener.open(path)
 
     def _drop_refused(self, path: Path) -> None:
-        text = f"{path.name} is neither a model (.gguf) nor a picture."
+        text = f"{path.name} is not a model (.gguf) or a picture."
         self.talk.notices.news("drop", text, "warn")
 
     def _files_pasted(self, paths: list[Path]) -> None:

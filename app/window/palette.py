@@ -26,7 +26,7 @@ from app.widgets.fuzzy import score
 KEYS_WIDTH = 104
 COMMAND_ROLE = Qt.ItemDataRole.UserRole
 LEAST_POINTS = 2  # of a letter on average: most start a word or follow each other
-NOT_NOW = "not possible now"
+NOT_NOW = "not available now"
 _ARROWS = (Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.Key.Key_PageUp, Qt.Key.Key_PageDown)
 
 
@@ -70,7 +70,7 @@ class _CommandDelegate(QStyledItemDelegate):
 
 class Palette(QWidget):
     """A line to type in, and the commands that are possible now, best match first. Those that are
-    not possible now are listed where they are searched for.
+    not available now are listed where they are searched for.
     """
 
     done = Signal()

@@ -62,7 +62,7 @@ def write_report(path: Path, facts: Facts, report: ViewReport, picture: QImage) 
     image, data = path.with_suffix(".png"), path.with_suffix(".json")
     beside = [other for other in (image, data) if other.exists()]
     if beside and not path.exists():
-        raise CutawayError(f"{beside[0]} is there already; choose another name for the report.")
+        raise CutawayError(f"{beside[0]} already exists; choose another name for the report.")
     contents = {
         data: as_json(facts, report),
         image: _png(picture),
@@ -86,7 +86,7 @@ def as_markdown(facts: Facts, report: ViewReport, picture: str, data: str) -> st
     lines += [f"| {name} | {plain(text)} |" for name, text in facts.items()]
     for words in report.words:
         lines += ["", *(plain(line) for line in words.splitlines())]
-    lines += ["", f"![What the view shows]({picture})", "", f"All numbers are in [{data}]({data})."]
+    lines += ["", f"![Picture of the view]({picture})", "", f"All numbers are in [{data}]({data})."]
     for table in report.tables:
         lines += _table(table, data)
     return "\n".join(lines) + "\n"

@@ -12,7 +12,7 @@ def _has_word(w: Desk) -> bool:
 TOKEN: tuple[Command[Desk], ...] = (
     Command(
         id="token.live",
-        title="Look into answers while they are written",
+        title="Inspect tokens live",
         words="follow watch",
         run=lambda w: w.bench.token.toggle_live(),
         menu="View",
@@ -21,19 +21,19 @@ TOKEN: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="token.before",
-        title="Look at the word before",
+        title="Inspect the previous token",
         run=lambda w: w.bench.token.step(-1),
         enabled=_has_word,
     ),
     Command(
         id="token.after",
-        title="Look at the next word",
+        title="Inspect the next token",
         run=lambda w: w.bench.token.step(1),
         enabled=_has_word,
     ),
     Command(
         id="token.trial",
-        title="Try a change…",
+        title="Try without a layer or head…",
         words="ablate ablation edit layer head leave out intervene",
         run=lambda w: w.sheets.show_trial(),
         menu="Chat",
@@ -43,7 +43,7 @@ TOKEN: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="token.text",
-        title="Copy how the word came to be as text",
+        title="Copy the token's details as text",
         run=lambda w: w.inspector.view(TokenView).copy_text(),
         enabled=_has_word,
     ),

@@ -73,7 +73,7 @@ VIEW: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="view.own_window",
-        title="This view in a window of its own",
+        title="Open this view in its own window",
         words="detach pop out separate",
         run=put_in_window,
         menu="View",
@@ -141,7 +141,7 @@ VIEW: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="view.compare",
-        title="Compare with the host, operation by operation",
+        title="Compare each operation with the host",
         words="check difference errors cpu",
         run=compare_with_host,
         menu="View",
@@ -165,7 +165,7 @@ VIEW: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="view.back",
-        title="Back to the selection before",
+        title="Previous selection",
         words="undo previous history",
         run=lambda w: w.bench.selection.back(),
         menu="View",
@@ -174,7 +174,7 @@ VIEW: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="view.forward",
-        title="Forward to the next selection",
+        title="Next selection",
         words="redo next history",
         run=lambda w: w.bench.selection.forward(),
         menu="View",
@@ -198,14 +198,14 @@ VIEW: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="view.follow_link",
-        title="Go to the link on the clipboard",
+        title="Open the link on the clipboard",
         run=follow_link,
         menu="View",
         key="Ctrl+Shift+G",
     ),
     Command(
         id="view.select_nothing",
-        title="Select nothing",
+        title="Clear the selection",
         words="clear deselect unselect",
         run=lambda w: w.bench.selection.clear(),
         menu="View",

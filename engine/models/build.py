@@ -134,8 +134,8 @@ class BuiltModel:
         parts: int = 1,
     ) -> tuple[Pass, Graph]:
         """The graph of one forward pass: logits [V, n_outputs] or embeddings [E, n_outputs], by
-        default what it is for; with `planes` of rows where pictures are among the tokens, or rows
-        `encoded` for layers that look at them; of so many sequences at most, where a state is
+        default what the model is for; with `planes` of rows where pictures are among the tokens, or
+        rows `encoded` for layers that look at them; of so many sequences at most, where a state is
         carried (engine/layers/step.py).
         """
         carried = (self.states, parts)

@@ -29,7 +29,7 @@ class SplitRow(msgspec.Struct, frozen=True):
 
 class ArenaRow(msgspec.Struct, frozen=True):
     """A device's memory for a graph: `size` bytes, where no order of tensors needs fewer than
-    `bound`. Most is in use while `node` runs (empty: while copies are made), by the tensors in
+    `bound`. Most is in use while `node` runs (empty: during copies), by the tensors in
     `alive`, with their bytes, the largest first.
     """
 

@@ -93,15 +93,15 @@ class LoadedModel:
         notes = []
         if self.device.is_host and request.options.device is None:
             notes.append(
-                "running on the host reference, which is slow: no OpenCL device is in use;"
+                "running on the slow host reference: no OpenCL device is in use;"
                 " `cutaway doctor` says what to install"
             )
         if request.options.ctx is not None and request.options.ctx > self.built.n_ctx:
-            notes.append(f"the context is {self.built.n_ctx} tokens, all it was trained for")
+            notes.append(f"the context is {self.built.n_ctx} tokens, the model's maximum")
         notes += self.opened.notes
         notes += [str(cost) for cost in costs(self.stepper.one_token().division)]
         if self.template.source == "none":
-            notes.append("the file has no chat template: text is continued, not answered")
+            notes.append("the file has no chat template: the model continues text")
         return Loaded(
             request.id,
             path=str(self.file.paths[0]),

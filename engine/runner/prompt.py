@@ -237,6 +237,6 @@ def _fit(prompt: Prompt, n_ctx: int, when_full: WhenFull) -> Prompt:
     if end == n:
         raise ContextFull(n, n_ctx)
     gone = [i for i, e in enumerate(extents(items), 1) if begin <= e.begin and e.end <= end]
-    notes = tuple(f"picture {i} no longer fits the context and was left out" for i in gone)
+    notes = tuple(f"picture {i} no longer fits the context and was dropped" for i in gone)
     left = items[:begin] + items[end:]
     return Prompt(left, keep, end - begin, prompt.pictures, notes, prompt.opened)

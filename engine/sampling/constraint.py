@@ -59,7 +59,7 @@ class BadForm(CutawayError):
 
     def __init__(self, problem: str) -> None:
         self.problem = problem
-        super().__init__(f"the form of the answer: {problem}")
+        super().__init__(f"the structured output: {problem}")
 
 
 class FormFailed(CutawayError):
@@ -67,7 +67,7 @@ class FormFailed(CutawayError):
 
     def __init__(self, problem: str) -> None:
         super().__init__(
-            f"the answer cannot go on in its form: {problem}; ask with a simpler schema or grammar"
+            f"the answer cannot continue in its format: {problem}; use a simpler schema or grammar"
         )
 
 

@@ -25,15 +25,15 @@ A name that only a view of a result has (`kqv_out-3`) means the node that makes 
 NO_PINS: Pins = MappingProxyType({})
 
 CAUSES = {
-    "usr": "pinned by a person",
-    "1.vsrc": "writes into what lies there",
-    "1.wgt": "its weight lies there",
-    "1.src": "its cache lies there",
+    "usr": "pinned by the user",
+    "1.vsrc": "writes to a tensor on this device",
+    "1.wgt": "its weight is on this device",
+    "1.src": "its cache is on this device",
     "2.src": "a source of it was computed there",
-    "2.use": "what reads it runs there",
+    "2.use": "its reader runs there",
     "3.upg": "reads its weight in the host's memory, where it lies",
     "3.best": "the best device, as nothing ties it to another",
-    "3.sup": "refused where it belongs",
+    "3.sup": "not supported on the preferred device",
 }
 """What the causes mean; a number behind one is the source's position."""
 

@@ -40,7 +40,7 @@ def staging_layout(splits: Sequence[Split], kind: BufferType, inputs: int) -> Ar
 
 @dataclass(frozen=True)
 class Peak:
-    """A device's arena at its maximum use: while `node` runs, or None while copies are made.
+    """A device's arena at its maximum use: while `node` runs, or None during copies.
 
     `size` is the whole arena, `bound` the lower bound of every layout, `alive` the bytes that each
     tensor takes then, the largest first; the graph's inputs, where the device reads them, are one.

@@ -24,7 +24,7 @@ from engine.protocol.wire import decoder_of_replies, encode
 PROGRAM = "engine.worker"
 GRACE = 2.0  # seconds to end by itself
 _TAIL = 2000
-WENT_ON = "The engine goes on after this error."
+WENT_ON = "The engine continues after this error."
 """Ends the log of an error that was answered: what stands before it ended no process."""
 
 

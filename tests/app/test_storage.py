@@ -130,7 +130,7 @@ def test_parts_move_together_or_not_at_all(home: Path) -> None:
     assert files(folder) == []
     assert [path.exists() for path in paths] == [True] * 3
     (folder / names[1]).write_bytes(b"mine")
-    with pytest.raises(StorageError, match="another file is there"):
+    with pytest.raises(StorageError, match="another file has that name"):
         move(model, folder)
     assert files(folder) == [names[1]]
     (folder / names[1]).unlink()

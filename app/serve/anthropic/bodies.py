@@ -163,7 +163,7 @@ def tools(body: CountBody) -> Tools:
         return Tools(known)
     several = not choice.disable_parallel_tool_use
     if choice.type == "tool" and choice.name not in [tool.name for tool in known]:
-        raise Refusal(400, f"tool_choice: no tool is called {choice.name[:100]!r}")
+        raise Refusal(400, f"tool_choice: there is no tool named {choice.name[:100]!r}")
     if choice.type in ("any", "tool") and not known:
         raise Refusal(400, "tool_choice: there are no tools")
     word: Any = {"any": "required", "tool": "required"}.get(choice.type, choice.type)
@@ -189,7 +189,7 @@ def template(body: CountBody) -> dict[str, Any]:
 async def chat(body: CountBody, pictures: AskedPictures) -> list[ChatMessage]:
     """The messages, with the system's first. Raises `Refusal`."""
     if not body.messages:
-        raise Refusal(400, "messages: at least one is needed")
+        raise Refusal(400, "messages: at least one is required")
     said: list[ChatMessage] = []
     if body.system:
         text = body.system

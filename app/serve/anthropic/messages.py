@@ -93,7 +93,7 @@ def _input(arguments: str) -> Any:
     try:
         return msgspec.json.decode(arguments or "{}")
     except msgspec.DecodeError:
-        raise Refusal(500, "the model made a call that is no JSON") from None
+        raise Refusal(500, "the model's tool call is not valid JSON") from None
 
 
 async def _frames(call: HttpCall, request: Generate, stream: MessageStream) -> AsyncIterator[bytes]:

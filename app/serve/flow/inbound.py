@@ -108,7 +108,7 @@ class Inbound:
 
 def _too_slow() -> Refusal:
     text = (
-        f"the answer was stopped: {MOST_WAITING:,} parts of it wait to be read; read faster, or ask"
-        " for fewer tokens or for an answer that is not streamed"
+        f"the answer was stopped: the client did not read {MOST_WAITING:,} parts of it;"
+        " read faster, or request fewer tokens or an answer that is not streamed"
     )
     return Refusal(429, text)

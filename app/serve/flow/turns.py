@@ -43,7 +43,7 @@ class SlotQueue:
         if self._held or self._waiting or self._free < slots:
             if len(self._waiting) >= self.queue:
                 seconds = self._pace()
-                text = f"{self.queue} requests wait already; try again in {seconds} s"
+                text = f"{self.queue} requests are already waiting; try again in {seconds} s"
                 raise Refusal(429, text, headers={"retry-after": str(seconds)})
             await self._wait(slots)
         else:

@@ -21,7 +21,7 @@ async def health(call: HttpCall) -> Reply:
 async def metrics(call: HttpCall) -> Reply:
     """All counts, for Prometheus."""
     if not call.desk.settings.metrics:
-        raise Refusal(404, "metrics are told by a server that was started with --metrics")
+        raise Refusal(404, "metrics are off; start the server with --metrics")
     gate = call.gate
     table = gate.table
     usage = 1 - table.n_free / max(1, table.n_cells) if table is not None else None

@@ -110,7 +110,7 @@ async def embedding(call: HttpCall) -> Reply:
 
 async def refused(call: HttpCall) -> Reply:
     """Who starts the server chooses the model."""
-    raise Refusal(501, "models are not fetched, made or removed through this server")
+    raise Refusal(501, "this server does not pull, create or delete models")
 
 
 def _row(model: OpenModel, name: str) -> dict[str, Any]:

@@ -95,7 +95,7 @@ async def generate(call: HttpCall) -> Reply:
     """Answer a prompt: as a chat of one message, or as it stands where it is `raw`."""
     body = decoded(call.body, bodies.GenerateAsked)
     if body.suffix:
-        raise Refusal(400, "suffix: filling in is not possible")
+        raise Refusal(400, "suffix: fill-in-the-middle is not supported")
     request = bodies.asked_for(call, await call.model(body.model), body)
     telling = _telling(body, _generate_fields)
     if not body.prompt and not body.images:
@@ -144,7 +144,7 @@ def _arguments(call: ToolCall) -> Any:
     try:
         return msgspec.json.decode(call.arguments or "{}")
     except msgspec.DecodeError:
-        raise Refusal(500, "the model made a call that is no JSON") from None
+        raise Refusal(500, "the model's tool call is not valid JSON") from None
 
 
 async def _lines(call: HttpCall, request: Generate, telling: TalkTelling) -> AsyncIterator[bytes]:

@@ -53,9 +53,9 @@ async def completions(call: HttpCall) -> Reply:
     body = decoded(call.body, TextBody)
     model = await call.model(body.model)
     if body.suffix:
-        raise Refusal(400, "suffix: filling in is not possible", param="suffix")
+        raise Refusal(400, "suffix: fill-in-the-middle is not supported", param="suffix")
     if (body.best_of or 1) > (body.n or 1):
-        raise Refusal(400, "best_of: choosing among answers is not possible", param="best_of")
+        raise Refusal(400, "best_of: not supported", param="best_of")
     n = asked.n_choices(body, call.gate.turns.slots)
     prompts = _prompts(body.prompt)
     requests = [one for prompt in prompts for one in choices(_request(call, body, prompt), n)]
@@ -77,7 +77,7 @@ def _prompts(given: str | list[str | int | list[int]]) -> list[Prompt]:
         return [[one for one in given if isinstance(one, int)]]
     prompts: list[Prompt] = [one for one in given if not isinstance(one, int)]
     if not prompts or len(prompts) < len(given) or len(prompts) > MOST_PROMPTS:
-        text = f"prompt: a text, a list of tokens, or 1 to {MOST_PROMPTS} of these are expected"
+        text = f"prompt: a text, a list of tokens, or 1 to {MOST_PROMPTS} of these"
         raise Refusal(400, text, param="prompt")
     return prompts
 

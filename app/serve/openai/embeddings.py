@@ -54,7 +54,7 @@ async def _texts(call: HttpCall, given: str | list[str | int | list[int]]) -> li
     if given and all(isinstance(one, int) for one in given):
         return [await _decoded(call, [one for one in given if isinstance(one, int)])]
     if not 1 <= len(given) <= MOST_INPUTS or any(isinstance(one, int) for one in given):
-        text = f"input: a text, a list of tokens, or 1 to {MOST_INPUTS} of these are expected"
+        text = f"input: a text, a list of tokens, or 1 to {MOST_INPUTS} of these"
         raise Refusal(400, text, param="input")
     return [
         one if isinstance(one, str) else await _decoded(call, one)

@@ -98,7 +98,7 @@ class ChosenTool(Struct):
 async def messages(said: list[SaidMessage], pictures: AskedPictures) -> list[ChatMessage]:
     """The chat. Raises `Refusal`."""
     if not said:
-        raise Refusal(400, "messages: at least one is needed", param="messages")
+        raise Refusal(400, "messages: at least one is required", param="messages")
     return [await _message(one, i, pictures) for i, one in enumerate(said)]
 
 
@@ -114,7 +114,7 @@ async def _message(said: SaidMessage, i: int, pictures: AskedPictures) -> ChatMe
     role = {"developer": "system", "function": "tool"}.get(said.role, said.role)
     param = f"messages[{i}].content"
     if said.content is None and role != "assistant":
-        raise Refusal(400, f"{param}: a {role}'s message needs some", param=param)
+        raise Refusal(400, f"{param}: a {role}'s message needs content", param=param)
     content: Any = said.content or ""
     if not isinstance(content, str):
         content = await _parts(content, param, pictures)
@@ -160,7 +160,9 @@ def tools(
     names = [one.name for one in known]
     only = choice.function.name if isinstance(choice, ChosenTool) else ""
     if only and only not in names:
-        raise Refusal(400, f"tool_choice: no tool is called {only[:100]!r}", param="tool_choice")
+        raise Refusal(
+            400, f"tool_choice: there is no tool named {only[:100]!r}", param="tool_choice"
+        )
     word = "required" if only else choice or "auto"
     if word == "required" and not known:
         raise Refusal(400, "tool_choice: there are no tools", param="tool_choice")

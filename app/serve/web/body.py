@@ -31,4 +31,4 @@ def decoded(data: bytes, kind: type[T]) -> T:
     except RecursionError:
         raise Refusal(400, "the body is nested too deeply") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Refusal(400, f"the body is no JSON: {error}") from None
+        raise Refusal(400, f"the body is not JSON: {error}") from None

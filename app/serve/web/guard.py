@@ -81,7 +81,7 @@ class Guard:
             async with asyncio.timeout(BODY_SECONDS):
                 await self._read(receive, data)
         except TimeoutError:
-            text = f"the body did not come within {BODY_SECONDS:.0f} s"
+            text = f"the body was not received within {BODY_SECONDS:.0f} s"
             raise Refusal(400, text, close=True) from None
         finally:
             self._held -= len(data)
@@ -131,7 +131,7 @@ class Guard:
             return {}
         origin = origins[0]
         if len(origins) > 1 or not self._may_ask(origin):
-            text = f"pages of {origin[:200]!r} may not ask; allow them with --allow-origin"
+            text = f"the origin {origin[:200]!r} is not allowed; use --allow-origin"
             raise Refusal(403, text, close=True)
         return {"access-control-allow-origin": origin, "vary": "Origin"}
 
@@ -152,9 +152,11 @@ class Guard:
         if scheme.lower() == b"bearer":
             given = token.strip()
         if not given:
-            raise Refusal(401, "a key is needed: Authorization: Bearer KEY, or x-api-key: KEY")
+            raise Refusal(
+                401, "an API key is required: Authorization: Bearer KEY, or x-api-key: KEY"
+            )
         if not hmac.compare_digest(given, self._key):
-            raise Refusal(401, "the key is not right", code="invalid_api_key")
+            raise Refusal(401, "the API key is wrong", code="invalid_api_key")
 
 
 def split_host(host: str) -> tuple[str, int | None]:

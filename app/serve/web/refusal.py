@@ -78,7 +78,7 @@ class PicturesGone(Refusal):
     """The engine no longer holds pictures that a request shows; it can be asked again with them."""
 
     def __init__(self, failed: Failed) -> None:
-        super().__init__(500, "a picture was lost before it was looked at; ask once more")
+        super().__init__(500, "a picture was lost before it was encoded; retry the request")
         self.digests = failed.pictures
 
 
@@ -126,10 +126,10 @@ def of_failed(failed: Failed) -> Refusal:
         return PicturesGone(failed)
     if failed.kind in ("WorkerDied", "Cancelled"):
         log.warning("a request ended: %s", failed.message)
-        return unavailable("the engine stopped and is being started again; ask once more")
+        return unavailable("the engine stopped and is restarting; retry the request")
     if failed.kind == "NoMem":
-        log.warning("a request found no memory: %s", failed.message)
-        return unavailable("there is no memory left for this request; try a shorter one")
+        log.warning("out of memory for a request: %s", failed.message)
+        return unavailable("out of memory for this request; try a shorter one")
     return a_bug(f"{failed.kind}: {failed.message}")
 
 
@@ -137,5 +137,5 @@ def a_bug(details: str) -> Refusal:
     """What should not happen: its number finds the details in the log."""
     number = secrets.token_hex(6)
     log.error("error %s: %s", number, details)
-    message = f"an unexpected error; the server's log has it as {number}"
+    message = f"unexpected error; see the server's log for {number}"
     return Refusal(500, message, code=number, headers={"x-should-retry": "false"})

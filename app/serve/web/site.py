@@ -179,8 +179,8 @@ class Site:
                 return handler, found["path_params"]
             wrong_method = wrong_method or match is Match.PARTIAL
         if wrong_method:
-            raise Refusal(405, f"{path[:200]} is not asked with {method}")
-        raise Refusal(404, f"there is no {path[:200]}")
+            raise Refusal(405, f"{path[:200]} does not support {method}")
+        raise Refusal(404, f"unknown path {path[:200]}")
 
     async def _refuse(self, scope: Scope, send: Send, refusal: Refusal) -> None:
         self._desk.gate.counts.turned_away(refusal.status)

@@ -77,9 +77,9 @@ class Applying(QObject):
     def _on_failed(self, failed: Failed) -> None:
         self._id = None
         self.failed, self.needs_load = True, failed.kind == "NeedsReload"
-        stays = "The placement before still answers."
+        stays = "The previous placement is still in use."
         if self.needs_load:
-            stays += " Load opens the model anew with this one."
+            stays += "Load reopens the model with this one."
         self.result = (
             f"Cancelled. {stays}" if failed.kind == "Cancelled" else f"{failed.message}. {stays}"
         )

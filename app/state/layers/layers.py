@@ -147,13 +147,13 @@ class LayersState(QObject):
         if self.problem:
             return self.problem
         if self.pending or self.answer is None:
-            return "Its memory is being worked out."
+            return "Memory is being estimated."
         if self.answer.problem or self.missing():
             return f"It does not fit: {self.answer.problem or 'a device has too little memory'}"
         if self.file.is_open and self._session.status == "answering":
-            return "An answer is being written."
+            return "An answer is being generated."
         if self.file.is_open and not self.is_edited:
-            return "This is where the layers are."
+            return "The layers are already placed like this."
         return ""
 
     # Whose placement it is

@@ -66,7 +66,7 @@ def describe_tiles(
 def why(tiles: Sequence[LayerTile], answer: Repriced) -> str:
     """Why it lies there, as the engine says."""
     if not tiles[0].home:
-        return "a pattern of the rule puts it there"
+        return "placed by a pattern of the rule"
     causes = dict.fromkeys(answer.causes[tile.layer] for tile in tiles)
     return "; ".join(causes)
 
@@ -93,7 +93,7 @@ def rate(value: float | None) -> str:
 
 
 def crossing(size: int) -> str:
-    """Bytes that go between devices for a token."""
+    """Bytes that go between devices per token."""
     if size < 1024:
         return f"{size} bytes"
     return f"{size / 1024:.1f} KiB" if size < MIB else f"{size / MIB:.1f} MiB"

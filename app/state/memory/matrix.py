@@ -72,7 +72,7 @@ def describe(cell: Cell, title: str, refusal: str = "") -> str:
     said = {
         "planned": f"{held} of {size} held" if cell.held else f"{size} planned",
         "allocated": f"{size} held" + (", as planned" if cell.planned == cell.held else ""),
-        "mapped": f"{size} of the file's pages, mapped and not allocated",
+        "mapped": f"{size} mapped from the file, not allocated",
         "failed": f"{size} requested, refused",
     }[cell.status]
     return f"{cell.device}, {cell.component}, {layer}: {said}"
@@ -81,8 +81,8 @@ def describe(cell: Cell, title: str, refusal: str = "") -> str:
 def next_step(cell: Cell) -> str:
     """What to try where that did not fit."""
     if cell.component in ("weights", "vision"):
-        return "Choose another device, a larger budget for it, or a smaller file of the model."
-    return "Choose a smaller context, another device, or a larger budget for it."
+        return "Choose another device, a larger budget, or a smaller quantisation of the model."
+    return "Choose a smaller context, another device, or a larger budget."
 
 
 def _scale(sizes: list[int]) -> int:

@@ -43,7 +43,7 @@ class Download:
 
 
 class Downloads(QObject):
-    """All fetches of this run, in the order they were asked for.
+    """All fetches of this run, in the order they were requested.
 
     `folder` gives the models folder that was chosen, if any.
     """

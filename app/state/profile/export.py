@@ -45,7 +45,7 @@ def summary(answer: RecordedAnswer) -> list[str]:
             said.append(f"{title}: {tokens} tokens in {steps}, {each:.2f} ms each.")
     cost = answer.cost
     if cost is None:
-        said.append("Too short to tell what recording costs.")
+        said.append("Too short to measure the cost of recording.")
     else:
         said.append(
             f"A recorded step took {told.recorded_ns / 1e6:.2f} ms, a plain one "
@@ -53,7 +53,7 @@ def summary(answer: RecordedAnswer) -> list[str]:
         )
     if told.n_dropped or told.every > 1:
         said.append(
-            f"Of the answer's steps 1 in {told.every} was kept, {told.n_dropped} were let go: "
-            "the memory of a recording is bounded."
+            f"1 step in {told.every} was kept and {told.n_dropped} were dropped: "
+            "a recording has a memory limit."
         )
     return said

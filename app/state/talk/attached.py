@@ -63,7 +63,7 @@ class PictureList(QObject):
         self._next()
 
     def add_data(self, name: str, data: Callable[[], bytes]) -> None:
-        """A picture that is no file; its bytes are asked for in a thread."""
+        """A picture that is not a file; its bytes are asked for in a thread."""
         self._come(name, data)
         self._next()
 

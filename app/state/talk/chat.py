@@ -298,7 +298,9 @@ class ChatState(QObject):
             self.problem.emit(Problem("ReadOnly", text, "copy"))
             return False
         if self.busy:
-            self.problem.emit(Problem("Busy", "an answer is being written; stop it first", "stop"))
+            self.problem.emit(
+                Problem("Busy", "an answer is being generated; stop it first", "stop")
+            )
         return not self.busy
 
     def _may_ask(self) -> bool:
@@ -313,7 +315,7 @@ class ChatState(QObject):
             do(*args)
         except ChatGone as error:
             self._leave_deleted()
-            step = "what you wrote is kept; send it again to begin a new chat"
+            step = "your message is kept; send it again to start a new chat"
             self.problem.emit(Problem(error.kind, f"{error}; {step}"))
             return False
         except StoreError as error:

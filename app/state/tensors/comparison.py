@@ -119,7 +119,7 @@ def verdict(result: Compared) -> str:
     looked = f"{len(rows)} results of {result.n_tokens} tokens and of one more"
     if result.first is None:
         nearest = max(rows, key=lambda row: row.error / row.most, default=None)
-        said = f"No result of {devices} deviates from the host: {looked}."
+        said = f"No result of {devices} differs from the host: {looked}."
         if nearest is None:
             return said
         return f"{said} The nearest to it is {result_key(nearest)}: {error_text(nearest)}."

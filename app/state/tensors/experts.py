@@ -14,8 +14,8 @@ from app.state.tensors.numbers import Floats
 from engine.protocol import Examine, Examined, Failed, ResultPart
 
 PATTERN = r"ffn_moe_(logits|topk|weights)-\d+"
-NO_WORD = "Choose a word of an answer: these are the experts that read it."
-NO_EXPERTS = "This model has no experts: each token goes through all of each layer."
+NO_WORD = "Select a token of an answer to see its experts."
+NO_EXPERTS = "This model has no experts: it is a dense model."
 _NAMED = re.compile(r"ffn_moe_(logits|topk|weights)-(\d+)")
 
 

@@ -276,7 +276,7 @@ def _lost(job: Work, client: EngineClient, numbers: Numbers, path: str) -> Loss 
     other = client.weights(path)
     try:
         if numbers.name not in other.tensors:
-            raise BadSetting("file", path, f"a model that has {numbers.name}")
+            raise BadSetting("file", path, f"a model with {numbers.name}")
         exact = weight(other, numbers.name)
         if exact.dims != numbers.dims:
             raise BadSetting("file", path, f"{numbers.name} of {list(numbers.dims)}")
@@ -299,5 +299,5 @@ def _groups(tensors: tuple[TensorRow, ...]) -> list[TensorGroup]:
 
 def _title(layer: int | None, n_layer: int) -> str:
     if layer is None:
-        return "Of no layer"
+        return "Outside layers"
     return "Output block" if layer == n_layer else f"Layer {layer}"

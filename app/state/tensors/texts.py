@@ -190,9 +190,9 @@ def texts_verdict(result: TextsCompared) -> str:
     """What came of a comparison, in a sentence or two."""
     looked = f"{len(result.rows)} results of {len(result.pairs)} pairs of tokens"
     if result.first is None:
-        return f"No result differs by more than rounding: {looked}."
+        return f"No result differs by more than rounding errors: {looked}."
     first, last = result.rows[result.first], result.rows[-1]
-    said = f"{looked}. The first that differs is {paired_key(first)}"
+    said = f"{looked}. First difference: {paired_key(first)}"
     if last.cosine is not None and last is not first:
         return f"{said}; {paired_key(last)}, the last, has cosine {last.cosine:.3f}."
     return f"{said}."

@@ -78,7 +78,7 @@ class WordQuestions(QObject):
         """Stop what is computed, as somebody asked."""
         if self.status != "idle":
             self.forget()
-            self._say("idle", Problem("Cancelled", "Looking inside was cancelled.", "retry"))
+            self._say("idle", Problem("Cancelled", "Inspecting the token was cancelled.", "retry"))
 
     def refuse(self, problem: Problem) -> None:
         """There is nothing to be told, and why."""
@@ -112,14 +112,16 @@ class WordQuestions(QObject):
             text = "Only models on this machine can be inspected."
             return Problem("Unable", text)
         if session.status == "loading":
-            return Problem("Loading", "The model is loading; then the word is looked at.")
+            return Problem(
+                "Loading", "The model is loading. The token is inspected when it is ready."
+            )
         if session.status == "died":
-            text = "The engine stopped. Restart it to look inside a word."
+            text = "The engine stopped. Restart it to inspect tokens."
             return Problem("Died", text, "restart")
         if session.model is None:
-            return Problem("NoModel", "No model is open. Open one to look inside a word.", "open")
+            return Problem("NoModel", "No model is open. Open one to inspect tokens.", "open")
         if len(talk.tokens) and message.model != session.model_name:
             wrote, now = names.title(message.model) or "Another model", session.model_title
-            text = f"{wrote} wrote this answer, and {now} is open. Open {wrote} to look inside it."
+            text = f"{wrote} wrote this answer, and {now} is open. Open {wrote} to inspect it."
             return Problem("OtherModel", text, "open_model")
         return None

@@ -194,7 +194,7 @@ class TokenState(QObject):
         self._selection.leave_token()
 
     def toggle_live(self) -> None:
-        """Look into answers while they are written, or no longer."""
+        """Inspect tokens live, or no longer."""
         self._preferences.update(token_live=not self.live)
 
     def ask(self) -> None:
@@ -287,7 +287,7 @@ class TokenState(QObject):
         if clicked is not None and index is not None:
             self._selection.select_token(clicked[0], index)
         elif clicked is not None and not self._contexts.count(clicked[0]):
-            text = "The model does not read this text: its chat template leaves it out."
+            text = "This text is not part of the prompt: the chat template leaves it out."
             self.questions.refuse(Problem("NotRead", text))
         self._refresh()
 

@@ -17,9 +17,7 @@ from engine.protocol import AnswerScored, Change, Failed, ScoreAnswer
 
 Floats = NDArray[np.float32]
 SHORTEST, LONGEST = 64, 512  # tokens that an answer of a changed model may have at most
-NO_PLAIN = (
-    "Only the changed answer is there. Regenerate answers without the change, to compare the two."
-)
+NO_PLAIN = "Only the changed answer exists. Regenerate to get an answer without the change."
 OTHER_MODEL = "Open the model that wrote both answers to compare them."
 
 

@@ -21,7 +21,7 @@ class ArenaView(Chart):
     wide, hand = 160, True
 
     def __init__(self) -> None:
-        super().__init__("Place in the arena", focus=False)
+        super().__init__("Position in the compute buffer", focus=False)
         self._arena: ArenaMap | None = None
         self._life, self._steps = -1, 1
 

@@ -39,7 +39,7 @@ class GraphBar(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.steps = _choice("Step", STEPS.values())
-        self.shows = _choice("What is shown", SHOWS.values())
+        self.shows = _choice("Shown phase", SHOWS.values())
         self.overlay = _choice("Colours", OVERLAYS.values())
         self.steps.currentIndexChanged.connect(lambda i: self.steps_chosen.emit(list(STEPS)[i]))
         self.shows.currentIndexChanged.connect(lambda i: self.shows_chosen.emit(list(SHOWS)[i]))

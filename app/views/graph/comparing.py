@@ -9,8 +9,8 @@ from app.theme.tokens import GRID
 from app.widgets.basics import Button, label, set_tone
 
 ABOUT = (
-    "The host computes each result again from what the device computed before it."
-    " The next answer reads its prompt anew."
+    "The host recomputes each operation from the device's inputs."
+    " The next answer reads its whole prompt again."
 )
 COMPARING = "Comparing with the host …"
 NO_MODEL = "Open a model to compare it with the host."
@@ -25,7 +25,7 @@ class CompareBar(QWidget):
         self.says = label(wrap=True)
         self.compare = Button("Compare with the host", self._state.start)
         self.stop = Button("Cancel", self._state.cancel, kind="flat", name="Cancel the comparison")
-        self.go = Button("Show it", self.go_to_first, name="Show the first mismatch")
+        self.go = Button("Show the result", self.go_to_first, name="Show the first mismatch")
         self.bar = QProgressBar()
         self.bar.setTextVisible(False)
         self.bar.setAccessibleName("Comparing with the host")

@@ -28,7 +28,7 @@ from app.widgets.basics import TEXT_SIZE, label, set_tone
 
 WIDE, TALL = 720, 400  # the panel stands beside the graph; a verdict has room below colours
 PANEL, PANEL_BELOW, UNBOUND = 280, 200, 16777215
-EMPTY = "Open a model to see its graph: what runs where, and why."
+EMPTY = "Open a model to see its compute graph: which device runs each operation, and why."
 LOOKING = "Reading the model's graph…"
 HEADER = "From the file's header; nothing is loaded yet."
 
@@ -303,7 +303,7 @@ class GraphView(QWidget):
             return
         node = index.graph.nodes[number]
         change = self._state.differences(self._phase).get(number, "")
-        beside = "a prompt" if len(self._state.phases) > 1 else "the graph with the pin"
+        beside = "a prompt" if len(self._state.phases) > 1 else "the pinned graph"
         said = f"Differs from {beside}: {change}." if change else ""
         error = self._comparison.errors(index).get(number)
         self.panel.show_node(index, number, self._state.launch_ns.get(node.launch), said, error)

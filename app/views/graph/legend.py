@@ -19,7 +19,7 @@ from app.widgets.plots.paper import Paper
 
 DEVIATES = "!"
 _ERRORS = (
-    LegendEntry(0.0, "1e-6 of the allowed"),
+    LegendEntry(0.0, "1e-6 of the tolerance"),
     LegendEntry(0.5, "1e-3"),
     LegendEntry(1.0, "all"),
     LegendEntry(DEVIATES, "! deviates"),
@@ -73,7 +73,7 @@ class GraphLegend(QWidget):
         elif overlay == "error":
             self.chart.show_entries(_ERRORS if found.amounts else [])
         elif not found.amounts:
-            self._said = "No step was recorded yet: ask something to see times."
+            self._said = "No times yet. Send a message to measure them."
             self.chart.show_entries([LegendEntry(None, self._said)])
         else:
             least = min(found.amounts.values())

@@ -13,7 +13,7 @@ from app.widgets.numbers import kib
 SHOWN = 3  # names of nodes that move
 
 
-MOVING = "Uploading what has moved …"
+MOVING = "Uploading moved tensors …"
 
 
 class PinOffer(QWidget):

@@ -122,7 +122,7 @@ class NodePanel(QWidget):
         graph, launch = index.graph, index.graph.launches[number]
         nodes = [graph.nodes[i] for i in launch.nodes]
         made = f"computes {len(nodes)} nodes in one launch" if len(nodes) > 1 else ""
-        made = made or ("a helper of what follows" if not nodes else "")
+        made = made or ("prepares the next operation" if not nodes else "")
         self._head(launch.op, f"launch {number} of {len(graph.launches) - 1}", _sentence(made), "")
         error = launch_errors(index, errors).get(number)
         device = ("Device", launch.device)
@@ -212,7 +212,7 @@ def summary(index: GraphIndex) -> str:
         f"{len(index.computed)} operations in {len(graph.launches)} launches and"
         f" {len(graph.splits)} {'split' if len(graph.splits) == 1 else 'splits'};"
         f" {len(copies)} {'copy' if len(copies) == 1 else 'copies'} between devices."
-        " Select an operation to see why it runs where it does."
+        " Select an operation to see why it runs on its device."
     )
 
 
@@ -224,7 +224,7 @@ def part_summary(index: GraphIndex, layer: int | None, device: str | None) -> tu
     nodes = [index.graph.nodes[number] for number in index.computed]
     mine = [n for n in nodes if layer in (n.layer, None) and device in (n.device, None)]
     if not mine:
-        return title, "Nothing of this step runs there."
+        return title, "This device runs nothing in this step."
     devices = ", ".join(dict.fromkeys(node.device for node in mine))
     launches = len({node.launch for node in mine} - {-1})
     return title, (
@@ -244,7 +244,7 @@ def _node_facts(
     yield "Type", node.dtype
     yield "Size", f"{kib(node.size)} KiB"
     yield "Device", node.device
-    yield "Runs there", cause_words(node.cause)
+    yield "Device", cause_words(node.cause)
     if node.split >= 0:
         yield "Split", f"#{node.split} of {len(index.graph.splits)}"
     if launch is not None:
@@ -256,7 +256,7 @@ def _node_facts(
         arena = next((a for a in index.graph.arenas if a.device == node.device), None)
         yield "Memory", describe_life(arena, node.life)
     elif launch is not None:
-        yield "Memory", "none of its own: it never leaves its launch"
+        yield "Memory", "none: the result stays inside its launch"
 
 
 def _launch_facts(launch: LaunchNode, ns: int | None) -> Iterable[Fact]:
@@ -269,7 +269,7 @@ def _launch_facts(launch: LaunchNode, ns: int | None) -> Iterable[Fact]:
 
 def _error_facts(error: NodeError | None) -> Iterable[Fact]:
     if error is not None:
-        where = "" if error.own else f" in {result_key(error.row)}, to which it leads"
+        where = "" if error.own else f" in {result_key(error.row)}, computed from it"
         yield "Error", f"{'! ' * error.deviates}{error_text(error.row)}{where}"
 
 

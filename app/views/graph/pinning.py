@@ -20,7 +20,7 @@ def pin_menu(state: GraphState, node: GraphNode, parent: QWidget) -> QMenu:
         return menu
     own = pinned(state.rule, node.name)
     if not state.devices:
-        menu.addAction("Which devices there are is not known yet").setEnabled(False)
+        menu.addAction("The devices are not known yet").setEnabled(False)
     for device in state.devices:
         action = menu.addAction(f"Pin {node.name} to {device}…")
         action.setCheckable(True)
@@ -28,6 +28,6 @@ def pin_menu(state: GraphState, node: GraphNode, parent: QWidget) -> QMenu:
         action.setEnabled(device != own)
         action.triggered.connect(partial(state.try_pin, node.name, device))
     if own is not None:
-        away = menu.addAction("Take the pin away…")
+        away = menu.addAction("Remove the pin…")
         away.triggered.connect(partial(state.try_pin, node.name, None))
     return menu

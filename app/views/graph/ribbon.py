@@ -75,7 +75,7 @@ class SplitRibbon(Bands):
         said += split.first if split.n_nodes == 1 else f"{split.first} – {split.last}"
         if at < len(self._times):
             said += f"; {self._milliseconds(at)}"
-        said += f". It begins as {split.why}." if at else f"; {split.why}."
+        said += f". It starts here because: {split.why}." if at else f"; {split.why}."
         copies = [copy for copy in split.copies if copy.origin is not None]
         shown = [f"{copy.name} ({kib(copy.size)} KiB from {copy.origin})" for copy in copies[:4]]
         more = f" and {len(copies) - 4} more" if len(copies) > 4 else ""
@@ -83,7 +83,7 @@ class SplitRibbon(Bands):
 
     def in_words(self) -> str:
         if not self.stops():
-            return "No splits are known yet"
+            return "No splits yet"
         return f"{self.stops()} splits. {self.words(self.at)}"
 
     def empty(self) -> str:

@@ -65,15 +65,15 @@ def _error_columns(kind: type[T]) -> tuple[Column[T], Column[T]]:
 
 CAUSES = {
     "usr": "pinned by you",
-    "1.dst": "it lies there",
-    "1.vsrc": "writes into what lies there",
-    "1.wgt": "its weight lies there",
-    "1.src": "its cache lies there",
-    "2.src": "follows what it reads",
-    "2.use": "goes before what reads it",
-    "3.upg": "reads its weight in the host's memory",
-    "3.best": "nothing ties it to a device",
-    "3.sup": "refused where it belongs",
+    "1.dst": "stored on this device",
+    "1.vsrc": "writes to a tensor on this device",
+    "1.wgt": "its weight is on this device",
+    "1.src": "its cache is on this device",
+    "2.src": "same device as its input",
+    "2.use": "same device as its reader",
+    "3.upg": "its weight is in host memory",
+    "3.best": "free choice: the fastest device",
+    "3.sup": "not supported on the preferred device",
 }
 
 
@@ -87,7 +87,7 @@ NODES = (
     Column[NodeRow]("Name", lambda r: key_of(r.node), mono=True, whole=True),
     Column[NodeRow]("Operation", lambda r: r.node.op),
     Column[NodeRow]("Device", lambda r: r.node.device, mono=True),
-    Column[NodeRow]("Runs there because", lambda r: cause_words(r.node.cause), whole=True),
+    Column[NodeRow]("Reason", lambda r: cause_words(r.node.cause), whole=True),
     Column[NodeRow]("Shape", lambda r: shape_text(r.node), right=True),
     Column[NodeRow]("Type", lambda r: r.node.dtype),
     Column[NodeRow]("KiB", lambda r: kib(r.node.size), lambda r: r.node.size, right=True),

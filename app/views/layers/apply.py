@@ -59,7 +59,7 @@ class ApplyBar(QWidget):
         state, applying = self._state, self._state.applying
         short = [short_lane(lane, lettered) for lane in state.lanes() if lane.over]
         if applying.is_busy:
-            return "Uploading what has moved …", "quiet"
+            return "Uploading moved tensors …", "quiet"
         if applying.result:
             return applying.result, "bad" if applying.failed else "good"
         if state.problem or state.measuring.problem:
@@ -69,6 +69,6 @@ class ApplyBar(QWidget):
         if state.answer is not None and state.answer.problem:
             return f"It does not fit: {state.answer.problem}", "bad"
         if state.pending:
-            return "Working out its memory …", "quiet"
+            return "Estimating memory …", "quiet"
         blocked = state.blocked()
         return f"It fits. {blocked}".strip(), "quiet" if blocked else "good"

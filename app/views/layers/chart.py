@@ -27,7 +27,7 @@ from app.widgets.plots.paper import Paper, text_width
 HEAD, GAP, REACH = 24, 12, 4
 TILE, TALLEST = 64, 124
 GLIDE_MS = 120
-STAYS = "The cache goes with its layer: move the layer."
+STAYS = "The cache stays with its layer. Move the layer instead."
 _ALT, _CTRL = Qt.KeyboardModifier.AltModifier, Qt.KeyboardModifier.ControlModifier
 _SHIFT, _NONE = Qt.KeyboardModifier.ShiftModifier, Qt.KeyboardModifier.NoModifier
 _KEYPAD = Qt.KeyboardModifier.KeypadModifier
@@ -50,7 +50,7 @@ class LanesChart(Painted):
     refused = Signal(str)  # why a move moves nothing
 
     def __init__(self, state: LayersState) -> None:
-        super().__init__("Layers on devices")
+        super().__init__("Layers by device")
         self.state = state
         self._room = 0.0
         self.walker = LaneCursor(LanesPicture((), 0, 1, self._measures()))

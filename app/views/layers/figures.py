@@ -16,8 +16,8 @@ from app.widgets.tips import set_tip
 from engine.protocol import Repriced
 
 LINE = 22
-NO_SPEED = "The speed is unknown: the devices were not measured with this model."
-NO_SPEED_HOST = "The speed is unknown: the host computes layers, which is for reference alone."
+NO_SPEED = "Speed unknown: measure the devices with this model first."
+NO_SPEED_HOST = "Speed unknown: some layers run on the host, the slow reference."
 ARROW = " → "
 
 
@@ -33,7 +33,7 @@ class FiguresLine(Painted):
     """Figures one after another, in as many lines as they need."""
 
     def __init__(self) -> None:
-        super().__init__("What the placement costs", focus=False)
+        super().__init__("Cost of the placement", focus=False)
         self._figures: Sequence[Figure] = ()
 
     def in_words(self) -> str:
@@ -84,7 +84,7 @@ def figures_of(state: LayersState) -> list[Figure]:
         ),
         Figure(
             _change(crossing(before.crossing), crossing(after.crossing)),
-            "between devices for a token",
+            "between devices per token",
         ),
     ]
 

@@ -31,8 +31,8 @@ KEYS = (
     "Drag layers, or choose them with the arrows and Shift and move them with Alt+Up and Alt+Down."
     " Enter opens a layer, Ctrl+Left and Ctrl+Right move a boundary, Ctrl+Enter applies."
 )
-MEASURE_TIP = "Times the devices with this model: a few seconds for each"
-NO_MODEL = "Choose a model (Ctrl+O): its layers are shown here, before it is loaded too."
+MEASURE_TIP = "Measures each device with this model; takes a few seconds per device"
+NO_MODEL = "Choose a model (Ctrl+O) to see its layers, even before loading it."
 
 
 class Tall(QWidget):
@@ -239,13 +239,13 @@ class LayersView(QWidget):
         self.reasons.setText("\n".join(lines))
         self.reasons.setVisible(bool(lines))
         name = state.file.path.stem if state.file is not None else ""
-        self._empty.setText(state.problem or (f"Looking at {name} …" if name else NO_MODEL))
+        self._empty.setText(state.problem or (f"Reading {name} …" if name else NO_MODEL))
         if state.file is None:
             self._says.setText("")
         elif state.is_automatic:
             self._says.setText("Placed by the engine")
         else:
-            edited = "changed, not applied yet" if state.is_edited else "as it is"
+            edited = "changed, not applied yet" if state.is_edited else "current"
             self._says.setText(f"Placed by hand, {edited}")
 
     def _show_measure(self, some: bool) -> None:
@@ -255,9 +255,9 @@ class LayersView(QWidget):
         share = f" {100 * measuring.done // measuring.total} %" if measuring.total else ""
         words, tip = "Measure again" if self._is_known else "Measure speed", MEASURE_TIP
         if measuring.waits:
-            words, tip = "Cancel measuring (waits)", "It begins when no answer is written any more."
+            words, tip = "Cancel measuring (waiting)", "Starts when no answer is being generated."
         elif measuring.is_busy:
-            words, tip = f"Cancel measuring{share}", "A question stops it; it begins again after."
+            words, tip = f"Cancel measuring{share}", "Pauses while an answer is generated."
         self.measure.set_text(words)
         set_tip(self.measure, measuring.problem or tip)
 
@@ -282,7 +282,7 @@ class LayersView(QWidget):
         tiles = [tile for lane in self.state.lanes() for tile in lane.tiles]
         mine = [t for t in tiles if any(b.part == part and b.pattern for b in t.bands)]
         if not mine:
-            self.apply.tell("The cache lies with its layer.")
+            self.apply.tell("The cache stays with its layer.")
             return
         menu = QMenu(self)
         menu.addAction(f"{PART_WORDS[str(part)].capitalize()} of all layers").setEnabled(False)

@@ -27,10 +27,10 @@ class RuleField(QWidget):
     def __init__(self, state: LayersState) -> None:
         super().__init__()
         self._state = state
-        self.field = GrowingEdit("Rule of the placement", takes_escape=True)
+        self.field = GrowingEdit("Placement rule", takes_escape=True)
         self.field.setProperty("plain", "false")
         self.field.document().setDocumentMargin(MARGIN)
-        self.field.setPlaceholderText("Automatic. Type where layers go: 0-11=intel:0, out=host")
+        self.field.setPlaceholderText("Automatic. Or type a rule: 0-11=intel:0, out=host")
         self.field.textChanged.connect(self._typed)
         self.field.submitted.connect(self._submit)
         self.field.cancelled.connect(self._forget)

@@ -92,7 +92,7 @@ class PoolBar(Bands):
         ]
 
     def empty(self) -> str:
-        return "nothing held: no model is open"
+        return "nothing allocated: no model is open"
 
     def words(self, at: int) -> str:
         part = self.parts[at]
@@ -105,7 +105,7 @@ class PoolBar(Bands):
         if self.pool is None or place.y() >= self.band().top():
             return super().tip(place)
         other, free = mib(self.pool.other), mib(self.pool.pool.free)
-        return f"{mib(self.pool.pool.total)} MiB in all: others use {other}, {free} are free"
+        return f"{mib(self.pool.pool.total)} MiB in total: others use {other}, {free} are free"
 
     def head(self) -> tuple[str, str, str] | None:
         if self.pool is None:

@@ -204,11 +204,11 @@ class MemoryView(QWidget):
         if not memory.cells:
             return "Open a model to see what each device holds."
         if memory.died:
-            return "As it was when the engine stopped; all is freed."
+            return "State when the engine stopped. All memory is freed now."
         if memory.failed is not None:
             some = any(cell.held for cell in memory.cells if cell.status != "mapped")
             return (
-                "As it was when memory ran out; all is freed now."
+                "State when memory ran out. All memory is freed now."
                 if some
                 else "Nothing was allocated."
             )

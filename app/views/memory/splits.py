@@ -13,7 +13,7 @@ from app.widgets.plots.legend import ChartLegend, LegendEntry
 from app.widgets.plots.paper import Paper
 from engine.protocol import SplitRecord, StepTimes
 
-REST = "host and waiting"
+REST = "host and wait"
 
 Numbered = tuple[int, SplitRecord]
 
@@ -65,7 +65,7 @@ class SplitBand(Bands):
         return self._times.step_ns if self._times is not None else 1
 
     def empty(self) -> str:
-        return "nothing measured yet: ask something"
+        return "no times yet; send a message"
 
     def head(self) -> tuple[str, str, str] | None:
         if self._times is None:
@@ -94,7 +94,7 @@ class SplitBand(Bands):
 
     def in_words(self) -> str:
         if self._times is None:
-            return "Nothing measured yet"
+            return "No times yet"
         said = f"{milliseconds(self._times.step_ns)} ms in {self.stops()} splits"
         said += f", {REST} {milliseconds(rest_ns(self._times))} ms"
         return f"{said}. {self.words(self.at)}" if self.stops() else said

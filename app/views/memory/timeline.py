@@ -230,7 +230,7 @@ class PoolTracks(QWidget):
             shown = tracks[at] if at < len(tracks) else Track("", (), {})
             widget.setVisible(at < len(tracks))
             widget.show_track(shown)
-            legend.setAccessibleName(f"What is in {shown.pool} memory")
+            legend.setAccessibleName(f"Contents of {shown.pool} memory")
             legend.show_entries([LegendEntry(owner, " ".join(owner)) for owner in shown.heights])
         self.show_selected(self._now)
 

@@ -84,7 +84,7 @@ class Chooser(QWidget):
         self.storage = StorageBar(bench.storage)
         self.folders = FoldersView(bench)
         self._empty = label(tone="quiet", wrap=True)
-        self.tabs = FittedTabs("Where to look for a model")
+        self.tabs = FittedTabs("Sources of models")
         self.tabs.setProperty("level", "second")
         self._pages = QStackedWidget()
         for title, page in (

@@ -59,11 +59,11 @@ class OptionsView(QWidget):
         self._says = label(tone="quiet", wrap=True)
         self.devices = DevicesChoice()
         self.devices.changed.connect(self._changed)
-        self.report = Button("Report on the devices…", self.report_wanted.emit, "link")
-        self.place_layers = Button("Place the layers by hand…", self._place, "link")
-        self.context = _combo("Tokens of context", self._changed)
-        self.cache = _combo("Type of the KV cache", self._changed)
-        self.activations = _combo("Bits of activations", self._changed)
+        self.report = Button("Device report…", self.report_wanted.emit, "link")
+        self.place_layers = Button("Choose a device for each layer…", self._place, "link")
+        self.context = _combo("Context length in tokens", self._changed)
+        self.cache = _combo("KV cache type", self._changed)
+        self.activations = _combo("Activation bits", self._changed)
         self.cost = label(COST, "quiet", wrap=True)
         self._first, self._rows = _form((("Context", self.context),))
         self._form, self._rows = _form(
@@ -176,7 +176,7 @@ class OptionsView(QWidget):
             if n_ctx is None or count < n_ctx:
                 self.context.addItem(f"{grouped(count)} tokens", count)
         if n_ctx is not None:
-            self.context.addItem(f"{grouped(n_ctx)} tokens, all it was trained for", n_ctx)
+            self.context.addItem(f"{grouped(n_ctx)} tokens, the model's maximum", n_ctx)
 
     def _show_devices(self, devices: Devices) -> None:
         self.devices.show_devices(devices.devices)
@@ -215,9 +215,9 @@ class OptionsView(QWidget):
             picture, tone, text = "error", "bad", self._bench.memory.prediction_problem
         elif self._bench.session.status == "answering":  # the engine does one thing at a time
             picture, tone = "info", "quiet"
-            text = "Its memory will be worked out when the answer under way has ended."
+            text = "Memory is estimated after the current answer."
         else:
-            picture, tone, text = "info", "quiet", "Working out its memory …"
+            picture, tone, text = "info", "quiet", "Estimating memory …"
         self._bars.show_sums(sums)
         self._fits.setText(text)
         self._tight = tone == "bad"
@@ -281,11 +281,11 @@ def _verdict(memory: PredictedMemory) -> tuple[str, str, str]:
     wanted = sum(row.size for row in memory.rows if row.status == "planned")
     if memory.fits:
         left = min((pool.limit - pool.used for pool in memory.pools), default=0)
-        text = f"Fits: {mib(wanted)} MiB wanted, {mib(left)} MiB free for it."
+        text = f"Fits: {mib(wanted)} MiB needed, {mib(left)} MiB free."
         if memory.tokens_per_s is not None:
             text += f" About {memory.tokens_per_s:.3g} tokens per second."
         return "check", "good", text
-    words = f"Does not fit: {mib(wanted)} MiB wanted, {mib(memory.shortfall)} MiB short."
+    words = f"Does not fit: {mib(wanted)} MiB needed, {mib(memory.shortfall)} MiB too much."
     return "error", "bad", f"{words} Choose a smaller context or another device."
 
 

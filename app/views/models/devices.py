@@ -23,10 +23,10 @@ class DevicesChoice(QWidget):
         self.setAccessibleName("Devices")
         self._rows: Sequence[DeviceRow] = ()
         self.boxes: dict[str, QCheckBox] = {}
-        self._says = label("Automatic: the fastest it fits on", "quiet", wrap=True)
+        self._says = label("Automatic: the fastest with enough memory", "quiet", wrap=True)
         self.place = QLineEdit()
-        self.place.setAccessibleName("Shares of the layers")
-        self.place.setPlaceholderText("Layers as they fit, or shares: 3,1")
+        self.place.setAccessibleName("Split of the layers between devices")
+        self.place.setPlaceholderText("As they fit, or a ratio such as 3,1")
         self.place.editingFinished.connect(self.changed)
         self._column = QVBoxLayout(self)
         self._column.setContentsMargins(0, 0, 0, 0)
@@ -69,7 +69,7 @@ class DevicesChoice(QWidget):
             row = described.get(name)
             box = QCheckBox(f"{name}   {row.name}" if row is not None else name)
             box.setAccessibleName(name)
-            set_tip(box, row.note if row is not None else "This device is not there now.")
+            set_tip(box, row.note if row is not None else "This device is not connected.")
             box.clicked.connect(self._clicked)
             self.boxes[name] = box
             self._column.insertWidget(1 + at, box)

@@ -19,7 +19,7 @@ from app.theme.tokens import GRID
 from app.widgets.basics import Button, label
 from engine.errors import BadSetting, CutawayError
 
-KEPT = "The key that is kept stays as it is"
+KEPT = "Leave empty to keep the saved key"
 LINES = 3  # of headers that are shown at once
 
 
@@ -35,15 +35,15 @@ class ServerForm(QWidget):
         self.setAccessibleName("A server")
         self._servers = servers
         self._instead = ""
-        self.name = _line("Name of the server", "work")
-        self.url = _line("Address of the server", "http://localhost:8085/v1")
-        self.key = _line("Key of the server", "If it wants one; kept in the system's keyring")
+        self.name = _line("Server name", "work")
+        self.url = _line("Server address", "http://localhost:8085/v1")
+        self.key = _line("API key", "Only if the server requires one; stored in the system keyring")
         self.key.setEchoMode(QLineEdit.EchoMode.Password)
-        self.no_key = _choice("Forget the key that is kept")
+        self.no_key = _choice("Delete the saved key")
         self.clear = _choice("Send the key unencrypted")
-        self.ca = _line("File of certificates to trust", "Only for certificates of one's own")
+        self.ca = _line("Trusted certificate file", "Only for self-signed certificates")
         self.headers = QPlainTextEdit()
-        self.headers.setAccessibleName("Further headers, one a line")
+        self.headers.setAccessibleName("Additional headers, one per line")
         self.headers.setPlaceholderText("X-Team: research")
         self.headers.setTabChangesFocus(True)
         self.headers.setFixedHeight(fonts.px(LINES * 24))
@@ -52,9 +52,7 @@ class ServerForm(QWidget):
         certificates = QHBoxLayout()
         certificates.setSpacing(GRID)
         certificates.addWidget(self.ca, 1)
-        certificates.addWidget(
-            Button("Choose…", self._choose_ca, name="Choose the file of certificates")
-        )
+        certificates.addWidget(Button("Choose…", self._choose_ca, name="Choose a certificate file"))
         form = QFormLayout()
         form.setRowWrapPolicy(QFormLayout.RowWrapPolicy.WrapLongRows)
         form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
@@ -97,7 +95,7 @@ class ServerForm(QWidget):
         self.name.setText(now.name)
         self.url.setText(now.url)
         self.key.clear()
-        self.key.setPlaceholderText(KEPT if server is not None else "If it wants one")
+        self.key.setPlaceholderText(KEPT if server is not None else "If required")
         self.no_key.setVisible(server is not None)
         self.no_key.setChecked(False)
         self.clear.setChecked(now.key_in_clear)
@@ -112,7 +110,7 @@ class ServerForm(QWidget):
         self.clear.setVisible(open_way)
         self._warns.setVisible(open_way)
         self._warns.setText(
-            "This address is not encrypted (http): everybody on the way can read the key and the"
+            "This address is not encrypted (http): others on the network can read the key and the"
             " chats."
         )
 
@@ -140,18 +138,18 @@ class ServerForm(QWidget):
 
     def _check_name(self, name: str) -> None:
         if name != self._instead and self._servers.named(name) is not None:
-            raise BadSetting("name", name, "another: there is a server of this name")
+            raise BadSetting("name", name, "a different name: another server has this one")
 
     def _headers(self) -> dict[str, str]:
         lines = [line for line in self.headers.toPlainText().splitlines() if line.strip()]
         pairs = [line.partition(":") for line in lines]
         if not all(colon for _, colon, _ in pairs):
-            raise BadSetting("headers", lines[0], "a line for each, such as X-Team: research")
+            raise BadSetting("headers", lines[0], "one header per line, such as X-Team: research")
         return {name.strip(): value.strip() for name, _, value in pairs}
 
     def _choose_ca(self) -> None:
         path, _ = QFileDialog.getOpenFileName(
-            self, "File of certificates", "", "Certificates (*.pem *.crt *.cer);;All files (*)"
+            self, "Certificate file", "", "Certificates (*.pem *.crt *.cer);;All files (*)"
         )
         if path:
             self.ca.setText(path)

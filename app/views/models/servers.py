@@ -169,7 +169,7 @@ def _facts(model: ServedModel) -> str:
 def _words(server: ServerState) -> str:
     """What it answered, or why it did not."""
     if server.asking:
-        return "Asking it what it has …"
+        return "Listing its models …"
     if server.problem:
         words = server.problem.removeprefix(f"server {server.connection.name}: ")
         return f"{words[:1].upper()}{words[1:]}."
@@ -177,5 +177,5 @@ def _words(server: ServerState) -> str:
         return "Not tested yet. Test lists its models."
     count = len(server.models)
     models = f"{grouped(count)} model{'' if count == 1 else 's'}"
-    said = f"{server.kind}  ·  {models}  ·  answers in {duration(server.told.seconds)}"
+    said = f"{server.kind}  ·  {models}  ·  responds in {duration(server.told.seconds)}"
     return f"{said}\n{server.note}" if server.note else said

@@ -27,18 +27,22 @@ from app.widgets.numbers import grouped
 from app.words import UNKNOWN
 
 ABOUT = (
-    "Editors, scripts and web interfaces can ask the model that is open here, by OpenAI's,"
-    " Anthropic's and Ollama's interfaces. Only this machine can, unless you choose otherwise."
+    "Editors, scripts and web interfaces can use the open model over the OpenAI,"
+    " Anthropic and Ollama APIs. Only programs on this machine can connect, unless you allow"
+    " others."
 )
 REFRESH_MS = 250
 TABLE, TEXT = 160, 120  # pixels at normal text, at least
-ENDS = {"": "answering", "stop": "done", "length": "maximum length", "gone": "left"}
+ENDS = {"": "answering", "stop": "done", "length": "maximum length", "gone": "disconnected"}
 
 COLUMNS = (
-    Column[ServedRequest]("Who", lambda r: r.client),
-    Column[ServedRequest]("Asked", lambda r: r.path, quiet=True),
+    Column[ServedRequest]("Client", lambda r: r.client),
+    Column[ServedRequest]("Path", lambda r: r.path, quiet=True),
     Column[ServedRequest](
-        "At", lambda r: time.strftime("%H:%M:%S", time.localtime(r.at)), lambda r: r.at, right=True
+        "Time",
+        lambda r: time.strftime("%H:%M:%S", time.localtime(r.at)),
+        lambda r: r.at,
+        right=True,
     ),
     Column[ServedRequest](
         "Tokens", lambda r: grouped(r.n_generated), lambda r: r.n_generated, right=True
@@ -63,8 +67,8 @@ class ServingView(QWidget):
         self.port = QSpinBox()
         self.port.setRange(0, 65535)
         self.port.setValue(PORT)
-        self.port.setAccessibleName("Port; 0 picks one that is free")
-        self.shared = QCheckBox("Other machines may ask too, with the key")
+        self.port.setAccessibleName("Port; 0 picks a free one")
+        self.shared = QCheckBox("Allow other machines, with the API key")
         self.shared.setAccessibleName(self.shared.text())
         self.chats = QCheckBox("Save the last 100 requests as chats")
         self.chats.setAccessibleName(self.chats.text())
@@ -78,8 +82,8 @@ class ServingView(QWidget):
         self.text = QPlainTextEdit()
         self.text.setReadOnly(True)
         self.text.setTabChangesFocus(True)
-        self.text.setAccessibleName("What the chosen request asked, and its answer")
-        self.text.setPlaceholderText("Choose a request to read what was asked and answered.")
+        self.text.setAccessibleName("Prompt and answer of the selected request")
+        self.text.setPlaceholderText("Select a request to read its prompt and answer.")
         self._row: ServedRequest | None = None
         self.table.chosen.connect(self._choose)
         self._soon = QTimer(self, interval=REFRESH_MS)
@@ -101,15 +105,15 @@ class ServingView(QWidget):
         for chosen in (self.port, self.shared):
             chosen.setEnabled(not state.is_on and not state.busy)
         if state.is_on and here:
-            text = f"{session.model_title} answers at this address."
+            text = f"{session.model_title} is served at this address."
         elif state.is_on:
             text = "Running, but no model is open: clients get 503."
         elif state.busy:
             text = "One moment …"
         elif away:
-            text = "The model is on a server already: others can ask that one."
+            text = "This model runs on a server; connect other programs to that server."
         else:
-            text = "Not serving." if here else "Open a model first: it is what is served."
+            text = "Not serving." if here else "Open a model first."
         self._says.setText(text)
         self._problem.setText(state.problem)
         self._problem.setVisible(bool(state.problem))
@@ -141,7 +145,7 @@ class ServingView(QWidget):
             said = [f"{message.role}: {message.text}" for message in kept.asked]
             said.append(f"assistant: {kept.answer}")
         elif row is not None:
-            said = ["Only the latest requests can be read; this one is gone."]
+            said = ["Only the latest requests are kept; this one was dropped."]
         text = "\n\n".join(said)
         if text != self.text.toPlainText():
             self.text.setPlainText(text)

@@ -53,7 +53,7 @@ class MetadataPage(QWidget):
         super().__init__()
         self._state = state
         self.table = Table(TableRows(META, self), "Metadata")
-        self.items = Table(TableRows(ITEMS, self), "Values of the array")
+        self.items = Table(TableRows(ITEMS, self), "Array values")
         self._heading = label(tone="quiet")
         self._below = QWidget()
         below = QVBoxLayout(self._below)

@@ -22,7 +22,7 @@ class TermsView(QWidget):
         self._says = label(tone="quiet", wrap=True)
         self._link = QLabel()
         self._link.setOpenExternalLinks(True)
-        self._link.setAccessibleName("Address of the terms")
+        self._link.setAccessibleName("Web address of the terms")
         self.accept = Button("Accept and download", self._accept, "primary")
         self.setFocusProxy(self.accept)
         row = QHBoxLayout()
@@ -41,9 +41,9 @@ class TermsView(QWidget):
     def ask(self, name: str, model: KnownModel | None, terms: Terms) -> None:
         """Show the terms of a model."""
         self._name = name
-        self._title.setText(f"{name} comes under {terms.title}")
-        size = f"{sum(p.size for p in model.parts) / 1e6:.0f} MB will be fetched. " if model else ""
-        self._says.setText(f"{size}Read the terms first; fetching means that you accept them.")
+        self._title.setText(f"{name} is licensed under the {terms.title}")
+        size = f"{sum(p.size for p in model.parts) / 1e6:.0f} MB to download. " if model else ""
+        self._says.setText(f"{size}By downloading you accept the terms.")
         self._link.setText(f'<a href="{terms.url}">{terms.url}</a>')
 
     def _accept(self) -> None:

@@ -41,7 +41,7 @@ EMPTY = (
     "layer and kernel, and what the kernels reach of what the devices can do."
 )
 ALONE = "Record a second answer, with another placement for instance, to compare it with this one."
-WAITING = "The next answer is recorded. Ask something."
+WAITING = "The next answer will be recorded. Send a message."
 
 
 class ProfileView(QWidget):
@@ -214,7 +214,9 @@ class ProfileView(QWidget):
         first = QHBoxLayout()
         first.setSpacing(GRID)
         first.addWidget(self.tabs, 1)
-        first.addWidget(IconButton("download", "Save the recording as a trace (JSON)", self._save))
+        first.addWidget(
+            IconButton("download", "Save the recording as a Chrome trace (JSON)", self._save)
+        )
         self._second = second = QBoxLayout(QBoxLayout.Direction.LeftToRight)
         second.setSpacing(GRID)
         second.addWidget(self.phase)

@@ -74,14 +74,14 @@ class Roofline(QWidget):
         roof = self._state.roofs.get(device)
         if roof is not None and roof.bytes_per_s:
             most = min(roof.bytes_per_s * total.intensity, roof.flops_per_s)
-            says += f", {100 * rate / most:.0f} % of the roof there"
+            says += f", {100 * rate / most:.0f} % of the device's limit"
         return PlotDot(total.intensity, rate / 1e9, says, look.colour, look.letter)
 
     def _say(self, answer: RecordedAnswer | None, roofs: list[DeviceRoof]) -> None:
         self._measure.setVisible(not self._state.roofs)
         self._measure.setEnabled(not self._state.measuring)
         if self._state.measuring:
-            self._says.setText("Measuring what the devices can do …")
+            self._says.setText("Measuring device limits …")
         elif roofs:
             self._says.setText(
                 f"{AXES} "
@@ -92,7 +92,7 @@ class Roofline(QWidget):
                 )
             )
         else:
-            self._says.setText(f"{AXES} What the devices can do at most was not measured yet.")
+            self._says.setText(f"{AXES} Device limits are not measured yet.")
 
 
 def _line(roof: DeviceRoof) -> PlotLine:

@@ -97,14 +97,14 @@ class ChatsModel(QAbstractListModel):
         item = self.items[index.row()]
         if role in (_Role.DisplayRole, _Role.EditRole, _Role.AccessibleTextRole):
             if isinstance(item, ChatRow) and item.served and role == _Role.AccessibleTextRole:
-                return f"{item.title}, a request of {item.served}"
+                return f"{item.title}, a request from {item.served}"
             if isinstance(item, ChatRow) and item.damaged and role == _Role.AccessibleTextRole:
                 return f"{item.title or UNTITLED}, damaged on the disk"
             return item if isinstance(item, str) else item.title or UNTITLED
         if role == _Role.ToolTipRole and isinstance(item, ChatRow):
             moment = local_time(item.changed)
             when = moment.isoformat(" ", "minutes") if moment is not None else ""
-            asked = f"a request of {item.served}" if item.served else ""
+            asked = f"a request from {item.served}" if item.served else ""
             harm = "Some of this chat is damaged on the disk." if item.damaged else ""
             return plain_tip("\n".join(filter(None, [item.title, asked, item.model, when, harm])))
         return None

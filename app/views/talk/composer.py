@@ -59,7 +59,7 @@ class Composer(QWidget):
         self.send_button = SendButton(self.send, bench.chat.stop)
         self.queued = Queued(bench.chat.take_back)
         self._other = label("", "quiet", "small", wrap=True)
-        self.copy = Button("Go on in a copy", self._copy, picture="copy")
+        self.copy = Button("Copy and continue", self._copy, picture="copy")
         self.overflow = Overflow(bench)
         self._popover: SamplingPopover | None = None
         self._lay_out()
@@ -178,10 +178,7 @@ class Composer(QWidget):
         before = next((m.model for m in reversed(path) if m.role == "assistant" and m.model), "")
         if session.model is None or before in ("", session.model_name):
             return ""
-        return (
-            f"This chat was with {names.title(before)}; answers now come from"
-            f" {session.model_title}."
-        )
+        return f"This chat used {names.title(before)}; answers now come from {session.model_title}."
 
     def _refresh(self) -> None:
         chat = self.bench.chat
@@ -189,7 +186,9 @@ class Composer(QWidget):
         served = chat.details.served
         model = self.bench.session.model
         begins = "Text to continue" if model is not None and model.chat == "none" else "Message"
-        self.field.setPlaceholderText(f"A request of {served}: only read" if served else begins)
+        self.field.setPlaceholderText(
+            f"Logged request from {served} (read-only)" if served else begins
+        )
         self._other.setText(self._other_model)
         self._other.setVisible(bool(self._other.text()))
         self.field.setReadOnly(bool(served))
@@ -248,5 +247,5 @@ class Queued(QWidget):
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(GRID)
         row.addWidget(label("Sent when the model is ready.", "quiet", "small", wrap=True), 1)
-        self.button = Button("Take it back", take_back, "link", name="Take the question back")
+        self.button = Button("Cancel", take_back, "link", name="Cancel sending the message")
         row.addWidget(self.button)

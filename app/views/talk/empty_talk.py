@@ -20,7 +20,7 @@ KEYS = (
     ("↑", "edits the last question"),
     ("Ctrl+P", "shows token probabilities"),
 )
-BASE = "This is a base model: it continues text. Write how a text begins, or take a beginning."
+BASE = "This is a base model: it continues text. Type the start of a text, or choose one below."
 
 
 class EmptyTalk(QWidget):
@@ -42,7 +42,7 @@ class EmptyTalk(QWidget):
         self.questions: list[Offer] = []
         self._offers = QVBoxLayout()
         self._offers.setSpacing(GRID // 2)
-        self.demo = Button("Try a model that sees", self.demo_wanted.emit, "link")
+        self.demo = Button("Try a vision model", self.demo_wanted.emit, "link")
         keys = "     ".join(f"{key}  {what}" for key, what in KEYS)
         self._keys = _middle(label(keys, "quiet", "small", wrap=True))
         self._block = QWidget()

@@ -51,25 +51,25 @@ def _end(row: MessageRow) -> Note | None:
                 f"Try a repeat penalty of {penalty:g}",
                 lambda: row.penalise_repetition(penalty),
             )
-            return Note("Stopped: it repeated itself.", (stronger, on))
+            return Note("Stopped: the answer kept repeating itself.", (stronger, on))
         case "context", _:
             return _full(row)
         case "died", True:
             return Note("Interrupted: the engine stopped.", (on, ("Regenerate", row.regenerate)))
         case "died", False:
-            return Note("Interrupted before the first word: the engine stopped.", (again,))
+            return Note("Interrupted before the first token: the engine stopped.", (again,))
         case "", True:
-            return Note("Interrupted: the program ended.", (on, ("Regenerate", row.regenerate)))
+            return Note("Interrupted: Cutaway was closed.", (on, ("Regenerate", row.regenerate)))
         case "", False:
-            return Note("Interrupted before the first word: the program ended.", (again,))
+            return Note("Interrupted before the first token: Cutaway was closed.", (again,))
         case "cancelled", False:
-            return Note("Stopped before the first word.", (again,))
+            return Note("Stopped before the first token.", (again,))
     return None
 
 
 def _changed(row: MessageRow) -> Note:
-    back: Step = ("Show the unchanged answer", row.show_unchanged)
-    text = f"Written by a changed model: {said_of_all(row.message.changes, capital=False)}."
+    back: Step = ("Show the original answer", row.show_unchanged)
+    text = f"Written with a modified model: {said_of_all(row.message.changes, capital=False)}."
     return Note(text, (back,) if row.can_show_unchanged else (), always=True)
 
 
@@ -77,7 +77,10 @@ def _full(row: MessageRow) -> Note:
     stats = row.message.stats
     size = f" ({grouped(stats.n_context)} tokens)" if stats is not None else ""
     if row.drops_oldest:
-        return Note(f"The context is full{size}. Begin a new chat, or reload with a larger one.")
+        return Note(
+            f"The context is full{size}. Start a new chat, or reload the model with a larger"
+            " context."
+        )
     return Note(
         f"The context is full{size}.", (("Continue, dropping the oldest", row.continue_dropping),)
     )

@@ -94,11 +94,11 @@ class BandScale(Chart):
 
     def show_words(self, words: tuple[str, ...]) -> None:
         self._words = words
-        self.setAccessibleName("From sure to surprised: " + ", ".join(words))
+        self.setAccessibleName("From likely to unlikely: " + ", ".join(words))
         self.changed()
 
     def words(self, at: int) -> str:
-        return f"{self._words[at]}: Enter goes to the next such token"
+        return f"{self._words[at]}: Enter jumps to the next such token"
 
     def tip(self, place: QPointF) -> str:
         return ""
@@ -106,7 +106,7 @@ class BandScale(Chart):
     def chosen(self) -> bool:
         if not self._seek(self.at):
             place = self.mapToGlobal(self.area(self.at).bottomLeft().toPoint())
-            show_tip(place, "No such token in sight.", self)
+            show_tip(place, "No such token in view.", self)
         return True
 
     def areas(self) -> list[QRectF]:

@@ -30,7 +30,7 @@ class MessageEdit(QFrame):
         self.field.submitted.connect(self._submit)
         self.field.cancelled.connect(self.cancelled)
         self.field.textChanged.connect(self._refresh)
-        hint = "Sent as a branch." if question else "Kept as a branch."
+        hint = "Sent as a new branch." if question else "Saved as a new branch."
         self._send = Button("Send" if question else "Keep", self._submit, "primary")
         self._hint = label(hint, "quiet", "small", wrap=True)
         self.pictures: EditedPictures | None = None

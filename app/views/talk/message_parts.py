@@ -94,7 +94,7 @@ class MessageButtons(QWidget):
             self.again = IconButton("retry", "Regenerate", row.regenerate, 16)
             self.on = IconButton("continue", "Continue", row.continue_answer, 16)
             buttons += [self.again, self.on]
-        buttons.append(IconButton("trash", "Delete from here on", row.delete, 16))
+        buttons.append(IconButton("trash", "Delete this and later messages", row.delete, 16))
         self.stops: list[QWidget] = [self.before, self.after, *buttons]  # in the order of Tab
         self._buttons = QWidget()
         self._buttons.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
@@ -216,7 +216,7 @@ class AnswerProgress(QWidget):
 
 
 class Thought(QWidget):
-    """What the model thought before it answered, folded."""
+    """The model's reasoning before it answered, folded."""
 
     height_changed = Signal()
 
@@ -278,7 +278,7 @@ class Thought(QWidget):
         """Unfold or fold."""
         unfolded = self._text is None
         if unfolded:
-            self._text = MarkdownView("What the model thought")
+            self._text = MarkdownView("The model's reasoning")
             self._text.height_changed.connect(self.height_changed)
             self._text.word_clicked.connect(
                 lambda at: self._row.look_at(self._said.thought_part.there(at))

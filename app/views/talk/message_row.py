@@ -32,7 +32,7 @@ class MessageRow(QObject):
     branch_wanted = Signal(int, int)  # token, alternative
     picture_wanted = Signal(object, int)  # pictures, the place of the one to be looked at
     files_given = Signal(list)  # paths that were pasted while it is edited
-    picture_given = Signal(object)  # likewise a picture that is no file: what makes its bytes
+    picture_given = Signal(object)  # likewise a picture that is not a file: what makes its bytes
     choose_wanted = Signal()  # pictures, in a dialog
     vision_wanted = Signal()  # the open model cannot see
     rewritten = Signal()
@@ -111,7 +111,7 @@ class MessageRow(QObject):
     @property
     def speaker_says(self) -> str:
         """Its name for screen readers."""
-        return f"{self.speaker} said, message {self.number + 1}"
+        return f"{self.speaker}, message {self.number + 1}"
 
     @property
     def send_key(self) -> str:

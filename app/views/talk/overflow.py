@@ -9,8 +9,8 @@ from app.widgets.basics import label, set_tone
 from app.widgets.numbers import grouped
 
 LOST = {
-    "shift": "the oldest messages will be left out",
-    "middle": "the middle will be left out",
+    "shift": "the oldest messages will be dropped",
+    "middle": "the middle will be cut",
     "stop": "shorten it to send it",
 }
 

@@ -51,7 +51,7 @@ class TokenAnswer(QWidget):
         self._measure: Measure = "probability"
         self._card: AlternativesCard | None = None
         self._shown: int | None = None
-        self.painter = TokenText(f"Tokens of what {row.speaker} said")
+        self.painter = TokenText(f"Tokens of the message from {row.speaker}")
         self.painter.pointed.connect(self._point)
         self.painter.placed.connect(row.select_token)
         self.painter.stepped.connect(self._step)
@@ -104,7 +104,7 @@ class TokenAnswer(QWidget):
         if index >= len(known):
             return
         info = known[index]
-        chance = "no probability was recorded"
+        chance = "no probability recorded"
         if info.logprob is not None:
             chance = f"{_percent(exp(info.logprob))}  ·  logprob {info.logprob:.2f}"
             if info.top:

@@ -29,7 +29,7 @@ class PromptView(QWidget):
         self._bench = bench
         self._asked = Latest(bench.client)
         self._messages: list[ChatMessage] = []
-        self._title = label("Prompt as the model reads it", size="strong")
+        self._title = label("Prompt sent to the model", size="strong")
         self.facts = label("", tone="quiet", wrap=True)
         self.text = QPlainTextEdit()
         self.text.setReadOnly(True)
@@ -62,10 +62,10 @@ class PromptView(QWidget):
         self.text.setFont(fonts.mono())
         self.text.clear()
         if not self._messages:
-            self.facts.setText("Nothing is written yet: type a message, then look again.")
+            self.facts.setText("The message is empty. Type one to see the prompt.")
             return
         busy = chat.busy
-        self.facts.setText("Shown when the answer is over." if busy else "Asking the engine…")
+        self.facts.setText("Available after the current answer." if busy else "Loading…")
         self._asked.ask(Render(0, messages=self._messages), self._show, self._failed)
 
     def _show(self, rendered: Rendered) -> None:

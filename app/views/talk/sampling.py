@@ -37,20 +37,24 @@ WIDTH = 448
 
 # Field of Sampling, name, help, the slider's range, the field's most, decimals, word for the least.
 NUMBERS: tuple[tuple[str, str, str, float, float, float, int, str], ...] = (
-    ("temperature", "Temperature", "Higher is more random; 0 always takes the likeliest token",
+    ("temperature", "Temperature", "Higher is more random; 0 always picks the likeliest token",
      0, 2, 100, 2, ""),
-    ("top_k", "Top k", "Only the k likeliest tokens are drawn from", 0, 100, 1e6, 0, "off"),
-    ("top_p", "Top p", "Only the likeliest tokens that together reach p; 1 is off",
+    ("top_k", "Top k", "Sample from the k likeliest tokens only", 0, 100, 1e6, 0, "off"),
+    ("top_p", "Top p", "Sample from the likeliest tokens whose probabilities add up to p; 1 is off",
      0, 1, 1, 2, ""),
-    ("min_p", "Min p", "Only tokens at least this likely, as a part of the likeliest",
+    ("min_p", "Min p",
+     "Drop tokens less likely than this fraction of the likeliest token; 0 is off",
      0, 1, 1, 2, "off"),
     ("repeat_penalty", "Repeat penalty", "Above 1 makes repeated tokens less likely; 1 is off",
      0.5, 2, 100, 2, ""),
-    ("frequency_penalty", "Frequency penalty", "Less likely the more often a token came; 0 is off",
+    ("frequency_penalty", "Frequency penalty",
+     "Lowers a token's logit each time it occurs; 0 is off",
      -2, 2, 100, 2, ""),
-    ("presence_penalty", "Presence penalty", "Less likely once a token came; 0 is off",
+    ("presence_penalty", "Presence penalty",
+     "Lowers a token's logit once it has occurred; 0 is off",
      -2, 2, 100, 2, ""),
-    ("penalty_last_n", "Penalty range", "Tokens that penalties look back at; -1 is all of them",
+    ("penalty_last_n", "Penalty range",
+     "Number of recent tokens that penalties apply to; -1 is all",
      -1, 1024, 1 << 20, 0, "all"),
 )  # fmt: skip
 
@@ -65,7 +69,7 @@ def in_words(bench: Workbench) -> str:
     if bench.chat.details.system:
         words.append("system prompt")
     if bench.chat.details.form:
-        words.append("in a form")
+        words.append("structured")
     return "  ·  ".join(words)
 
 
@@ -96,19 +100,19 @@ class SamplingPopover(QFrame):
         self.presets.setAccessibleName("Preset")
         self.presets.view().setAccessibleName("Presets")
         self.presets.activated.connect(self._choose_preset)
-        self._keep = IconButton("plus", "Keep as a preset…", self.keep_preset)
-        self._remove = IconButton("trash", "Delete the preset", self._delete_preset)
+        self._keep = IconButton("plus", "Save as preset…", self.keep_preset)
+        self._remove = IconButton("trash", "Delete preset", self._delete_preset)
         self.system = QPlainTextEdit()
         self.system.setAccessibleName("System prompt")
-        self.system.setPlaceholderText("Instructions that the model gets before the chat")
+        self.system.setPlaceholderText("Instructions sent before the chat")
         self.system.setTabChangesFocus(True)
         self.system.setFixedHeight(fonts.px(72))
         self.system.textChanged.connect(self._system_typed)
         self._soon = QTimer(self, singleShot=True, interval=SAVE_MS)
         self._soon.timeout.connect(self._save_system)
         self._offered = Button("Use the system prompt from Ollama", self._take_offered, "link")
-        self._save = Button("Save for this model", bench.chat.details.save_for_model)
-        self._forget = Button("Forget what was saved", bench.chat.details.forget_saved, "flat")
+        self._save = Button("Save as default for this model", bench.chat.details.save_for_model)
+        self._forget = Button("Reset saved default", bench.chat.details.forget_saved, "flat")
         self.numbers: dict[str, NumberSlider] = {}
         self.seed = QLineEdit()
         self.seed.setAccessibleName("Seed")
@@ -137,7 +141,7 @@ class SamplingPopover(QFrame):
 
     def keep_preset(self) -> None:
         """Give the sampling a name."""
-        name, agreed = QInputDialog.getText(self, "Keep as a preset", "Name")
+        name, agreed = QInputDialog.getText(self, "Save as preset", "Name")
         if agreed and name.strip():
             self.save_as(name.strip())
 
@@ -187,7 +191,7 @@ class SamplingPopover(QFrame):
         seeds = QHBoxLayout()
         name = _named("Seed", self.seed)
         name.setFixedWidth(fonts.px(NAME))
-        hint = "What the random draws begin with: equal seeds draw equally. Default: random"
+        hint = "Random seed; the same seed gives the same answer. Default: random"
         set_tip(name, hint)
         set_tip(self.seed, hint)
         self.seed.setAccessibleDescription(hint)

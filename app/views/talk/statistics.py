@@ -91,10 +91,10 @@ def details(message: Message) -> str:
         f" {stats.decode_rate:.1f} per second",
         f"Context: {grouped(stats.n_context)} tokens",
         f"Seed {stats.seed}",
-        *([f"Tried with a change: {said_of_all(stats.changes)}"] if stats.changes else []),
+        *([f"Modified model: {said_of_all(stats.changes)}"] if stats.changes else []),
     ]
     if stats.n_truncated:
-        lines.append(f"{grouped(stats.n_truncated)} tokens of the prompt were left out")
+        lines.append(f"{grouped(stats.n_truncated)} prompt tokens were dropped")
     if stats.n_shifts:
         lines.append(f"The oldest part of the context was dropped {stats.n_shifts} times")
     return "\n".join([*lines, *([] if stats.pictures else stats.notes)])
@@ -106,7 +106,7 @@ def _pictures(stats: Stats) -> list[str]:
         return []
     count, rows = len(stats.pictures), stats.n_image_rows
     what = "picture" if count == 1 else f"{count} pictures"
-    took = f" in {duration(stats.encode_s)}" if stats.encode_s else ", known from before"
+    took = f" in {duration(stats.encode_s)}" if stats.encode_s else ", reused"
     seen = f"{grouped(rows)} token{'' if rows == 1 else 's'}"
     beside = sum(p.n_rows for p in stats.pictures if p.n_rows > p.n_tokens)
     if beside:  # those of a picture in the prompt are among its tokens

@@ -32,7 +32,7 @@ class _Place(QWidget):
 
     def show_dim(self, dim: int, size: int, place: int) -> None:
         """A place in a dimension, without telling of it."""
-        name = f"Place in dimension {dim}"
+        name = f"Index in dimension {dim}"
         self.name.setText(f"dim {dim} at")
         for part in (self.slider, self.field):
             part.setAccessibleName(f"{name}, slider" if part is self.slider else name)

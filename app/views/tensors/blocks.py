@@ -42,7 +42,7 @@ class BlocksPage(QWidget):
         self._numbers: Numbers | None = None
         self._job: Work | None = None
         self.row = QSpinBox()
-        self.row.setAccessibleName("Row whose blocks are shown")
+        self.row.setAccessibleName("Row to show the blocks of")
         self.row.setPrefix("Row ")
         self.row.valueChanged.connect(self._read)
         self.about = label(tone="quiet", size="small", wrap=True)
@@ -74,7 +74,7 @@ class BlocksPage(QWidget):
             part.setVisible(has)
         self.table.rows.show_rows(())
         if numbers is None or numbers.fmt is None or not has:
-            plain = "each number is stored by itself, not in blocks with a scale"
+            plain = "numbers are stored one by one, not in blocks with a scale"
             self.about.setText("" if numbers is None else f"{numbers.type}: {plain}")
             return
         fmt = numbers.fmt
@@ -122,4 +122,4 @@ class BlocksPage(QWidget):
                 f"column {grouped(loss.column)}"
             )
         else:
-            self.error.setText("The error against a file of higher precision.")
+            self.error.setText("Quantisation error against a file of higher precision.")

@@ -17,15 +17,15 @@ ACROSS = 64  # cells in a row
 PALEST = 0.4  # of the largest position lies between free and the first, so that it is seen
 MOST_MARKED = 1024  # shared cells that are framed
 ABOUT = (
-    "Each square is a cell: empty where it is free, stronger the later its position."
-    " Shared ones are framed."
+    "Each square is a cell of the cache. Free cells are empty; later positions are darker."
+    " Shared cells are framed."
 )
 ABOUT_SLOTS = (
-    "Each square is a slot: empty where it is free, stronger the more its state has read."
+    "Each square is a slot. Free slots are empty; slots that have read more tokens are darker."
     " Checkpoints are framed."
 )
 FEW = 20 * GRID  # pixels of height are enough for a row of slots
-EMPTY = "Open a model to see which cells of its caches are in use."
+EMPTY = "Open a model to see its KV cache."
 
 
 class CellsPage(QWidget):

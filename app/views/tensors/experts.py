@@ -11,7 +11,7 @@ from app.widgets.lists.table import Table
 from app.widgets.plots.cells import grid_of
 from app.widgets.plots.heat_map import HeatMap
 
-COMPUTING = "Computing which experts read the word …"
+COMPUTING = "Computing the experts of this token …"
 RESULT = "ffn_moe_out"  # what a layer's experts make together
 Row = tuple[int, str]  # a layer, and whom it chose
 
@@ -60,13 +60,15 @@ class ExpertsPage(QWidget):
             row_title="layer",
             row_name=lambda row: str(layers[row]),
             column_title="expert",
-            text=lambda value: f"weight {value:.3f}" if value else "not chosen",
+            text=lambda value: f"weight {value:.3f}" if value else "not used",
         )
         self.map.show_cells(grid)
         self.map.mark(
             {(at, e.expert): "chosen" for at, some in enumerate(routing.chosen) for e in some}
         )
-        self.place.setText("A row a layer, a column an expert; the chosen ones are framed.")
+        self.place.setText(
+            "Rows are layers, columns are experts; experts used by this token are framed."
+        )
         self.table.rows.show_rows(
             [
                 (layer, ", ".join(f"{e.expert}: {e.weight:.3f}" for e in some))

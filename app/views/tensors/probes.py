@@ -15,7 +15,7 @@ ABOUT = (
     " (l_out-0, l_out-1, …), attn_out-\\d+ that of its attention, ffn_out-\\d+ that of its"
     " feed-forward. Answers are some 4 % slower while this is shown."
 )
-EXAMPLE = r"Names of results; empty: l_out-\d+, the output of every layer"
+EXAMPLE = r"Result names; default l_out-\d+, the output of every layer"
 
 
 class ProbesPage(QWidget):
@@ -26,11 +26,11 @@ class ProbesPage(QWidget):
         self._state, self._selection = state, selection
         self.pattern = QLineEdit("" if state.pattern == USUAL else state.pattern)
         self.pattern.setPlaceholderText(EXAMPLE)
-        self.pattern.setAccessibleName("Results to probe, a regular expression")
+        self.pattern.setAccessibleName("Results to probe (regular expression)")
         self.pattern.returnPressed.connect(self._pin)
         self.switch = Button("Pin", self._switch)
         self.what = QComboBox()
-        self.what.setAccessibleName("What colours mean")
+        self.what.setAccessibleName("Colour scale")
         self.what.addItems(["Root mean square", "Largest value"])
         self.what.currentIndexChanged.connect(self._begin)
         self.strip = Strip("Probed results by token", row_title="result")

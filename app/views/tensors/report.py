@@ -39,7 +39,7 @@ def _tensor(bench: Workbench, view: TensorsView) -> ViewReport:
     ]
     if found is not None:
         words = said(found)
-        tables.append(ReportTable("Statistics", ["Of all numbers", "Value"], lambda: words))
+        tables.append(ReportTable("Statistics", ["All numbers", "Value"], lambda: words))
     told = {"name": numbers.name, "type": numbers.type, "dims": numbers.dims}
     return ViewReport([f"{numbers.name}: {view.says}"], tables, lambda: told)
 
@@ -58,7 +58,7 @@ def _probes(bench: Workbench, view: TensorsView) -> ViewReport:
         made = zip(rows, rms.mean(axis=0), rms.max(axis=0), largest.max(axis=0), strict=True)
         return [[name, *(f"{value:.4g}" for value in values)] for name, *values in made]
 
-    titles = ("Result", "Mean of root mean squares", "Largest of them", "Largest value")
+    titles = ("Result", "Mean of root mean squares", "Maximum", "Largest value")
     tables = [ReportTable("Probes", titles, texts)] if columns else []
 
     def data() -> Any:

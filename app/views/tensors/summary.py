@@ -19,7 +19,7 @@ BESIDE = 640  # pixels from which on the tables stand beside each other
 Said = tuple[str, str]
 
 WORDS = (
-    Column[Said]("Of all numbers", lambda r: r[0]),
+    Column[Said]("All numbers", lambda r: r[0]),
     Column[Said]("Value", lambda r: r[1], right=True),
 )
 FARTHEST = (
@@ -38,7 +38,7 @@ class StatisticsPage(QWidget):
         super().__init__()
         self.words = Table(TableRows(WORDS, self), "Statistics", stretch=(0,), short=True)
         self.farthest = Table(
-            TableRows(FARTHEST, self), "Farthest from zero", stretch=(0,), short=True
+            TableRows(FARTHEST, self), "Largest magnitude", stretch=(0,), short=True
         )
         self.farthest.activated.connect(lambda o: self.place_wanted.emit(o.row, o.column))
         for table in (self.words, self.farthest):

@@ -67,7 +67,7 @@ class TensorsView(QWidget):
         self._says = label(tone="quiet", size="small", wrap=True)
         self.axes = AxesBar()
         self.axes.changed.connect(self._show_plane)
-        self.tabs = FittedTabs("Ways to look at the tensor")
+        self.tabs = FittedTabs("Tensor views")
         self.tabs.setProperty("level", "second")
         self.grid = NumberGrid()
         self.heat = HeatMap("Heat map of the tensor", diverging=True)
@@ -78,13 +78,13 @@ class TensorsView(QWidget):
         self.bar = QProgressBar()
         self.bar.setTextVisible(False)
         self.bar.setRange(0, 1000)
-        self.bar.setAccessibleName("Reading every number")
+        self.bar.setAccessibleName("Reading all numbers")
         self._stop = Button("Stop", state.cancel, kind="flat")
         self._place = label(tone="quiet", size="small")
         self._save = Button("Save…", self._choose_file, kind="flat")
-        self._copy = IconButton("copy", "Copy the numbers as a dump", self._copy_dump)
+        self._copy = IconButton("copy", "Copy the numbers as text", self._copy_dump)
         self._stack = QStackedWidget()
-        self.kinds = FittedTabs("Kinds of numbers")
+        self.kinds = FittedTabs("Weights or results")
         self.kinds.setProperty("level", "second")
         self.probes = ProbesPage(bench.probes, bench.selection)
         self._probing, self._celled, self._routed = bench.probes, bench.cells, bench.experts
@@ -252,7 +252,7 @@ class TensorsView(QWidget):
         if state.problem:
             self._says.setText(state.problem)
         elif item is None:
-            empty = "The numbers in a model's tensors show here when it opens."
+            empty = "Open a model to see the numbers in its tensors."
             chosen = "Choose a tensor to see its numbers."
             self._says.setText(chosen if state.groups else empty)
         else:
@@ -261,9 +261,9 @@ class TensorsView(QWidget):
             if item.result is not None:
                 said.append(numbers.where if numbers is not None else "computing …")
             elif item.layer is not None and (devices := self._devices_of(item.layer)):
-                said.append(f"its layer lies on {', '.join(devices)}")
+                said.append(f"on {', '.join(devices)}")
             if (device := self._bare_device()) is not None:
-                said.append(f"nothing of the model's layers lies on {device}")
+                said.append(f"no layers on {device}")
             self._says.setText(" · ".join(said))
 
     def _bare_device(self) -> str | None:

@@ -136,7 +136,7 @@ class TextsPage(QWidget):
         self.bar = QProgressBar()
         self.bar.setTextVisible(False)
         self.bar.setAccessibleName("Comparing texts")
-        self.map = HeatMap("How far results are, by token")
+        self.map = HeatMap("Difference of results, by token")
         self.map.pointed.connect(self._pointed)
         self.place = label(PICTURE, tone="quiet", size="small", wrap=True)
         self.table = Table(
@@ -188,7 +188,7 @@ class TextsPage(QWidget):
     def _start(self) -> None:
         text, other = self.first.text, self.other.text
         if text is None or other is None:
-            self._say("Type both texts, or choose a version of the chat.", "warn")
+            self._say("Type two texts, or choose a version of the chat.", "warn")
         else:
             self._state.start(text, other)
 

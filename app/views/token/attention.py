@@ -25,14 +25,17 @@ from app.widgets.tips import set_tip
 
 MAP = 200  # pixels of the map's height
 MEASURES: dict[Measure, tuple[str, str]] = {
-    "entropy": ("Spread", "How spread out each head looks: entropy, in bits"),
-    "distance": ("Distance", "How far back each head looks on average, in tokens"),
-    "first": ("First token", "How much each head looks at the first token, where most rest"),
+    "entropy": ("Spread", "Spread of each head's attention: entropy, in bits"),
+    "distance": ("Distance", "Average distance of each head's attention, in tokens"),
+    "first": (
+        "First token",
+        "Share of each head's attention on the first token (the attention sink)",
+    ),
 }
 SINK, TEMPLATE = "First token", "Chat template"
 ABOUT = {
-    SINK: "heads rest there when they need nothing; it says little about the word.",
-    TEMPLATE: "what the model's chat format puts around messages; it stands in none of them.",
+    SINK: "the attention sink: heads attend to it when nothing else matters.",
+    TEMPLATE: "tokens that the chat template adds around messages.",
 }
 
 
@@ -148,17 +151,17 @@ class AttentionPanel(QWidget):
     def _whose(self) -> str:
         layer, head = self._state.layer, self._state.head
         if layer is None:
-            return "Where all heads of all layers looked, on average"
-        who = f"head {head}" if head is not None else "the heads on average"
-        return f"Where layer {layer} looked: {who}"
+            return "Attention, average of all heads and layers"
+        who = f"head {head}" if head is not None else "average of its heads"
+        return f"Attention of layer {layer}: {who}"
 
     def _waiting(self, attention: AttentionReading | None, parts: ModelParts | None) -> str:
         """What is to be seen here, as far as the file's header tells."""
         if attention is not None:
-            return "Reading that layer's heads…"
+            return "Loading this layer's heads…"
         if parts is None:
-            return "Which words each head looked at; they are lit in the chat."
-        window = f", some see only {parts.window} tokens back" if parts.window else ""
+            return "Tokens that each head attended to, highlighted in the chat."
+        window = f", some limited to the last {parts.window} tokens" if parts.window else ""
         return (
             f"{parts.n_layer} layers of {parts.n_head} heads each{window}: which words they looked"
             " at. They are lit in the chat."

@@ -17,7 +17,7 @@ from engine.protocol import Alternative, TokenChoice, TokenInfo
 MOST = 8  # words listed
 NAME = 96  # pixels of a word
 HINT = (
-    "A click or Enter goes on with another word, as a branch beside this answer. Alt+Left comes"
+    "Click or press Enter to continue the answer with another token, as a new branch. Alt+Left goes"
     " back."
 )
 STEPS = {
@@ -77,7 +77,7 @@ class ChoiceBars(Bars):
     wide, names, widest_note = 240, NAME, "by temperature"
 
     def __init__(self) -> None:
-        super().__init__("What could have come: Enter goes on with a word, as a branch")
+        super().__init__("Candidate tokens: Enter continues with one, as a new branch")
         self.candidates: Sequence[Candidate] = ()
 
     def show_candidates(self, found: Sequence[Candidate]) -> None:
@@ -180,7 +180,9 @@ class ChoicePanel(QWidget):
         if self._of_answer and not one.taken:
             self.taken.emit(one.token)
             return
-        why = "This word came." if one.taken else "Only a word of an answer can be replaced."
+        why = (
+            "This token was sampled." if one.taken else "Only tokens of an answer can be replaced."
+        )
         self.word.setText(f"{one.says}. {why}")
         self.word.show()
 
@@ -208,7 +210,7 @@ def _sentence(choice: TokenChoice) -> str:
     for step in rest:
         name = STEPS.get(step.name, step.name)
         if step.n_left != left:
-            said.append(f"{name} leaves {grouped(step.n_left)}, takes {percent(step.removed)}")
+            said.append(f"{name} leaves {grouped(step.n_left)}, removes {percent(step.removed)}")
             left = step.n_left
     said.append(f"drawn from {_bits(choice.steps[-1].entropy)}")
     return " → ".join(said)

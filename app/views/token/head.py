@@ -19,10 +19,10 @@ from app.widgets.numbers import grouped
 from app.widgets.tips import set_tip
 
 COST = (
-    "Shows each new word while an answer is written, which makes answers up to 10 % slower; words"
+    "Inspects each new token during the answer, which makes answers up to 10 % slower; tokens"
     " that come too fast are skipped"
 )
-NOTHING = "Click a word in the chat to see how it came to be."
+NOTHING = "Click a word in the chat to see how the model computed it."
 
 
 class TokenHead(QWidget):
@@ -37,8 +37,8 @@ class TokenHead(QWidget):
         super().__init__()
         self._bench, self._state = bench, bench.token
         state = self._state
-        self.before = IconButton("chevron-left", "The word before", lambda: state.step(-1), 16)
-        self.after = IconButton("chevron-right", "The next word", lambda: state.step(1), 16)
+        self.before = IconButton("chevron-left", "Previous token", lambda: state.step(-1), 16)
+        self.after = IconButton("chevron-right", "Next token", lambda: state.step(1), 16)
         self.place = ElidedLabel()  # the word itself stands in the line of the selection
         self.place.setProperty("letters", "strong")
         self.live = QToolButton()
@@ -46,7 +46,7 @@ class TokenHead(QWidget):
         self.live.setCheckable(True)
         self.live.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.live.clicked.connect(lambda: state.toggle_live())
-        self.newest = Button("Newest word", state.follow, "link")
+        self.newest = Button("Latest token", state.follow, "link")
         self.text = IconButton("copy", "Copy as text", copy_text)
         self.switch = IconButton("table", "Show as tables (Ctrl+T)", toggle_table)
         self.about = label("", "quiet", "small", wrap=True)
@@ -87,7 +87,7 @@ class TokenHead(QWidget):
         word = self._state.word
         row = self._bench.chat.row_of(word.message) if word is not None else None
         if word is None or row is None:
-            return "No word yet"
+            return "No token selected"
         message = self._bench.chat.path[row]
         user = message.role == "user"
         whose = "your message" if user else names.title(message.model) or "the answer"
@@ -103,7 +103,7 @@ class TokenHead(QWidget):
         if inside is not None and inside.context is not None:
             parts.append(f"after {grouped(inside.n_context)} tokens")
             if inside.n_computed > 1:
-                parts.append(f"{grouped(inside.n_computed)} of them computed again")
+                parts.append(f"{grouped(inside.n_computed)} of them recomputed")
             if inside.note:
                 parts.append(inside.note)
         return BETWEEN.join(parts)
@@ -116,7 +116,7 @@ class TokenHead(QWidget):
         elif questions.status == "slow":
             text, words = "Computing…", "Cancel"
             if self._state.waits:
-                text = "Waiting until the answer is written…"
+                text = "Waiting for the current answer…"
             self._does = questions.cancel
         self.says.setText(text)
         set_tone(self.says, tone)
@@ -130,7 +130,7 @@ class TokenHead(QWidget):
             return problem.text, "Restart", "warn"
         if problem.action == "retry":
             self._does = self._state.ask
-            return problem.text, "Look again", "quiet"
+            return problem.text, "Inspect again", "quiet"
         wrote = self._writer() if problem.action in ("open", "open_model") else None
         if wrote is not None:
             self._does = partial(self._bench.open_model, wrote)

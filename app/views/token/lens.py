@@ -16,7 +16,7 @@ from app.widgets.plots.chart import Chart
 from app.widgets.plots.paper import DASHED, LEFT, RIGHT, Paper, text_height, text_width
 
 OUTPUT = "out"
-EMPTY = "A row for each layer of the model that is open: the words it would say."
+EMPTY = "One row per layer: the tokens it would predict."
 CELL, CLIMB, LABEL = 62, 90, 30  # pixels of a word, of the climb, of a layer's number
 ABOVE = 22  # the titles
 EMPTY_ROWS = 4  # that EMPTY has room in
@@ -167,7 +167,7 @@ class LensChart(Chart):
         quiet, high, climb = tokens().quiet, self._above, self.climb
         paper.text(QRectF(0, 0, self._label - 6, high), "#", tone=quiet, align=RIGHT)
         words = QRectF(self._label + 4, 0, climb.left() - self._label - GRID, high)
-        paper.text(words, "what each layer would say", "would say", tone=quiet)
+        paper.text(words, "prediction of each layer", "prediction", tone=quiet)
         text = f"rank of “{shown(self.reading.wanted_text)}”" if self.reading is not None else ""
         right = QRectF(climb.left(), 0, self.width() - climb.left(), high)
         paper.text(right, text, "its rank", "rank", tone=quiet, align=RIGHT)

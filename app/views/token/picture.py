@@ -36,7 +36,7 @@ class LookedAtPicture(QWidget):
         self._plan: PicturePlan | None = None
         self._pixels: list[bytes] = []  # what the images lie in
         self.says = label("", "quiet", "small", wrap=True)
-        self.views = CellPictures("Patches of the picture that were looked at")
+        self.views = CellPictures("Attention by patch of the picture")
         self.views.marked.connect(self._tell)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, GRID, 0, 0)
@@ -61,7 +61,7 @@ class LookedAtPicture(QWidget):
             self._seen = self._plan = None
             return
         rows, share = strongest
-        self.says.setText(f"Picture {rows.picture} was looked at with {percent(share)}.")
+        self.says.setText(f"Picture {rows.picture} received {percent(share)} of the attention.")
         seen = rows.digest, self._limits(rows)
         if seen != self._seen:
             self._seen, self._plan = seen, None

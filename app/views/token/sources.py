@@ -29,7 +29,7 @@ class SourceList(Bars):
     leading = 4
 
     def __init__(self) -> None:
-        super().__init__("Sources of the word")
+        super().__init__("Attention sources")
         self.lines: Sequence[SourceLine] = ()
 
     def show_lines(self, lines: Sequence[SourceLine]) -> None:

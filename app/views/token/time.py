@@ -40,7 +40,7 @@ class TimeBand(Bands):
     wide = 240
 
     def __init__(self) -> None:
-        super().__init__("Time of the word")
+        super().__init__("Time of the token")
         self.device: str | None = None
         self.shares: Sequence[TimeShare] = ()
         self._step_ns = 0
@@ -61,7 +61,7 @@ class TimeBand(Bands):
         return self._empty
 
     def head(self) -> tuple[str, str, str] | None:
-        return ("This word", milliseconds(self._step_ns), "ms") if self.shares else None
+        return ("This token", milliseconds(self._step_ns), "ms") if self.shares else None
 
     def pieces(self) -> list[Piece]:
         return [
@@ -104,7 +104,7 @@ class TimePanel(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.band, self._step_ns = TimeBand(), 0
-        self.legend = ChartLegend("Parts of the time", _draw_share, swatch_size)
+        self.legend = ChartLegend("Time by part", _draw_share, swatch_size)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(GRID // 2)
@@ -173,7 +173,7 @@ def split_shares(times: StepTimes) -> list[TimeShare]:
 def describe(share: TimeShare, step_ns: int) -> str:
     """A part in words."""
     part = f"{share.ns / max(step_ns, 1) * 100:.0f} %"
-    said = f"{share.group}: {milliseconds(share.ns)} ms, {part} of the word"
+    said = f"{share.group}: {milliseconds(share.ns)} ms, {part} of the token"
     if share.device:
         said = f"{share.device}, {said}"
     return f"{said}, in {share.launches} launches" if share.launches else said

@@ -102,7 +102,7 @@ class TokenView(QWidget):
             self.lens.show_reading(lens, parts.n_layer if parts is not None else 0)
         self.attention.refresh()
         self.looked_at.refresh()
-        waiting = "Shown once a word is looked at."
+        waiting = "Select a token to see this."
         choice = inside.choice if inside is not None else None
         recorded = state.recorded
         self.choice.show_choice(choice, recorded, waiting)
@@ -116,7 +116,7 @@ class TokenView(QWidget):
             inside = self._state.inside
             step = inside.step if inside is not None else None
             times = self._bench.splits.latest if self._bench.chat.busy else None
-            self.time.show_step(step, times, "measured when a word is looked at")
+            self.time.show_step(step, times, "measured when a token is inspected")
             self.time.show_selected(self._bench.selection.now.device)
 
     def _show_selected(self) -> None:

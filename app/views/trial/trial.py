@@ -31,10 +31,10 @@ PARTS: dict[str, str] = {
     "feed_forward": "A layer's feed-forward",
     HEAD: "One head of attention",
 }
-HELP = "How much it counts: 0 leaves it out, 1 changes nothing, 2 is twice as much"
+HELP = "Factor on its output: 0 removes it, 1 changes nothing, 2 doubles it"
 NOTE = (
-    "The last question is answered once more with this change, and both answers are compared. The"
-    " model's file stays as it is; the new answer is a branch of the chat, which says so."
+    "Answers the last message again with this change and compares both answers. The"
+    " model's file is not changed; the new answer is a marked branch of the chat."
 )
 AS_IT_IS = "A factor of 1 changes nothing: choose a smaller or a larger one."
 MILD = 0.5  # the factor to begin with: most models still answer in sentences
@@ -58,12 +58,12 @@ class TrialView(QWidget):
         for widget, name in named:
             widget.setAccessibleName(name)
         self.factor = NumberSlider("Factor", HELP, 0.0, 2.0, 2.0, 2)
-        self.try_it = Button("Answer again", self._start, kind="primary")
+        self.try_it = Button("Answer with the change", self._start, kind="primary")
         self.stop = Button("Stop", bench.chat.stop)
         self.copy = IconButton("copy", "Copy both answers as a table", self.copy_table)
-        self.back = Button("Show the unchanged answer in the chat", self._show_plain, "link")
+        self.back = Button("Show the original answer in the chat", self._show_plain, "link")
         self.says = label("", tone="quiet", wrap=True)
-        self.plain, self.changed = _Side("As it is"), _Side("Changed")
+        self.plain, self.changed = _Side("Original"), _Side("Changed")
         for one in (self.plain, self.changed):
             one.text.pointed.connect(lambda at, one=one: self._point(one, at))
             one.text.placed.connect(lambda at, one=one: self._point(one, at))
@@ -120,7 +120,7 @@ class TrialView(QWidget):
             side.setVisible(both is not None)
         if both is not None:
             plain, changed = both
-            self.plain.show_answer("As it is", plain, plain.changed)
+            self.plain.show_answer("Original", plain, plain.changed)
             self.changed.show_answer(said_of_all(self._trial.changes), changed, changed.plain)
 
     def copy_table(self) -> None:
@@ -128,8 +128,8 @@ class TrialView(QWidget):
         both = self._trial.answers()
         if both is None:
             return
-        lines = ["answer\tword\tas it is\tchanged"]
-        for name, one in zip(("as it is", "changed"), both, strict=True):
+        lines = ["answer\tword\toriginal\tchanged"]
+        for name, one in zip(("current", "changed"), both, strict=True):
             for at in range(len(one.tokens)):
                 found = (_percent(_at(scores, at)) for scores in (one.plain, one.changed))
                 lines.append("\t".join([name, _word(one, at), *found]))
@@ -139,16 +139,16 @@ class TrialView(QWidget):
         if self._trial.problem:
             return self._trial.problem
         if self._bench.chat.busy:
-            return "The answer is being written."
+            return "The answer is being generated."
         if self._trial.busy:
-            return "Each answer is read by the other model…"
+            return "Scoring each answer with the other model…"
         if has_both:
             return (
-                "Each word is painted by how likely the other model finds it. The chat shows the"
+                "Colours show how likely the other model finds each token. The chat shows the"
                 " changed answer."
             )
         if self._trial.row_to_try() is None:
-            return "Ask something first: the last question is answered once more."
+            return "Send a message first. The change is tried on the last one."
         return AS_IT_IS if self.change.factor == 1 else NOTE
 
     def _start(self) -> None:
@@ -177,7 +177,7 @@ class TrialView(QWidget):
             return
         one = side.answer
         plain, changed = (_percent(_at(scores, at)) for scores in (one.plain, one.changed))
-        self.under.setText(f"“{_word(one, at)}”: as it is {plain}, changed {changed}")
+        self.under.setText(f"“{_word(one, at)}”: original {plain}, changed {changed}")
 
     def _lay_out(self) -> None:
         form = QHBoxLayout()
@@ -219,7 +219,7 @@ class _Side(QWidget):
         self.answer: TriedAnswer | None = None
         self.title: QLabel = label(name, size="strong", wrap=True)
         self.facts = label("", tone="quiet", wrap=True)
-        set_tip(self.facts, "How surprising the other model finds the words, on average")
+        set_tip(self.facts, "Average surprise of the other model")
         self.text = TokenText(f"Answer, {name.lower()}")
         scroll = QScrollArea()
         scroll.setWidgetResizable(True)

@@ -44,7 +44,7 @@ def expand(paths: Sequence[Path]) -> list[Path]:
 
 
 def picture_in(data: QMimeData) -> Callable[[], bytes] | None:
-    """A picture that is no file, as it is given or else as a PNG; to be called in a thread."""
+    """A picture that is not a file, as it is given or else as a PNG; to be called in a thread."""
     for kind in KINDS:
         name = f"image/{kind}"
         if data.hasFormat(name):

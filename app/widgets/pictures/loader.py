@@ -35,7 +35,7 @@ class _Head(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class OpenedPicture:
-    """A picture's pixels: of its `width` x `height` as many as were asked for. `image` is null
+    """A picture's pixels: of its `width` x `height` as many as were requested. `image` is null
     where the file could not be read, and `problem` says why.
     """
 

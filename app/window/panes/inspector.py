@@ -56,7 +56,7 @@ class Inspector(QWidget):
         for picture, name, command in (
             ("camera", "Copy this view as a picture (Ctrl+Alt+C)", "view.copy_picture"),
             ("download", "Save a report of this view (Ctrl+Alt+S)", "view.save_report"),
-            ("window", "This view in a window of its own (Ctrl+Shift+N)", "view.own_window"),
+            ("window", "Open this view in its own window (Ctrl+Shift+N)", "view.own_window"),
         ):
             line.addWidget(_command_button(picture, name, commands, command))
         self.close_button = IconButton("close", "Close the inspector (Esc)", self.close_wanted.emit)
@@ -190,7 +190,7 @@ class Inspector(QWidget):
 
 
 class _Away(QWidget):
-    """Stands where a page would, whose view is in a window of its own."""
+    """Stands where a page would, whose view is in its own window."""
 
     def __init__(self, bring_back: Callable[[str], object]) -> None:
         super().__init__()
@@ -201,11 +201,11 @@ class _Away(QWidget):
         column.setSpacing(GRID)
         column.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
         column.addWidget(self._says)
-        column.addWidget(Button("Bring it back", lambda: bring_back(self._id)))
+        column.addWidget(Button("Move back here", lambda: bring_back(self._id)))
 
     def show_page(self, id: str, title: str) -> None:
         self._id = id
-        self._says.setText(f"{title} is in a window of its own.")
+        self._says.setText(f"{title} is in its own window.")
 
 
 def _command_button(picture: str, name: str, commands: Actions[Any], command: str) -> IconButton:

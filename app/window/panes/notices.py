@@ -27,7 +27,7 @@ NEXT_STEPS = {
     "restart_less": ("Restart with half the context", "engine.restart_less"),
     "open": ("Choose a model", "model.open"),
     "get": ("Download SmolLM2", "model.get"),
-    "copy": ("Go on in a copy", "chat.duplicate"),
+    "copy": ("Copy and continue", "chat.duplicate"),
     "retry": ("Try again", "engine.restart"),
     "replace": ("Restart the engine", "engine.restart"),
     "stop": ("Stop", "chat.stop"),
@@ -202,9 +202,9 @@ class Notices(QWidget):
         session = self._bench.session
         model, asked = session.model, session.context_cut
         if model is not None and asked is not None:
-            why = ", all this model was trained for" if model.n_ctx >= model.n_ctx_train else ""
+            why = ", the model's maximum" if model.n_ctx >= model.n_ctx_train else ""
             text = (
-                f"Context is {grouped(model.n_ctx)} tokens{why}; {grouped(asked)} were asked for."
+                f"Context is {grouped(model.n_ctx)} tokens{why}; {grouped(asked)} were requested."
             )
             self.news("context", text, "warn")
 
@@ -248,9 +248,7 @@ class Notices(QWidget):
         """Tell that something inside the window failed; the log has the details."""
         lines = self._bench.log.lines[-count:]
         if any(line.source == SOURCE and line.level >= logging.ERROR for line in lines):
-            text = (
-                "Something in this window failed. The window still works; the log has the details."
-            )
+            text = "An error occurred. You can continue; details are in the log."
             details = partial(self.details_wanted.emit, "")
             self.show_banner("unexpected", Banner("bad", text, details=details))
 

@@ -21,11 +21,11 @@ class RunningLine(QWidget):
         super().__init__()
         self._profile, self._probes, self._serving = bench.profile, bench.probes, bench.serving
         self.serving = Button("serving ●", self.serving_wanted.emit, "link", name="Serving")
-        set_tip(self.serving, "Other programs can ask the open model: see who does")
+        set_tip(self.serving, "API server: show clients and requests")
         self.recording = Button(
             "recording ●", lambda: bench.selection.show_in("profile"), "link", name="Recording"
         )
-        set_tip(self.recording, "The answer is recorded, or the next one is (Ctrl+6)")
+        set_tip(self.recording, "Recording this answer, or the next one (Ctrl+6)")
         self.probing = Button("", self.probes_wanted.emit, "link")
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
@@ -44,7 +44,7 @@ class RunningLine(QWidget):
         short = pattern if len(pattern) <= LONGEST else f"{pattern[:LONGEST]}…"
         self.probing.setText(f"probe {short}".replace("&", "&&"))
         self.probing.setAccessibleName(f"Pinned probe {pattern}")
-        set_tip(self.probing, f"Results named {pattern} are told while its view is shown")
+        set_tip(self.probing, f"Results named {pattern} are collected while its view is open")
         self.probing.setVisible(probes.pinned)
         self.recording.setVisible(self._profile.recording)
         self.serving.setVisible(self._serving.is_on)

@@ -73,10 +73,10 @@ class TopLine(QWidget):
         else:
             name = session.model_title
             at, owner = session.connection, session.client.abilities.owner
-            where = f", a server at {at.host}" if at is not None else ""
+            where = f", on the server {at.host}" if at is not None else ""
             if owner:
                 name = f"{name} in {owner.partition(' (')[0]}"
-                where = f", by the engine of {owner}"
+                where = f", in the engine of {owner}"
             says = f"Model: {name}{where}. Choose another"
         if session.status == "loading":
             name = f"{name} …"

@@ -10,12 +10,12 @@ from app.widgets.basics import label
 
 # The ability without which a page has nothing to show, and what is missing then.
 NEEDS = {
-    "token": ("examine", "How a word came to be, layer by layer, is not told by servers."),
-    "memory": ("memory", "What its devices hold, layer by layer, is not told by servers."),
-    "layers": ("splits", "Where its layers lie is decided there, and not told by servers."),
-    "graph": ("splits", "The graph that it computes, and its splits, are not told by servers."),
-    "tensors": ("file", "The numbers in its tensors are not told by servers."),
-    "profile": ("splits", "The times of its operations are not told by servers."),
+    "token": ("examine", "Servers do not report how a token was computed."),
+    "memory": ("memory", "Servers do not report what their memory holds."),
+    "layers": ("splits", "The server decides which device runs a layer, and does not report it."),
+    "graph": ("splits", "Servers do not report the compute graph or its splits."),
+    "tensors": ("file", "Servers do not give access to tensors."),
+    "profile": ("splits", "Servers do not report the time of each operation."),
 }
 SEEN = (
     "Seen from here are the answers, their times and, where the server gives them, the"
@@ -38,7 +38,7 @@ class SeenPage(QStackedWidget):
             Qt.TextInteractionFlag.TextSelectableByMouse
             | Qt.TextInteractionFlag.TextSelectableByKeyboard
         )
-        self.says.setAccessibleName("Not to be seen")
+        self.says.setAccessibleName("Not available")
         missing = QWidget()
         column = QVBoxLayout(missing)
         column.setContentsMargins(PADDING, PADDING, PADDING, PADDING)

@@ -36,7 +36,7 @@ class Vitals(QWidget):
     def __init__(self, bench: Workbench) -> None:
         super().__init__()
         self.bench = bench
-        self._line = Sparkline("Tokens per second, the last measurements", BARS)
+        self._line = Sparkline("Recent tokens per second", BARS)
         self._has_line = False
         self._bar = QProgressBar()
         self._bar.setTextVisible(False)

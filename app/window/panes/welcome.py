@@ -44,8 +44,8 @@ class Welcome(QWidget):
             f"Download SmolLM2, {FETCH_MB} MB", self._runs("model.get"), "primary", "download"
         )
         self.open = Button("Choose a model…", self._runs("model.open"), picture="model")
-        self.demo = Offer("Try a model that sees", "nothing to download", self._runs("model.demo"))
-        self.demo.setAccessibleName("Try a model that sees, nothing to download")
+        self.demo = Offer("Try a vision model", "nothing to download", self._runs("model.demo"))
+        self.demo.setAccessibleName("Try a vision model, nothing to download")
         self._stored = QVBoxLayout()
         self._stored.setSpacing(2)
         self._buttons = QBoxLayout(QBoxLayout.Direction.LeftToRight)
@@ -91,17 +91,17 @@ class Welcome(QWidget):
         loading, download = session.status == "loading", self._download()
         if loading and session.path is not None:
             self._title.setText(f"Opening {session.model_title}")
-            self._says.setText("You can write already: it is sent when the model is ready.")
+            self._says.setText("You can type now; the message is sent when the model is ready.")
         elif download is not None:
             self._title.setText("Downloading a model")
-            self._says.setText("It is opened when it has come. It runs on this machine.")
+            self._says.setText("It opens after the download. It runs on this machine.")
         elif self._bench.library.models:
             self._title.setText("Open a model")
-            self._says.setText("Drop a .gguf file anywhere in this window, or take one of these.")
+            self._says.setText("Drop a .gguf file anywhere in this window, or choose one of these.")
         else:
             self._title.setText("No model yet")
             self._says.setText(
-                f"SmolLM2 is a small model that answers on any processor: {FETCH_MB}\u00a0MB, "
+                f"SmolLM2 is a small model that runs on any processor: {FETCH_MB}\u00a0MB, "
                 f"licence {SMOLLM2.licence}. It runs on this machine; nothing you write leaves it. "
                 "Or drop a .gguf file here."
             )

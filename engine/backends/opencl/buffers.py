@@ -95,7 +95,7 @@ class OpenCLBuffer(Buffer):
             raise self._failed("allocating", size, error) from None
         except OSError as error:
             pool.give_back(buffer_type.device, owner, size)
-            why = f"the system gives no more ({error.strerror})"
+            why = f"the system has no more memory ({error.strerror})"
             raise NoMem(
                 buffer_type.device, owner.component, size, pool.left, why, owner.layer
             ) from None

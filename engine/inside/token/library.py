@@ -1,4 +1,4 @@
-"""Looking inside from Python: `look(model, "The capital of France is", lens=True)`."""
+"""Inspecting a token from Python: `look(model, "The capital of France is", lens=True)`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

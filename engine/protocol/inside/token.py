@@ -39,7 +39,7 @@ class Attended(msgspec.Struct, frozen=True):
 
     `layers` are those that attend to tokens. Of each head f32 [L, H]: `entropy`, `distance` (mean
     tokens back) and `first` (the share of place 0, often a sink). `mean` f32 [P] is over all layers
-    and heads. `rows` f32 [H, P] are those of the layers that were asked for. A row sums to 1, to
+    and heads. `rows` f32 [H, P] are those of the layers that were requested. A row sums to 1, to
     less where a head has a sink of its own; places that a layer does not see are 0, and so are
     heads that only other layers have.
     """

@@ -35,7 +35,7 @@ class Tally:
         self.n_read_again += n_read_again
         for extent in extents(gone):
             size = extent.picture.size
-            self.notes.append(f"a picture of {size} no longer fits the context and was forgotten")
+            self.notes.append(f"a picture of {size} no longer fits the context and was dropped")
 
     def encoded(self, id: int, encoding: Encoding, pictures: Sequence[Shown]) -> Progress:
         """A picture among these is encoded so far: counted in blocks, over all its views."""

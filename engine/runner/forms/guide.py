@@ -45,7 +45,7 @@ class Forming:
         while not self.wait(0.05):
             pass
         if self._made is None:
-            raise BadForm(f"reading it takes more than {LIMIT:g} s; ask with a simpler one")
+            raise BadForm(f"compiling it takes more than {LIMIT:g} s; use a simpler one")
         if isinstance(self._made, Exception):
             raise self._made
         return self._made

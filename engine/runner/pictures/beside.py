@@ -72,7 +72,7 @@ def _coarse(tower: GGUFFile, weights: Iterable[Tensor]) -> Iterator[str]:
     coarse = {t.fmt for t in weights if _bits(t.fmt) < _bits(Q8_0)}
     if coarse:
         names = ", ".join(sorted(fmt.name for fmt in coarse))
-        step = "small things may be missed; one of F16 or Q8_0 sees better"
+        step = "it may miss small details; prefer a file in F16 or Q8_0"
         yield f"{tower.paths[0].name} has weights in {names}: {step}"
 
 

@@ -194,8 +194,11 @@ def test_loads_are_compared_by_their_medians() -> None:
 def test_loads_say_whether_weights_were_prepared() -> None:
     facts = {"model_type": "m", "backends": "b"}
     for sizes, words in (
-        ((3 << 20, 3 << 20), "3 MiB of weights were prepared before; --prepared 0 packs them anew"),
-        ((0, 3 << 20, 0), "packs them anew, as 2 of 3 loads did"),
+        (
+            (3 << 20, 3 << 20),
+            "3 MiB of weights came from prepared files; --prepared 0 repacks them",
+        ),
+        ((0, 3 << 20, 0), "repacks them, as 2 of 3 loads did"),
     ):
         ours = [TimedLoad(100, 5, {"weights": 90}, size) for size in sizes]
         found = LoadComparison(100, ours, []).as_json()

@@ -156,7 +156,7 @@ def test_the_engine_dies_and_the_chat_goes_on(chat: Terminal) -> None:
     chat.send(f"{REPEATS}\n")
     chat.expect("\n")
     engine_of(chat.process.pid).kill()
-    assert "memory ran out" in chat.expect("starting it again")
+    assert "memory ran out" in chat.expect("restarting it")
     chat.expect("/regen")
     chat.expect("> ")
     chat.send("/regen\n")
@@ -170,7 +170,7 @@ def test_the_engine_dies_between_answers(chat: Terminal) -> None:
     say(chat, "one")
     engine_of(chat.process.pid).kill()
     chat.send("two\n")
-    chat.expect("starting it again")
+    chat.expect("restarting it")
     chat.expect("> ")
     assert "(0 kept)" in say(chat, "/regen")
 

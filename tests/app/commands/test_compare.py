@@ -74,8 +74,8 @@ def test_two_texts_against_each_other(tiny_path: Path, capsys: pytest.CaptureFix
     assert main([*words, "--against", "the old hat", "--all"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("host: ")
-    assert lines[1] == '  the first pair of different tokens is 1 " r" / " o"'
-    assert lines[-2].startswith("  the first that differs is embd on host: NMSE ")
+    assert lines[1] == '  first pair of different tokens: 1 " r" / " o"'
+    assert lines[-2].startswith("  first difference: embd on host: NMSE ")
     assert lines[-1].startswith("  the last is result_output on host: NMSE ")
     assert any(line.split()[:2] == ["l_out-1", "host"] for line in lines)
     assert main([*words, "--against", "the old hat", "--json"]) == 0
@@ -88,7 +88,7 @@ def test_two_texts_against_each_other(tiny_path: Path, capsys: pytest.CaptureFix
         1, [PairedResult("embd", 0, None, "host", 0, 0.0, 1.0, b"", b"")], None, []
     )
     assert list(text_lines("host", same, False))[-1] == (
-        "  no result differs by more than rounding"
+        "  no result differs by more than rounding errors"
     )
 
 

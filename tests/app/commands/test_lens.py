@@ -68,7 +68,7 @@ def test_for_people_a_row_a_layer(tiny_path: Path, capsys: pytest.CaptureFixture
         assert (chance, entropy) == (percent(exp(row["logprob"])), f"{row['entropy']:.2f}")
     leads = [row["rank"] == 1 for row in told["layers"]]
     first = next(i for i in range(3) if all(leads[i:]))  # the likeliest leads in the end
-    assert last.endswith(f"leads from layer {first} on")
+    assert last.endswith(f"is on top from layer {first} on")
 
 
 def test_what_can_come_is_never_nothing() -> None:

@@ -36,7 +36,7 @@ def test_for_people(cache: Path) -> None:
         assert " GB/s " in line
     assert worth.startswith(f"{info.name}, times as fast as with the default: rows ")
     path = cache / "tuning" / f"{info.tuning}.json"
-    assert kept == f"Kept in {path}; delete it to have the default again."
+    assert kept == f"Kept in {path}; delete it to restore the defaults."
     stored = json.loads(path.read_text())
     assert stored["device"] == info.title
     assert stored["values"].keys() == names

@@ -80,7 +80,7 @@ def test_by_keyboard_alone(person: Person) -> None:
     person.type(QUESTION)
     person.key(Qt.Key.Key_Return)
     read_answer(person)
-    person.tab_to("SmolLM2-135M-Instruct · Q4_1 said, message 2")
+    person.tab_to("SmolLM2-135M-Instruct · Q4_1, message 2")
     person.tab_to("Copy the message")
     person.key(Qt.Key.Key_Space)
     assert QApplication.clipboard().text() == person.bench.chat.path[1].text

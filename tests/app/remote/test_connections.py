@@ -240,7 +240,7 @@ def test_ollama_tells_more_of_the_model_that_is_opened(asker: Asker, server: Cha
 @pytest.mark.parametrize(
     ("said", "words"),
     [
-        (page({"error": {"message": "who?"}}, 401), "it wants a key"),
+        (page({"error": {"message": "who?"}}, 401), "it requires a key"),
         (Said(b"<html></html>", kind="text/html"), "web page"),
         (page({"models": []}), "lists no models"),
         (page([]), "lists no models"),

@@ -47,7 +47,7 @@ FAULTS = {
         "too long for it",
     ),
     "refused": (error("top secret", 400), "refused (400: top secret)"),
-    "failed": (error("assert", 500), "its own log tells why"),
+    "failed": (error("assert", 500), "see its log"),
     "busy for long": (
         page({"error": "full"}, 429, **{"Retry-After": "600"}),
         "asked too much at once",
@@ -151,7 +151,7 @@ def test_gone_and_back(asker: Asker, monkeypatch: pytest.MonkeyPatch) -> None:
         asker.open(first)
     end = asker.chat()
     assert isinstance(end, Failed)
-    assert f"nothing answers at {first.url.removeprefix('http://')}" in end.message
+    assert f"no server responds at {first.url.removeprefix('http://')}" in end.message
     with chat_server(int(first.url.rpartition(":")[2])) as again:
         again.answers = [Said(HELLO)]
         assert isinstance(asker.chat(), Finished)

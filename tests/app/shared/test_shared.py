@@ -172,7 +172,7 @@ def test_an_engine_that_dies_comes_back(
     until(lambda: bool(engine.asked))
     engine.die(WorkerDied(-9, "it was killed (signal 9)"))
     error = str(guest.next(lambda event: isinstance(event, Died)).error)
-    assert "it was killed (signal 9); it is the engine of cutaway serve (process " in error
+    assert "it was killed (signal 9); the engine belongs to cutaway serve (process " in error
     assert guest.end_of(number).kind == "WorkerDied"
     engine.asked.clear()
     host.open(loaded)

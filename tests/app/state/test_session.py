@@ -133,7 +133,7 @@ def test_a_cancelled_load_brings_the_model_before_back(
     until(lambda: bench.session.status == "ready")
     if said:  # else the load was quicker
         assert bench.session.path == tiny_path
-        assert said[0].endswith("was cancelled. tiny is opened again.")
+        assert said[0].endswith("was cancelled. tiny is open again.")
         assert bench.session.error is None
     assert bench.chat.send("hi")
     until(lambda: not bench.chat.busy)

@@ -29,7 +29,7 @@ def test_what_is_kept_is_told_and_deleted(
 ) -> None:
     window.sheets.show_preferences()
     view = window.sheets.preferences
-    qtbot.waitUntil(lambda: view.kept.text() == "2.0 GB are kept")
+    qtbot.waitUntil(lambda: view.kept.text() == "2.0 GB stored")
     with monkeypatch.context() as patch:
         patch.setattr(Path, "unlink", _refuse)
         view.delete_kept.setFocus()
@@ -40,7 +40,7 @@ def test_what_is_kept_is_told_and_deleted(
     view.show()
     qtbot.waitUntil(view.delete_kept.isEnabled)
     QTest.keyClick(view.delete_kept, Qt.Key.Key_Return)
-    qtbot.waitUntil(lambda: view.kept.text() == "Nothing is kept")
+    qtbot.waitUntil(lambda: view.kept.text() == "Nothing stored")
     assert not prepared_files()
     assert not view.delete_kept.isEnabled()
 
@@ -55,7 +55,7 @@ def test_the_limit_is_what_models_are_opened_with(window: MainWindow) -> None:
     for text, wanted in (
         ("Keep at most 20 GB", 20),
         ("Keep none", 0),
-        ("Keep prepared ones", None),
+        ("Prepared weights on disk", None),
     ):
         view.prepared.setCurrentText(text)
         view.prepared.activated.emit(view.prepared.currentIndex())

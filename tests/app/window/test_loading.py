@@ -147,7 +147,7 @@ def test_cancelling_a_load_brings_the_model_before_back(
     again = engine.last_of(Load)
     assert isinstance(again, Load)
     assert Path(again.path).name == "first.gguf"
-    assert loading.talk.notices.texts == ["Opening second was cancelled. first is opened again."]
+    assert loading.talk.notices.texts == ["Opening second was cancelled. first is open again."]
     engine.load_done()
     assert bench.session.status == "ready"
     assert bench.session.model_name == "first"

@@ -51,7 +51,7 @@ def test_a_context_that_was_cut_is_told(window: MainWindow, tmp_path: Path) -> N
     open_model(window, tmp_path / "one.gguf", asked=131_072, ctx=8192)
     cut, asked = grouped(8192), grouped(131_072)
     assert notices.texts == [
-        f"Context is {cut} tokens, all this model was trained for; {asked} were asked for."
+        f"Context is {cut} tokens, the model's maximum; {asked} were requested."
     ]
     notices.drop("context")
     assert window.bench.chat.send("Hello")

@@ -116,7 +116,7 @@ def failed(window: MainWindow) -> None:
     answered(window)
     text = "intel:0: no room for cache: 512.0 MiB wanted, 200.0 MiB left"
     window.talk.notices.problem("session", Problem("NoMem", text, "restart_less"))
-    window.talk.notices.news("drop", "notes.txt is neither a model (.gguf) nor a picture.", "warn")
+    window.talk.notices.news("drop", "notes.txt is not a model (.gguf) or a picture.", "warn")
 
 
 def refused_cell(window: MainWindow) -> None:

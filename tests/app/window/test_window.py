@@ -132,7 +132,7 @@ def test_the_palette_finds_what_a_person_means(
     palette = window.sheets.palette
     palette.query.setText(query)
     assert COMMAND[command].title in palette.titles()[:3]
-    for unmeant in ("Quit", "Serve the model to other programs…"):
+    for unmeant in ("Quit", "Start API server…"):
         assert unmeant not in palette.titles()
     assert palette.nothing.isHidden()
 

@@ -51,7 +51,7 @@ def test_a_streamed_weight_is_told_with_its_cost() -> None:
     graph = Graph.of([ops.matmul(w, x).named("mm")])
     assert words(graph, [a, b, h], {w: a}, {}) == []
     assert words(graph, [a, b, h], {w: a}, {"mm": b}) == [
-        "w (3.0 MiB) is copied from a to b in every step: matmul mm runs there, pinned by a person"
+        "w (3.0 MiB) is copied from a to b in every step: matmul mm runs there, pinned by the user"
     ]
 
 
@@ -63,7 +63,7 @@ def test_so_is_a_cache() -> None:
     streamed, refused = words(graph, [a, h], {cache: a}, {})
     assert streamed == (
         "cache (32.0 KiB) is copied from a to host in every step: matmul kq runs there, "
-        "refused where it belongs"
+        "not supported on the preferred device"
     )
     assert refused == (
         "matmul runs on the host, kq, as no device can: 32.0 KiB are copied for it in every step"

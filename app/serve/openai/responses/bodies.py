@@ -146,7 +146,9 @@ def tools(body: ResponseBody) -> Tools:
     known = [tool(one.name, one.description, one.parameters) for one in given]
     only = choice.name if isinstance(choice, WantedFunction) else ""
     if only and only not in [one.name for one in known]:
-        raise Refusal(400, f"tool_choice: no tool is called {only[:100]!r}", param="tool_choice")
+        raise Refusal(
+            400, f"tool_choice: there is no tool named {only[:100]!r}", param="tool_choice"
+        )
     word: Any = "required" if only else choice or "auto"
     if word == "required" and not known:
         raise Refusal(400, "tool_choice: there are no tools", param="tool_choice")

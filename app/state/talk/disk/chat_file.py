@@ -155,7 +155,7 @@ def _content(path: Path) -> bytes:
         if stat.S_ISDIR(about.st_mode):
             raise BadChatFile(path, "is a directory")
         if not stat.S_ISREG(about.st_mode):  # a pipe or a device may never end
-            raise BadChatFile(path, "is no ordinary file")
+            raise BadChatFile(path, "is not a regular file")
         if about.st_size > LARGEST:
             raise BadChatFile(path, f"is larger than {LARGEST >> 20} MiB")
         return path.read_bytes()

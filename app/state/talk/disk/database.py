@@ -68,9 +68,9 @@ CANDIDATES = (  # messages that may hold what is searched for
     f" UNION SELECT id FROM messages WHERE length(text) > {INDEXED}"
 )
 NEXT_STEPS = {
-    "locked": "another program is writing to them; try again when it has ended",
+    "locked": "another program is writing to them; try again later",
     "full": "the disk is full; make room on it",
-    "readonly": "they may only be read; change the permissions of the file and its folder",
+    "readonly": "they are read-only; change the permissions of the file and its folder",
 }
 
 
@@ -251,7 +251,7 @@ class Database:
         return connection
 
     def _in_memory(self, problem: str) -> sqlite3.Connection:
-        self.notice = f"chats are not kept this time: {self.path}: {problem}"
+        self.notice = f"chats are not saved in this session: {self.path}: {problem}"
         self.path = None
         self._passing = TemporaryDirectory(prefix="cutaway-")
         self.pictures = Path(self._passing.name)

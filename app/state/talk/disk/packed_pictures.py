@@ -76,7 +76,7 @@ def write_beside(
 def _decoded(text: bytes) -> bytes:
     """Of a string in JSON. Raises BadPicture."""
     if text[:1] != b'"' or text[-1:] != b'"':
-        raise BadPicture("a picture is no text")
+        raise BadPicture("a picture is not text")
     if len(text) // 4 * 3 > MOST_PICTURE_BYTES + 3:
         raise BadPicture(f"a picture has more than {MOST_PICTURE_BYTES >> 20} MiB")
     body, stride = memoryview(text)[1:-1], STRIDE // 3 * 4
@@ -86,7 +86,7 @@ def _decoded(text: bytes) -> bytes:
             for first in range(0, len(body), stride)
         ]
     except NotBase64 as error:
-        raise BadPicture(f"a picture is no base64: {error}") from error
+        raise BadPicture(f"a picture is not base64: {error}") from error
     return b"".join(pieces)
 
 

@@ -43,7 +43,7 @@ class PictureFiles:
             else:
                 write_atomically(self.path(hash), data)
         except OSError as error:
-            raise PictureError(name, f"could not be kept: {error.strerror}") from error
+            raise PictureError(name, f"could not be saved: {error.strerror}") from error
         return hash
 
     def read(self, hash: str, name: str) -> bytes:
@@ -51,7 +51,7 @@ class PictureFiles:
         try:
             return self.path(hash).read_bytes()
         except OSError as error:
-            raise PictureError(name, f"is no longer kept: {error.strerror}") from error
+            raise PictureError(name, f"is no longer stored: {error.strerror}") from error
 
     def touch(self, hash: str) -> None:
         """It was used just now."""
@@ -84,7 +84,7 @@ def read_picture(path: Path) -> bytes:
     """The bytes of a file that a person gave. Raises PictureError with the reason."""
     try:
         if not path.is_file():  # a pipe or a device may never end
-            raise PictureError(path.name, "is no file" if path.exists() else "no such file")
+            raise PictureError(path.name, "is not a file" if path.exists() else "no such file")
         size = path.stat().st_size
         if size > MOST_PICTURE_BYTES:
             raise PictureError(

@@ -88,7 +88,7 @@ class Attachments(QWidget):
             those = "them" if "\n" in bad else "it"
             text = f"{bad}. Remove {those} to send the message."
         elif self._blind:
-            text = f"{self._bench.session.model_title} cannot see pictures."
+            text = f"{self._bench.session.model_title} does not support pictures."
         else:
             told = (words.all_of(pictures, chat.brought), *words.notes(pictures, chat.brought))
             text = "\n".join(filter(None, told))

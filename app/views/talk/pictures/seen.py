@@ -1,4 +1,4 @@
-"""What the model sees of a picture: its views as they enter the tower, and its tokens."""
+"""Picture as the model sees it of a picture: its views as they enter the tower, and its tokens."""
 
 from PySide6.QtCore import QRectF
 from PySide6.QtGui import QImage, QResizeEvent
@@ -41,7 +41,7 @@ class SeenPicture(QWidget):
         self.says = label("", "quiet", wrap=True)
         self.facts = label("", "quiet", "small", wrap=True)
         self.here = label(" ", "", "small", wrap=True)
-        self.views = CellPictures("What the model sees")
+        self.views = CellPictures("Picture as the model sees it")
         self.strip = PieceStrip("Tokens of the picture")
         self._below = scrolled(self.strip)
         column = QVBoxLayout(self)
@@ -64,7 +64,7 @@ class SeenPicture(QWidget):
         """Ask what the open model makes of it; of None nothing is asked any more."""
         self._picture, self._plan = picture, None
         self._asked.forget()
-        self._say("Asking the engine…" if picture is not None else "")
+        self._say("Loading…" if picture is not None else "")
         self._ask()
 
     def _ask(self) -> None:
@@ -73,8 +73,8 @@ class SeenPicture(QWidget):
             return
         if not brought.sees:
             who = self._bench.session.model_title
-            open_one = "Open a model that sees to know what it makes of the picture."
-            self._say(f"{who} cannot see pictures." if brought.sees is False else open_one)
+            open_one = "Open a vision model to see how it encodes the picture."
+            self._say(f"{who} does not support pictures." if brought.sees is False else open_one)
         elif brought.problem(picture):
             self._say(brought.problem(picture))
         elif brought.bring([picture]):
@@ -170,7 +170,7 @@ class SeenPicture(QWidget):
                 f"cell {column + 1} of {view.columns} from the left,"
                 f" {row + 1} of {view.rows} from the top"
             )
-        text = DOT.join(parts) or "Point at a cell or a token to see which belong together."
+        text = DOT.join(parts) or "Hover over a cell or a token to see the matching one."
         self.here.setText(text)
         self.views.setAccessibleDescription(text)
         self.strip.setAccessibleDescription(text)

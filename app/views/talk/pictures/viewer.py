@@ -42,7 +42,7 @@ class PictureViewer(QWidget):
         self.before = IconButton("chevron-left", "Previous picture", lambda: self._go(-1))
         self.after = IconButton("chevron-right", "Next picture", lambda: self._go(1))
         self.zoom = Button("100 %", self._zoom, "flat")
-        self.look = Button("What the model sees", self._look, "flat", "eye")
+        self.look = Button("Picture as the model sees it", self._look, "flat", "eye")
         self.save = Button("Save as…", self._save, "flat", name="Save picture as")
         self.copy = Button("Copy", self._copy, "flat", name="Copy picture")
         self.stack = QStackedWidget()
@@ -118,7 +118,7 @@ class PictureViewer(QWidget):
             button.setVisible(several)
             button.setEnabled(self._place != edge)
         self.setFocusProxy(self.seen.views if self.looks else self.canvas)
-        self.look.set_text("Picture" if self.looks else "What the model sees")
+        self.look.set_text("Picture" if self.looks else "Picture as the model sees it")
         for step in (self.zoom, self.copy, self.save):
             step.setVisible(not self.looks)
         self._about.setText("")
@@ -132,7 +132,7 @@ class PictureViewer(QWidget):
         """The picture, with as many of its pixels as are to be seen."""
         if self._job is not None:
             self._job.cancel()
-        self.canvas.say("Opening the picture…")
+        self.canvas.say("Loading the picture…")
         edge = 0 if self.canvas.pixel_by_pixel else FITTED
         work = Work(load, [self._path], edge).then(lambda made: self._loaded(made[0]))
         self._job = work.fail(self.canvas.say).start(self)

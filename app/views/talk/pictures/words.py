@@ -44,8 +44,8 @@ def tokens(count: int) -> str:
 def limited(limits: PictureLimits) -> str:
     """What a picture was limited to."""
     if limits.one_view:
-        return "One view only"
-    return "As the model has it" if limits.rows is None else f"At most {tokens(limits.rows)}"
+        return "Without tiles"
+    return "Model default" if limits.rows is None else f"At most {tokens(limits.rows)}"
 
 
 def offered(choices: Sequence[PricedLimits], now: PicturePlan) -> Iterator[Offered]:

@@ -25,14 +25,14 @@ from engine.protocol import (
 
 Kind = Literal["text", "json", "schema", "regex"]
 KINDS: dict[Kind, tuple[str, str]] = {
-    "text": ("Text", "Answers are whatever the model says"),
-    "json": ("JSON", "Every answer is a JSON object"),
-    "schema": ("JSON by a schema", "Every answer is JSON that fits the schema below"),
-    "regex": ("Regular expression", "Every answer is a text that the expression matches whole"),
+    "text": ("Text", "No constraint on the answer"),
+    "json": ("JSON", "The answer must be a JSON object"),
+    "schema": ("JSON schema", "The answer must match the JSON schema below"),
+    "regex": ("Regular expression", "The whole answer must match the regular expression"),
 }
 WRITTEN: dict[Kind, Callable[[str], AnswerForm]] = {"schema": JsonSchema, "regex": Regex}
 CHECK_MS = 400
-FITS = "Answers will fit it"
+FITS = "Valid"
 
 
 class AnswerFormChoice(QWidget):
@@ -44,8 +44,8 @@ class AnswerFormChoice(QWidget):
         super().__init__()
         self._details, self._checked = bench.chat.details, Latest(bench.client)
         self.kind = QComboBox()
-        self.kind.setAccessibleName("Answer as")
-        self.kind.view().setAccessibleName("Answer as")
+        self.kind.setAccessibleName("Answer format")
+        self.kind.view().setAccessibleName("Answer format")
         for key, (words, hint) in KINDS.items():
             self.kind.addItem(words, key)
             self.kind.setItemData(
@@ -63,7 +63,7 @@ class AnswerFormChoice(QWidget):
         form = QFormLayout(self)
         form.setContentsMargins(0, 0, 0, 0)
         form.setSpacing(GRID)
-        named = label("Answer as")
+        named = label("Answer format")
         named.setFixedWidth(fonts.px(NAME))
         named.setBuddy(self.kind)
         form.addRow(named, self.kind)
@@ -141,7 +141,7 @@ class AnswerFormChoice(QWidget):
         kind, text = self._chosen, self.text.toPlainText()
         if kind not in WRITTEN or not text.strip():
             self._checked.forget()
-            self._say("Nothing is written yet: answers are text" if kind in WRITTEN else "")
+            self._say("Empty: answers are plain text" if kind in WRITTEN else "")
             return
         self._checked.ask(CheckForm(0, WRITTEN[kind](text)), self._on_checked, self._on_failed)
 

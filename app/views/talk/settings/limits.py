@@ -16,9 +16,12 @@ from app.widgets.tips import plain_tip, set_tip
 from engine.protocol import WhenFull
 
 WHEN_FULL: dict[WhenFull, tuple[str, str]] = {
-    "shift": ("Drop the oldest", "The oldest messages after the system prompt are left out"),
-    "middle": ("Cut the middle", "The beginning and the end of what does not fit are kept"),
-    "stop": ("Stop", "An answer ends where the context is full; a longer question is not sent"),
+    "shift": ("Drop the oldest", "Drops the oldest messages after the system prompt"),
+    "middle": ("Cut the middle", "Keeps the start and the end of a prompt that is too long"),
+    "stop": (
+        "Stop",
+        "Stops the answer when the context is full; does not send a prompt that is too long",
+    ),
 }
 SLIDER_MOST = 4096  # tokens
 STOPS_HINT = f"One per line, at most {MOST_STOPS}; \\n is a line break. Default: none"
@@ -68,14 +71,14 @@ class LimitsForm(QWidget):
             "none",
         )
         self.length.changed.connect(self._set_length)
-        self.loops = QCheckBox("Stop an answer that repeats itself")
+        self.loops = QCheckBox("Stop repetitive answers")
         self.loops.setAccessibleName(self.loops.text())
         self.loops.toggled.connect(self._set_loops)
         self.stops = QPlainTextEdit()
         self.stops.setAccessibleName("Stop strings")
         self.stops.setAccessibleDescription(STOPS_HINT)
         set_tip(self.stops, STOPS_HINT)
-        self.stops.setPlaceholderText("An answer ends before any of these, one per line")
+        self.stops.setPlaceholderText("Generation stops at any of these, one per line")
         self.stops.setTabChangesFocus(True)
         self.stops.setFixedHeight(fonts.px(52))
         self.stops.installEventFilter(self)
@@ -85,7 +88,7 @@ class LimitsForm(QWidget):
         form.setSpacing(GRID)
         form.addRow(self.length)
         form.addRow(self.loops)
-        for name, field in (("Stop strings", self.stops), ("When full", self.when_full)):
+        for name, field in (("Stop strings", self.stops), ("Context full", self.when_full)):
             words = label(name)
             words.setFixedWidth(fonts.px(NAME))
             words.setBuddy(field)

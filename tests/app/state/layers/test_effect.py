@@ -57,7 +57,7 @@ def test_apply_moves_the_open_model(
     assert bench.options_for(PATH).place == rule
     assert not state.is_edited
     reprice(engine, model)
-    assert state.blocked() == "This is where the layers are."
+    assert state.blocked() == "The layers are already placed like this."
     state.undo()  # and back, as one more move
     reprice(engine, model)
     assert state.is_edited
@@ -76,7 +76,7 @@ def test_a_move_that_fails_leaves_all_as_it_was(
     assert engine.last == Cancel(request.id)
     engine.say(Failed(request.id, kind, "no room for weights"))
     assert state.applying.failed
-    assert state.applying.result.endswith("The placement before still answers.")
+    assert state.applying.result.endswith("The previous placement is still in use.")
     assert bench.session.options.place == ""
     assert bench.session.status == "ready"
     assert state.is_edited

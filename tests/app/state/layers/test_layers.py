@@ -90,7 +90,7 @@ def test_the_first_answer_is_the_models_own_placement(
     assert [lane.device for lane in state.lanes()] == [A, C]
     assert not state.pending
     assert not state.is_edited
-    assert state.blocked() == "This is where the layers are."
+    assert state.blocked() == "The layers are already placed like this."
     agree(state, model)
 
 
@@ -101,7 +101,7 @@ def test_an_edit_is_seen_before_the_engine_has_answered(
     assert state.pending
     agree(state, model)
     assert state.draft.rule == f"0-2={A}, 3-4={B}, 5-11={A}, out={A}"
-    assert state.blocked() == "Its memory is being worked out."
+    assert state.blocked() == "Memory is being estimated."
     reprice(engine, model)
     assert not state.pending
     agree(state, model)

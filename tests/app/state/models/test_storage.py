@@ -58,7 +58,7 @@ def test_stopped_and_failed(
     state.move(model, tmp_path / "there")
     until(lambda: not state.busy)
     assert state.task is not None
-    assert "another file is there" in state.task.problem
+    assert "another file has that name" in state.task.problem
     with pytest.raises(StorageError, match="open is open; open another model first"):
         state.deletion(stored(tmp_path / "open.gguf"))
     close_jobs()

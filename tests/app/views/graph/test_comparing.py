@@ -53,7 +53,7 @@ def test_the_first_that_deviates_is_gone_to(
     assert (now.operation, now.layer) == ("Qcur-1", 1)
     assert "Error: ! NMSE 3.0e-01, at most 1.0e-05" in facts(view)
     window.bench.selection.select_operation("Vcur-1", 1)
-    told = "Error: NMSE 1.0e-11, at most 1.0e-05 in attn_out-1, to which it leads"
+    told = "Error: NMSE 1.0e-11, at most 1.0e-05 in attn_out-1, computed from it"
     assert told in facts(view)
     view.toggle_table()
     lines = [line.split("\t") for line in view.pages.nodes.text().splitlines()]

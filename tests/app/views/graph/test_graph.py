@@ -308,9 +308,9 @@ def test_a_hidden_view_does_nothing(
 @pytest.mark.parametrize(
     ("cause", "words"),
     [
-        ("1.wgt1", "its weight lies there"),
-        ("1.wgt0", "its weight lies there"),
-        ("2.src12", "follows what it reads"),
+        ("1.wgt1", "its weight is on this device"),
+        ("1.wgt0", "its weight is on this device"),
+        ("2.src12", "same device as its input"),
         ("usr", "pinned by you"),
         ("9.new", "9.new"),
     ],

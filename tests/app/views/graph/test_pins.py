@@ -50,7 +50,7 @@ def test_a_pin_by_keyboard(
     qtbot.waitUntil(lambda: window.bench.graph.is_known)
     (button,) = [b for b in buttons(view) if b.text() == "Pin…"]
     QTest.keyClick(button, Key.Key_Return)
-    assert "Take the pin away…" in [a.text() for a in menu_of(view).actions()]
+    assert "Remove the pin…" in [a.text() for a in menu_of(view).actions()]
 
 
 def test_a_pin_that_cannot_be_moved_leaves_all_as_it_was(

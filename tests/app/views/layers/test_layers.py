@@ -173,7 +173,7 @@ def test_a_part_is_moved_by_keys(view: LayersView, answer: Answer) -> None:
     key(view, Qt.Key.Key_Down, modifier=ALT)
     assert rule(view) == rf"0-11={A}, out={A}, ^blk\.1\.ffn_={B}"
     answer()
-    assert "a pattern of the rule puts it there" in view.details.text()
+    assert "placed by a pattern of the rule" in view.details.text()
     key(view, Qt.Key.Key_Up, modifier=ALT)
     assert rule(view) == f"0-11={A}, out={A}"
 

@@ -114,12 +114,12 @@ def test_the_engine_is_asked_what_it_would_take(
     assert isinstance(first, Predict)
     assert first.path == str(models[0].paths[0])
     client.say(memory("planned"))
-    assert says(window) == "Working out its memory …"
+    assert says(window) == "Estimating memory …"
     client.predict(memory("planned"))
     assert says(window).startswith("Fits: ")
     options.context.setCurrentIndex(options.context.findData(4096))
     options.context.activated.emit(options.context.currentIndex())
-    assert says(window) == "Working out its memory …"
+    assert says(window) == "Estimating memory …"
     qtbot.waitUntil(lambda: len(asked(Predict)) == 2)
     last = asked(Predict)[-1]
     assert isinstance(last, Predict)
@@ -296,7 +296,7 @@ def test_contexts_end_where_the_training_did(window: MainWindow, tmp_path: Path)
     counts = [options.context.itemData(at) for at in range(options.context.count())]
     assert counts == [None, 512, 1024, 2048, 4096, 8192]
     assert options.options().ctx == 8192
-    assert options.context.currentText() == "8\u2009192 tokens, all it was trained for"
+    assert options.context.currentText() == "8\u2009192 tokens, the model's maximum"
 
 
 def test_an_opened_file_is_in_the_list(

@@ -142,7 +142,7 @@ def test_llama_server_that_sees(tmp_path: Path, window: MainWindow, qtbot: QtBot
         assert len(window.bench.chat.tokens(1)[0].top) == 10
         server.end()
         assert window.bench.chat.regenerate(1)
-        assert "nothing answers at" in ended(window, qtbot).problem
+        assert "no server responds at" in ended(window, qtbot).problem
         server.start()
         assert window.bench.chat.regenerate(1)
         assert ended(window, qtbot).text == wanted[-1]
@@ -258,7 +258,7 @@ def talk_with(server: RunningServer, window: MainWindow, qtbot: QtBot) -> None:
     chat.open(None)
     assert chat.send("Hello?")
     answered()
-    assert "nothing answers at 127.0.0.1:" in chat.path[-1].problem
+    assert "no server responds at 127.0.0.1:" in chat.path[-1].problem
     assert bench.session.status == "ready"
     server.start()
     assert chat.regenerate(1)

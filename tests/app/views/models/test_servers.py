@@ -118,7 +118,7 @@ def test_waiting_for_a_server_is_said(window: MainWindow, engine: ScriptedEngine
     assert window.bench.chat.send("And of Italy?")
     asked = engine.last_of(Generate)
     assert isinstance(asked, Generate)
-    note = "server work: busy; asking again in 2 s"
+    note = "server work: busy; retrying in 2 s"
     engine.say(Progress(asked.id, "prefill", 0, 0, note=note))
     assert note in window.top.vitals.accessibleName()
     engine.say(Failed(asked.id, "ServerFailed", "server work: gone"))

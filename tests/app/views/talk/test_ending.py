@@ -45,7 +45,7 @@ def finish(engine: ScriptedEngine, reason: str, **fields: int) -> None:
         ("length", "Stopped at 2 tokens, the limit.", ["Continue"]),
         (
             "loop",
-            "Stopped: it repeated itself.",
+            "Stopped: the answer kept repeating itself.",
             ["Try a repeat penalty of 1.1", "Continue"],
         ),
     ],
@@ -142,7 +142,7 @@ def test_an_interrupted_answer_says_so_with_the_way_on(
 def test_stopped_before_its_first_word(talk: Talk, ask: Ask, engine: ScriptedEngine) -> None:
     ask("Q", end=False)
     finish(engine, "cancelled", n_generated=0)
-    assert end(talk).text == "Stopped before the first word."
+    assert end(talk).text == "Stopped before the first token."
     assert steps(end(talk)) == ["Try again"]
 
 

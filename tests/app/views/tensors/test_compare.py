@@ -119,8 +119,8 @@ def test_a_device_alone_shows_a_tensor_of_its_layers(
     window.bench.selection.select_device("intel:0")
     assert tensors.item is not None
     assert tensors.item.layer in window.bench.memory.layers_on("intel:0")
-    assert "its layer lies on intel:0" in view.says
+    assert "on intel:0" in view.says
     before = tensors.item
     window.bench.selection.select_device("pocl:7")
     assert tensors.item == before
-    assert "nothing of the model's layers lies on pocl:7" in view.says
+    assert "no layers on pocl:7" in view.says

@@ -76,7 +76,7 @@ def test_every_page_shows_the_same_numbers(
         for said in table.findChildren(QLabel)
         if said.isVisible()
     }
-    assert heads == {"Statistics", "Farthest from zero"}, "no bare count of rows heads a table"
+    assert heads == {"Statistics", "Largest magnitude"}, "no bare count of rows heads a table"
     assert float(words["largest"]) == pytest.approx(values.max(), rel=1e-3)
     farthest = view.statistics.farthest.rows.shown[0]
     assert abs(values[farthest.row, farthest.column]) == np.abs(values).max()

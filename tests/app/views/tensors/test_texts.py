@@ -61,7 +61,7 @@ def test_two_typed_texts(window: MainWindow, engine: ScriptedEngine, page: Texts
     assert (page.bar.value(), page.bar.maximum()) == (1, 2)
     engine.say(texts_compared(request.id))
     assert page.table.rows.total == 4
-    assert "The first that differs is embd" in page.says.text()
+    assert "First difference: embd" in page.says.text()
     lines = [line.split("\t") for line in page.table.text().split("\n")[1:]]
     assert lines[1] == [
         *("l_out-0", "2.0e-01", "0.8000", "4.0e-01", "1 “ red” / “ blue”", "intel:0")

@@ -64,7 +64,7 @@ def test_before_a_word_it_says_what_there_is(token: TokenView, bench: Workbench)
     assert token.head.caption.startswith("“.”")  # the newest
     assert painted(token.choice.bars)[1:5] == [".", "80 %", ".!", "14 %"]
     bench.chat.open(None)
-    assert token.head.place.text() == "No word yet"
+    assert token.head.place.text() == "No token selected"
     assert "Click a word" in token.head.about.text()
     assert "10 % slower" in token.head.about.text()
 
@@ -86,7 +86,7 @@ def test_the_lens_shows_each_layers_words_and_the_climb(
     assert [row[3] for row in rows[1:]] == [
         f"{rank:,}".replace(",", "\u2009") for rank in reading.rank.tolist()
     ]
-    assert token.lens.accessibleDescription().endswith("It leads from layer 20 on")
+    assert token.lens.accessibleDescription().endswith("It is on top from layer 20 on")
 
 
 def test_the_lens_walks_and_selects_layers(
@@ -329,7 +329,7 @@ def test_slow_looks_can_be_cancelled_and_tried_again(
     assert token.head.act.text() == "Cancel"
     token.head.act.click()
     assert engine.last == Cancel(request.id)
-    assert token.head.act.text() == "Look again"
+    assert token.head.act.text() == "Inspect again"
     token.head.act.click()
     assert isinstance(engine.last, Examine)
     engine.say(Failed(engine.last.id, "BadSetting", "it does not fit"))
@@ -423,7 +423,7 @@ def test_a_click_on_the_word_that_came_or_on_one_of_a_question_says_why_it_stays
     before = len(engine.asked)
     at = next(n for n, one in enumerate(token.choice.bars.candidates) if one.taken)
     by_click(token, at)
-    assert token.choice.word.text().endswith("This word came.")
+    assert token.choice.word.text().endswith("This token was sampled.")
     assert not token.choice.hint.isHidden()
     token.choice.show_choice(inside.choice(7, " Paris"), None, "")
     by_click(token, 1)

@@ -98,7 +98,7 @@ def test_one_click_leads_back_to_the_unchanged_answer(window: MainWindow) -> Non
     shown = window.talk.chat.column.require(1)
     assert isinstance(shown, MessageView)
     assert shown.end is not None
-    assert shown.end.text == "Written by a changed model: layer 12 left out."
+    assert shown.end.text == "Written with a modified model: layer 12 left out."
     (back,) = shown.end.stops
     QTest.keyClick(back, Qt.Key.Key_Space)
     assert not chat.path[1].changes

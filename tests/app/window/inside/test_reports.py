@@ -66,7 +66,7 @@ def test_each_view_is_saved(
         assert (facts["View"], facts["Model"]) == (title, window.bench.session.model_title)
         assert facts["Selected"] == window.inspector.selection.text != ""
         assert (facts["Prompt"], facts["Seed"], facts["Device"]) == ("Hello", "7", "Intel CPU")
-        assert f"![What the view shows]({page}.png)" in text
+        assert f"![Picture of the view]({page}.png)" in text
         assert f"# {title} of " in text
         assert picture.width() > 300
         assert {t["title"] for t in data["tables"]} >= TABLES[page], page

@@ -179,7 +179,7 @@ def test_a_view_has_a_window_of_its_own_and_comes_back(
     QTest.qWait(20)
     assert apart.grab().toImage().pixelColor(3, apart.height() - 3) == QColor(tokens().panel)
     assert [*faults(apart), *overlapping(apart)] == []
-    (back,) = (b for b in window.inspector.findChildren(Button) if b.text() == "Bring it back")
+    (back,) = (b for b in window.inspector.findChildren(Button) if b.text() == "Move back here")
     assert back.isVisible()
     back.click()
     QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)

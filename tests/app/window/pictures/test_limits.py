@@ -67,10 +67,10 @@ def test_a_picture_is_given_fewer_tokens(
     menu = menu_of(card)
     lines = [action.text().split("\t") for action in menu.actions()]
     assert lines == [
-        ["As the model has it", "475 tokens"],
+        ["Model default", "475 tokens"],
         ["At most 256 tokens", "133 tokens"],
         ["At most 64 tokens", "57 tokens"],
-        ["One view only", "19 tokens"],
+        ["Without tiles", "19 tokens"],
     ]
     assert [action.isChecked() for action in menu.actions()] == [True, False, False, False]
     QTest.keyClick(menu, Qt.Key.Key_Down)

@@ -405,7 +405,7 @@ def test_the_welcome_page_offers_a_model_that_sees(
     welcome.refresh()
     assert welcome.demo.isVisible()
     drag(window, files(landscape(tmp_path / "cat.png")))
-    press(banner(window), "Try a model that sees")
+    press(banner(window), "Try a vision model")
     load = engine.last_of(Load)
     assert isinstance(load, Load)
     assert (load.path, load.options.mmproj) == (str(model), "")  # it lies beside

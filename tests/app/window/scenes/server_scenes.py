@@ -25,7 +25,7 @@ ASKED = Generate(0, messages=[ChatMessage("user", "What is the capital of France
 WORK = Connection("work", "https://gpu.example.org:8000/v1")
 HOME = Connection("home", "http://192.168.1.7:8085")
 MODELS = [ServedModel("Qwen/Qwen3-32B", 32768), ServedModel("google/gemma-3-27b-it", 8192, True)]
-PROBLEM = "server home: nothing answers at 192.168.1.7:8085; start the server, or check the port"
+PROBLEM = "server home: no server responds at 192.168.1.7:8085; start the server, or check the port"
 
 
 def _engine(window: MainWindow) -> ScriptedEngine:

@@ -222,7 +222,7 @@ def test_a_long_chat_leaves_out_whole_pictures_and_says_so(model: Model) -> None
     chat = [says(a, "e" * (n_ctx - 100)), ChatMessage("assistant", "a"), says(b, "what" * 20)]
     tokens, end = answer(model, sequence_of(model), chat, n=2)
     assert end.stats.n_image_rows == 16
-    assert end.stats.notes == ["picture 1 no longer fits the context and was left out"]
+    assert end.stats.notes == ["picture 1 no longer fits the context and was dropped"]
     assert len(tokens) == 2
 
 

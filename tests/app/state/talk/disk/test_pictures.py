@@ -166,7 +166,7 @@ def test_a_failure_between_file_and_row_leaves_no_file(
 
     store = ChatStore(path)
     monkeypatch.setattr(picture_files, "write_atomically", full)
-    with pytest.raises(PictureError, match=r"cat\.png: could not be kept: No space left"):
+    with pytest.raises(PictureError, match=r"cat\.png: could not be saved: No space left"):
         store.pictures.add_to_draft(None, CAT, "cat.png")
     assert store.pictures.of_draft(None) == ()
     store.close()
@@ -251,7 +251,7 @@ def test_files_with_damaged_pictures(tmp_path: Path) -> None:
     store.close()
     for broken, reason in (
         (good.replace(b"R0lG", b"R0lH"), "is damaged"),
-        (good.replace(b"R0lG", b"R*lG"), "is no base64"),
+        (good.replace(b"R0lG", b"R*lG"), "is not base64"),
         (good.replace(b'"R0lGODlhIGRvZw=="', b"7"), "is no text"),
         (good.replace(hash, b"0" * 64, 1), "is not in the file"),
         (good.replace(hash, b"../secret", 1), "is not a Cutaway chat"),
@@ -305,7 +305,7 @@ def test_files_that_are_no_pictures_to_read(
     (tmp_path / "empty.png").write_bytes(b"")
     (tmp_path / "large.png").write_bytes(bytes(3 << 20))
     for name, reason in (
-        ("pipe.png", "is no file"),
+        ("pipe.png", "is not a file"),
         ("gone.png", "no such file"),
         ("empty.png", "is empty"),
         ("large.png", "has 3 MiB; pictures of up to 1 MiB are read"),
