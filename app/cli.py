@@ -83,7 +83,9 @@ def _run(words: list[str]) -> int:
         from app.commands.window import open_window
 
         return open_window()
-    parser = Parser(prog="cutaway", description="Chat with a local model and see inside it.")
+    parser = Parser(
+        prog="cutaway", description="Chat with a local model and inspect how it computes."
+    )
     parser.add_argument("--version", action="store_true", help="print the version and exit")
     if "-h" in words or "--help" in words:
         parser.usage = "cutaway [-h] [--version] [COMMAND ...]"

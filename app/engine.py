@@ -1,6 +1,6 @@
 """The seam to an engine: typed requests in, typed events out, for several clients at once.
 
-What is behind it, a process on this machine or remote server, is known to the implementation
+What is behind it, a process on this machine or a remote server, is known to the implementation
 alone (`app.local_engine`).
 """
 

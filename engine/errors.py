@@ -78,7 +78,7 @@ class GivesNoText(CutawayError):
 
     def __init__(self, arch: str) -> None:
         self.arch = arch
-        what = "models write no text: they give embeddings"
+        what = "models write no text: they compute embeddings"
         super().__init__(f"{_quoted(arch)} {what}, use `cutaway embed`")
 
 

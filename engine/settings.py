@@ -51,7 +51,7 @@ MODELS: Setting[Path | None] = Setting(
     "CUTAWAY_MODELS",
     None,
     usable_folder,
-    "folder of models, searched first and where `cutaway get` puts its files",
+    "folder of models, searched first; `cutaway get` saves there",
 )
 CACHE: Setting[Path | None] = Setting(
     "CUTAWAY_CACHE", None, usable_folder, "folder of built kernels and measurements; may be deleted"
@@ -68,7 +68,7 @@ def _fusions(text: str) -> frozenset[str] | None:
 
 
 FUSE: Setting[frozenset[str] | None] = Setting(
-    "CUTAWAY_FUSE", None, _fusions, "operations made in one launch: all, none, or names (a,b)"
+    "CUTAWAY_FUSE", None, _fusions, "operations to fuse into one launch: all, none, or names (a,b)"
 )
 
 
@@ -85,7 +85,10 @@ def _switch(text: str) -> bool:
 
 
 RESERVE: Setting[int] = Setting(
-    "CUTAWAY_RESERVE", 457, _mib, "MiB that stay free on every GPU, unless --budget says more (457)"
+    "CUTAWAY_RESERVE",
+    457,
+    _mib,
+    "MiB to leave free on every GPU, unless --budget leaves more (457)",
 )
 OVERHEAD: Setting[int] = Setting(
     "CUTAWAY_OVERHEAD", 0, _mib, "MiB more to leave free on every GPU that layers are fitted to (0)"
@@ -128,7 +131,7 @@ PREPARED: Setting[int | None] = Setting(
     "CUTAWAY_PREPARED",
     None,
     _gigabytes,
-    "GB of the disk for weights prepared for CPUs, unless --prepared says; 0 keeps none"
+    "GB of the disk for weights prepared for CPUs, unless --prepared is set; 0 stores none"
     " (a quarter of what is free, at most 100)",
 )
 

@@ -29,7 +29,7 @@ ENDLESS = Sampling(temperature=0, frequency_penalty=-100)
 
 
 class Kind(NamedTuple):
-    """What is looked at while an answer is written."""
+    """What is looked at during an answer."""
 
     name: str
     live: Live

@@ -173,7 +173,7 @@ def busy() -> float:
     if percent > MUCH:
         note(
             f"other programs use {percent:.0f} % of the processors: speeds of engines whose "
-            "threads wait for each other say little then"
+            "threads wait for each other are unreliable then"
         )
     return percent
 

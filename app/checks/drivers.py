@@ -17,4 +17,4 @@ def check_drivers(stop: Callable[[], bool] = never) -> Iterator[DriverCheck]:
         for line in process.lines():
             yield msgspec.json.decode(line, type=DriverCheck)
         if problem := process.problem():
-            raise DeviceError("(any)", f"looking for drivers: {problem}")
+            raise DeviceError("(any)", f"searching drivers: {problem}")

@@ -62,7 +62,7 @@ def chosen(attended: Attended, layer: int | None, head: int | None) -> list[floa
     if layer is None:
         return floats(attended.mean)
     if layer not in attended.rows:
-        raise BadSetting("--layer", layer, "a layer that looks at tokens, not at pictures alone")
+        raise BadSetting("--layer", layer, "a layer with attention to tokens, not only to pictures")
     n, heads = attended.n_places, attended.n_head
     row = floats(attended.rows[layer])
     if head is not None:
@@ -120,7 +120,7 @@ def _print_places(found: Examined, shares: list[float], most: int) -> None:
     shown = range(len(rows))
     if most and len(rows) > most:
         best = sorted(shown, key=lambda i: -rows[i][2])[:most]
-        print(f"  the {most} of {len(rows)} that are looked at most")
+        print(f"  the {most} of {len(rows)} with most attention")
         shown = sorted(best)  # type: ignore[assignment]
     largest = max(share for *_, share in rows) or 1.0
     lines = [

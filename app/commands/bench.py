@@ -87,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
     if args.trace is not None and not args.trace.absolute().parent.is_dir():
         raise BadSetting("--trace", str(args.trace), "a file in an existing folder")
     if args.against and options.kv != "f16":
-        raise BadSetting("--kv", options.kv, "f16 beside --against, as the other engine has it")
+        raise BadSetting("--kv", options.kv, "f16 beside --against, as in the other engine")
     if args.parallel:
         return _together(args, options)
     if options.ctx is None and args.image is None:

@@ -82,7 +82,7 @@ def _print(found: Examined, lens: Lens, rows: list[dict[str, Any]]) -> None:
         chance = percent(exp(row["logprob"]))
         lines.append([str(row["layer"]), rank, chance, entropy, "  ".join(best)])
     before = "".join(words(found.items)[max(0, found.n_context - SHOWN) : found.n_context])
-    print(f"token {found.n_context}, behind {quoted(before)}: {word}")
+    print(f"token {found.n_context}, after {quoted(before)}: {word}")
     for line in table(lines, left=(4,)):
         print(line)
     print(_leads(rows, word))

@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     gains = ", ".join(f"{name} {gain:.2f}" for name, gain in kept.gains.items())
     print(f"{device.id}, times as fast as with the default: {gains}")
-    print(f"Kept in {kept.path}; delete it to restore the defaults.")
+    print(f"Saved in {kept.path}; delete it to restore the defaults.")
     return 0
 
 

@@ -139,7 +139,7 @@ class Suggested:
 def suggested_for(
     loaded: Loaded, thinking: bool | None = None, with_saved: bool = True
 ) -> Suggested:
-    """The suggestion for an open model; the program's defaults for one of remote server."""
+    """The suggestion for an open model; the program's defaults for one of a remote server."""
     if not loaded.general:
         return Suggested()
     facts = ModelFacts(Path(loaded.path), loaded.architecture, loaded.general, loaded.chat)
@@ -217,7 +217,7 @@ def _file_values(general: Mapping[str, Any], notes: list[str]) -> dict[str, floa
         if PREFIX + key in general:
             value = number(general[PREFIX + key])
             if value is None:
-                notes.append(f"{PREFIX}{key} is no number and ignored")
+                notes.append(f"{PREFIX}{key} is not a number and is ignored")
             else:
                 found[name] = value
     if PREFIX + "sequence" in general:

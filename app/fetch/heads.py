@@ -107,10 +107,10 @@ def _parsed(repo: str, file: RepoFile, head: bytes) -> FileHeader | None:
 def _range(hub: Hub, repo: str, file: RepoFile, start: int, length: int) -> bytes:
     content, size = hub.read_range(repo, file.path, start, length)
     if size != file.size:
-        problem = f"{file.path} has {size} bytes where {file.size} were announced"
+        problem = f"{file.path} has {size} bytes, {file.size} expected"
         raise HubError("failed", f"{hub.host}: {problem}; search again")
     if len(content) != length:
-        problem = f"{file.path}: {len(content)} bytes came where {length} were requested"
+        problem = f"{file.path}: {len(content)} bytes received, {length} requested"
         raise HubError("failed", f"{hub.host}: {problem}; try again")
     return content
 

@@ -79,7 +79,7 @@ def _blob(api: HfApi, repo: str, file: str, job: Job) -> _Blob:
     url = hf_hub_url(repo, file, endpoint=api.endpoint)
     about = api.get_hf_file_metadata(url=url)
     if not about.etag or not re.fullmatch(r"[\w-]+", about.etag):
-        raise job.fail(f"{api.endpoint} gives no usable ETag for {file}")
+        raise job.fail(f"{api.endpoint} sent no usable ETag for {file}")
     # A large file's ETag is its sha256 (the Hub's documentation of LFS files); a git blob's is not.
     sha256 = about.etag if re.fullmatch(r"[0-9a-f]{64}", about.etag) else None
     cache, folder = Path(constants.HF_HUB_CACHE), repo_folder_name(repo_id=repo, repo_type="model")

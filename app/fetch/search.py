@@ -193,7 +193,7 @@ class Hub:
         if response.status_code != httpx2.codes.PARTIAL_CONTENT:
             size = response.headers.get("Content-Length", "")
             if not (size.isascii() and size.isdecimal()):
-                raise self._fail(f"it gives no size for {path}")
+                raise self._fail(f"it reports no size for {path}")
             return content[start : last + 1], int(size)
         if found is None or int(found[1]) != start or found[2] == "*":
             raise self._fail(f"it sent another part of {path} than requested")

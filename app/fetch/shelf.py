@@ -110,7 +110,10 @@ SHELF = (
         30.5e9,
         _gb(18.6),
         "apache-2.0",
-        "It knows most of all here and uses only 3.3 billion parameters for each token.",
+        (
+            "It has the most knowledge in this list and uses only 3.3 billion parameters for"
+            " each token."
+        ),
         active=3.3e9,
     ),
 )

@@ -35,7 +35,7 @@ class Source:
     def other_size(self, size: int) -> str:
         """The problem that the server's file has another size than announced."""
         return (
-            f"{self.label} has {size} bytes where {self.size} were announced; "
+            f"{self.label} has {size} bytes, {self.size} expected; "
             "try again later, or another server"
         )
 

@@ -202,7 +202,7 @@ def _stream(
     with client.stream("GET", source.url, headers=headers, timeout=TIMEOUT) as response:
         if response.status_code == httpx2.codes.RANGE_NOT_SATISFIABLE and part.size:
             part.restart()
-            raise httpx2.RemoteProtocolError("the server does not know this part of the file")
+            raise httpx2.RemoteProtocolError("the server does not have this part of the file")
         response.raise_for_status()
         size = _whole_size(response, part)
         if size is not None and source.size is not None and size != source.size:
@@ -217,12 +217,12 @@ def _stream(
             job.check()
     size = source.size if size is None else size
     if size is not None and part.size != size:
-        raise httpx2.RemoteProtocolError(f"{part.size} bytes came where {size} were announced")
+        raise httpx2.RemoteProtocolError(f"{part.size} bytes received, {size} expected")
     return None
 
 
 def _too_much(source: Source, most: int) -> str:
-    announced = f"the {most} bytes announced" if source.size is not None else f"{most} bytes"
+    announced = f"the {most} bytes expected" if source.size is not None else f"{most} bytes"
     return f"{source.label} sends more than {announced}; it was deleted; try another server"
 
 
@@ -233,7 +233,7 @@ def _whole_size(response: httpx2.Response, part: PartialFile) -> int | None:
         if found and int(found[1]) == part.size:
             return None if found[2] == "*" else int(found[2])
         part.restart()
-        raise httpx2.RemoteProtocolError("the server sent another part of the file than asked for")
+        raise httpx2.RemoteProtocolError("the server sent another part of the file than requested")
     part.restart()
     length = response.headers.get("Content-Length", "")
     return int(length) if length.isdecimal() else None

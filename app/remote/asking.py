@@ -100,7 +100,7 @@ class RemoteAnswer:
             del self._fields[name]
         self._opened.unknown.update(gone)
         if gone:
-            self._notes.append(f"The server does not know {', '.join(gone)}: left out")
+            self._notes.append(f"Not supported by the server and left out: {', '.join(gone)}")
         return bool(gone)
 
     async def _wait(self, error: ServerFailed, tries: int) -> None:
@@ -117,7 +117,7 @@ class RemoteAnswer:
         words = error.said.lower()
         if self._shows and error.status >= 400 and any(word in words for word in BLIND):
             problem = (
-                f"its model does not accept pictures ({error.status}: {error.said}); take them out"
+                f"its model does not accept pictures ({error.status}: {error.said}); remove them"
             )
             return ServerFailed(error.name, problem, status=error.status)
         return error

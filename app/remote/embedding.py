@@ -37,7 +37,7 @@ async def embedded(opened: OpenedModel, asked: Embed) -> Embedded:
     text has no server tells, so that is 0. Raises ServerFailed, BadSetting, NotSupported.
     """
     if not asked.normalized:
-        raise NotSupported("lengths as the model gives them (--raw), on a server: that")
+        raise NotSupported("embeddings without normalisation (--raw) from a server")
     rows = [await _some(opened, some) for some in _parts(asked.texts)]
     if len({row.shape[1] for row in rows}) != 1:
         raise ServerFailed(opened.link.to.name, "its embeddings differ in length")
@@ -74,9 +74,9 @@ async def _some(opened: OpenedModel, texts: list[str]) -> NDArray[np.float64]:
         raise no_interface(link.to, answer.headers) from None
     widths = {len(row) for row in found.values()}
     if found.keys() != set(range(len(texts))) or len(widths) != 1 or 0 in widths:
-        raise ServerFailed(name, f"it did not give one embedding for each of {len(texts)} texts")
+        raise ServerFailed(name, f"it did not return one embedding for each of {len(texts)} texts")
     vectors = np.array([found[index] for index in range(len(texts))], np.float64)
     if not (np.abs(vectors) <= LARGEST).all():
-        problem = f"a number of its embeddings lies outside -{LARGEST:g} to {LARGEST:g}"
+        problem = f"a number of its embeddings is outside -{LARGEST:g} to {LARGEST:g}"
         raise ServerFailed(name, problem)
     return vectors

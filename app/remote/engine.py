@@ -248,4 +248,4 @@ def _size(data: bytes) -> tuple[int, int]:
             return picture.size
     except Exception:  # noqa: BLE001  what a hostile file makes of its reader
         kinds = ", ".join(SENDABLE)
-        raise BadPicture("picture", f"it cannot be read; servers take {kinds}") from None
+        raise BadPicture("picture", f"it cannot be read; servers accept {kinds}") from None

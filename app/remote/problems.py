@@ -96,7 +96,7 @@ def refused(
     more = f": {said}" if said else ""
     if status == 401:
         given = "the key is wrong" if key else "it requires a key"
-        problem = f"{given}; give one in the connection (401{more})"
+        problem = f"{given}; add it to the connection (401{more})"
     elif status == 403:
         problem = f"it does not allow this (403{more}); the key may lack the permission"
     elif status == 404 and (model or code == "model_not_found"):
@@ -104,7 +104,7 @@ def refused(
         problem = f"it has no model {model!r} (404{more}){there}"
     elif _is_too_long(code, said):
         counts = " ({} tokens, where {} fit)".format(*tokens) if all(tokens) else ""
-        problem = f"the chat is too long for it{counts}; shorten it or begin a new one{more}"
+        problem = f"the chat is too long for it{counts}; shorten it or start a new one{more}"
     elif status == 429:
         problem = f"its rate limit is reached (429{more}); try again later"
     elif status in (408, 502, 503, 504):

@@ -21,7 +21,7 @@ Attach it to an issue. Paths, names of users and of the machine have been taken 
 TERMS = """\
 pp512: tokens per second while a prompt of 512 tokens is read, bound by how fast the device \
 computes. tg64: tokens per second while 64 are written one by one, bound by how fast it reads \
-memory; tg32 @ d2048: the same behind 2048 tokens. Medians of three. The models have random \
+memory; tg32 @ d2048: the same after 2048 tokens. Medians of three. The models have random \
 weights, so that everybody measures the same. In the self test every operation is computed on the \
 device and by plain NumPy, and compared.
 """

@@ -58,7 +58,7 @@ def _chosen(rows: Sequence[DeviceRow], names: Sequence[str]) -> list[DeviceRow]:
     by_name = {row.id: row for row in rows}
     for name in names:
         if name not in by_name:
-            there = ", ".join(by_name) or "none: `cutaway doctor` says why"
+            there = ", ".join(by_name) or "none: run `cutaway doctor`"
             raise BadSetting("--device", name, f"an OpenCL device; there is {there}")
     return [by_name[name] for name in names] or [row for row in rows if row.is_default]
 

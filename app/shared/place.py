@@ -25,7 +25,7 @@ def made_folder(path: Path) -> Path:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = path.lstat()
     except OSError as error:
-        what = f"a folder that can be made ({error.strerror})"
+        what = f"a folder that can be created ({error.strerror})"
         raise BadSetting("XDG_RUNTIME_DIR", str(path), what) from None
     if not is_private(found):
         raise BadSetting(

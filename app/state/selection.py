@@ -198,7 +198,7 @@ def _decoded(name: str, value: str) -> str:
     except UnicodeDecodeError:
         text = ""
     if not text or not text.isprintable():
-        raise BadLink(f"The link's {name} is {_shown(value)}, which is no text.")
+        raise BadLink(f"The link's {name} is {_shown(value)}, which is not text.")
     return text
 
 

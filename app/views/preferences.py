@@ -102,7 +102,7 @@ class PreferencesView(QWidget):
         self.open_last.setChecked(value.open_last_model)
         folder = str(model_folders(self._preferences.models_folder)[0])
         self._shown_folder.setText(folder)
-        self._shown_folder.setAccessibleName(f"Models are kept in {folder}")
+        self._shown_folder.setAccessibleName(f"Models folder: {folder}")
 
     def _choice(self, name: str, choices: dict[str, Any], field: str) -> QComboBox:
         box = QComboBox()

@@ -122,7 +122,8 @@ class GivenPictures(QObject):
             self._notices.show_banner(DROP, Banner("warn", text, "Choose a model", act))
         elif beside is None:
             text = (
-                f"{session.model_title} cannot see pictures: no vision file is loaded.{not_added}"
+                f"{session.model_title} does not support pictures: no vision file is"
+                f" loaded.{not_added}"
             )
             self._notices.show_banner(DROP, Banner("warn", text, CHOOSE, self.choose_file))
         else:

@@ -55,7 +55,7 @@ VIEW: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="view.inspector",
-        title="Cycle layout: balanced, wide inspector, chat alone",
+        title="Cycle layout: balanced, wide inspector, chat only",
         words="layout panes split sidebar hide show inside",
         run=lambda w: w.panes.cycle(),
         menu="View",

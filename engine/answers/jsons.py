@@ -34,7 +34,7 @@ def arguments(text: str) -> dict[str, object]:
     """A JSON object, "" being an empty one. Raises ValueError."""
     value = loaded(text) if text.strip() else {}
     if not isinstance(value, dict):
-        raise ValueError("arguments are no object")
+        raise ValueError("arguments are not an object")
     return value
 
 
@@ -64,7 +64,7 @@ def objects(body: str, types: Types) -> Calls:
 
 def _object(value: object) -> Call:
     if not isinstance(value, dict):
-        raise ValueError("a call is no object")
+        raise ValueError("a call is not an object")
     if isinstance(value.get("function"), dict):
         return _object({**value["function"], "id": value.get("id", "")})
     name = next((value[key] for key in NAMES if isinstance(value.get(key), str)), "")
@@ -72,7 +72,7 @@ def _object(value: object) -> Call:
     if isinstance(given, str):
         given = arguments(given)
     if not isinstance(given, dict):
-        raise ValueError("arguments are no object")
+        raise ValueError("arguments are not an object")
     return Call(named(name), given, next((str(value[key]) for key in IDS if key in value), ""))
 
 

@@ -54,11 +54,11 @@ def _literal(node: ast.expr) -> object:
     if isinstance(node, ast.Dict):
         keys = [_literal(key) if key is not None else None for key in node.keys]
         if not all(isinstance(key, str) for key in keys):
-            raise ValueError("a key is no text")
+            raise ValueError("a key is not a string")
         return {str(k): _literal(v) for k, v in zip(keys, node.values, strict=True)}
     value: object = ast.literal_eval(node)
     if not isinstance(value, str | int | float | bool | None):
-        raise ValueError("a value that JSON does not know")
+        raise ValueError("a value that is not JSON")
     return value
 
 

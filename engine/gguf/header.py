@@ -75,7 +75,7 @@ def _read_version(cursor: Cursor) -> int:
     if version == 1:
         raise cursor.fail("GGUF version 1 is not read; convert the model again (versions 2 and 3)")
     if version not in VERSIONS:
-        raise cursor.fail(f"GGUF version {version} is not known; known are 2 and 3")
+        raise cursor.fail(f"GGUF version {version} is not supported; supported are 2 and 3")
     return version
 
 

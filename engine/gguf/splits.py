@@ -115,7 +115,7 @@ def _part_paths(path: Path, count: int) -> list[Path]:
         raise BadFile(
             path,
             f"one of {count} parts, but its name does not end in -0000N-of-{count:05}.gguf; "
-            "give every part its first name back",
+            "restore the original names",
         )
     prefix, suffix = match["prefix"], match["suffix"]
     paths = [path.with_name(f"{prefix}-{i:05}-of-{count:05}{suffix}") for i in range(1, count + 1)]
@@ -124,7 +124,10 @@ def _part_paths(path: Path, count: int) -> list[Path]:
         more = f" and {len(missing) - 3} more" if missing[3:] else ""
         raise BadFile(
             path,
-            f"{len(missing)} of {count} parts are not beside it: {', '.join(missing[:3])}{more}",
+            (
+                f"{len(missing)} of {count} parts are not in the same folder:"
+                f" {', '.join(missing[:3])}{more}"
+            ),
         )
     return paths
 
@@ -135,7 +138,7 @@ def _check_part(part: FilePart, i: int, parts: Sequence[FilePart]) -> None:
     if (number, metadata.get("split.count", int)) != (i, count):
         raise BadFile(
             part.path,
-            f"by its name part {i + 1} of {count}, but it says 'split.no' {number} (from 0) of "
+            f"named part {i + 1} of {count}, but its 'split.no' is {number} (from 0) of "
             f"{metadata.get('split.count', int)}; a part was copied or renamed",
         )
     if part.header.order != parts[0].header.order:
@@ -154,5 +157,9 @@ def _check_tensors(parts: Sequence[FilePart]) -> None:
     expected = first.header.metadata.get("split.tensors.count", int, len(owner))
     if expected != len(owner):
         raise BadFile(
-            first.path, f"the parts hold {len(owner)} tensors, but it says {expected}; fetch again"
+            first.path,
+            (
+                f"the parts hold {len(owner)} tensors, but the header lists {expected}; download"
+                " them again"
+            ),
         )

@@ -154,7 +154,7 @@ def leaf(name: str, fmt: Format, shape: Sequence[int], role: Role) -> Tensor:
     full = pad_shape(name, shape)
     if full[0] % fmt.block:
         raise ShapeError(
-            name, f"rows of {full[0]} are no multiple of {fmt.name}'s {fmt.block}", full
+            name, f"rows of {full[0]} are not a multiple of {fmt.name}'s {fmt.block}", full
         )
     return Tensor(Op.NONE, fmt, full, packed_strides(fmt, full), role=role, name=name)
 

@@ -130,7 +130,7 @@ def compare(
     items = make_prompt(model.tokenizer, model.template, whole, sequence.n_ctx, sequence.viewer)
     tokens = [item for item in items.items[: MOST_TOKENS + 1] if isinstance(item, int)]
     if len(tokens) < min(len(items.items), MOST_TOKENS + 1):
-        raise BadSetting("prompt", "pictures", "text alone, to compare operations")
+        raise BadSetting("prompt", "pictures", "text only, to compare operations")
     if len(tokens) < 2:
         raise BadSetting("prompt", f"{len(tokens)} token", "at least two tokens")
     claim(tokens)

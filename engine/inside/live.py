@@ -1,4 +1,4 @@
-"""Inside values sent while an answer is written; free where no view is open."""
+"""Inside values sent during an answer; free where no view is open."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial

@@ -53,22 +53,22 @@ class Reasons:
                 return f"pinned to {device.name}{self._pinned(tensor)}"
             case "1.vsrc":
                 kept = tensor.storage
-                return f"writes into {kept.name}, which lies on {device.name}: {self._who(kept)}"
+                return f"writes to {kept.name} on {device.name}: {self._who(kept)}"
             case "1.wgt" if source is not None:
-                where = f"its weight {source.name} lies on {device.name}"
+                where = f"its weight {source.name} is on {device.name}"
                 return f"{where}: {self._who(source.storage)}"
             case "1.src" if source is not None:
                 kept = source.storage
-                return f"its cache {kept.name} lies on {device.name}: {self._who(kept)}"
+                return f"its cache {kept.name} is on {device.name}: {self._who(kept)}"
             case "2.src" if source is not None:
                 return f"follows its source {source.name}, which {device.name} computes"
             case "2.use":
                 return f"what reads it, {self._reader(tensor, device)}, runs on {device.name}"
             case "3.upg" if source is not None:
-                held = f"reads {source.name} where it lies, in the host's memory"
+                held = f"reads {source.name} in place, in host memory"
                 return f"{held}, and what follows runs on {device.name}"
             case "3.best":
-                return f"nothing ties it to a device: {device.name} comes first"
+                return f"free choice: {device.name} is the fastest"
             case "3.sup":
                 return self._refused(tensor, device)
         return f"{assigned.reason}: {device.name}"
@@ -77,7 +77,7 @@ class Reasons:
         """Why a split begins."""
         part = self._made.splits[number].split
         if number == 0:
-            return "the step begins"
+            return "start of the step"
         if self._made.splits[number - 1].split.backend is not part.backend:
             return f"{part.nodes[0].name} {_runs(self.why(part.nodes[0]))}"
         waited = max(part.copies, key=lambda copy: copy.made)
@@ -94,9 +94,9 @@ class Reasons:
 
     def _of_leaf(self, leaf: Tensor) -> str:
         if leaf.role is Role.INPUT:
-            return "an input: the host fills it anew in every step"
+            return "an input: the host fills it in every step"
         home = self._made.places.home(leaf)
-        return f"lies on {'no device' if home is None else home.name}: {self._who(leaf)}"
+        return f"is on {'no device' if home is None else home.name}: {self._who(leaf)}"
 
     def _who(self, leaf: Tensor) -> str:
         """Who decided where a weight or a cache lies."""
@@ -105,11 +105,11 @@ class Reasons:
             return "its rows are looked up in the mapped file"
         rule = self._rule(leaf.name) if leaf.role is Role.WEIGHT else None
         if rule is not None:
-            return f"the rule {rule} says so"
+            return f"required by the rule {rule}"
         named = "the output block" if layer == self._placement.n_layer else f"layer {layer}"
         if layer in self._placement.asked:
-            return f"{named} was asked to be there"
-        return f"the automatic placement put {named} there"
+            return f"{named} was placed there by the user"
+        return f"the automatic placement chose it for {named}"
 
     def _rule(self, name: str) -> str | None:
         """The pattern that names a tensor, as people write it."""
@@ -139,9 +139,9 @@ class Reasons:
             if backend.name in beside and not backend.supports(node, places.types_on(backend))
         ]
         if not refusing:
-            return f"{CAUSES['3.sup']}: {device.name} takes it"
+            return f"{CAUSES['3.sup']}: {device.name} runs it"
         of = ", ".join(f"{s.fmt.name} {list(s.dims)}" for _, s in sources(node))
-        return f"{' and '.join(refusing)} cannot compute {node.op} of {of}: {device.name} takes it"
+        return f"{' and '.join(refusing)} cannot compute {node.op} of {of}: {device.name} runs it"
 
 
 def _runs(why: str) -> str:

@@ -47,7 +47,7 @@ def score_answer(
     ).items
     prompt = items[: len(items) - len(tokens)]
     if not (prompt and tokens):
-        raise BadSetting("tokens", len(tokens), "at least one, behind at least one of a prompt")
+        raise BadSetting("tokens", len(tokens), "at least one, after at least one prompt token")
     claim(items)
     logits = yield from _counted(sequence.prefill(prompt[sequence.reuse(prompt) :], cancelled))
     found = [log_softmax(logits, np.array(tokens[:1]))]

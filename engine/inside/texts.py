@@ -108,7 +108,7 @@ def _tokens(model: LoadedModel, sequence: Sequenced, text: ComparedText) -> list
     prompt = make_prompt(model.tokenizer, model.template, asked, sequence.n_ctx, sequence.viewer)
     tokens = [item for item in prompt.items if isinstance(item, int)]
     if len(tokens) < len(prompt.items):
-        raise BadSetting("prompt", "pictures", "text alone, to compare results")
+        raise BadSetting("prompt", "pictures", "text only, to compare results")
     return tokens
 
 

@@ -62,7 +62,7 @@ class StateCache:
         found = [(part, self._slot(part.sequence, part.position)) for part in parts]
         for part, source in found:
             if source < 0 < part.position:
-                at = f"going on at token {part.position}"
+                at = f"continuing at token {part.position}"
                 raise NotSupported(f"{at} without the recurrent state there")
         steps: list[StateStep] = []
         for part, source in found:

@@ -130,7 +130,7 @@ class Sections:
 
     def __post_init__(self) -> None:
         if min(self.sizes) < 0 or sum(self.sizes) < 1:
-            raise ShapeError("rope", "sections are no numbers of pairs", self.sizes)
+            raise ShapeError("rope", "sections are not counts of pairs", self.sizes)
 
     def planes(self, pair: NDArray[np.int_]) -> NDArray[np.int_]:
         """0 to 3 for each pair: time, height, width, the fourth."""

@@ -198,7 +198,7 @@ def explain(
     rest = [i for i in problem.movable if layout.device_of(i) is None]
     if rest:
         size = sum(sizes[i] for i in rest)
-        why = "as asked" if problem.wish.requested >= 0 else "they fit nowhere else"
+        why = "as set by the user" if problem.wish.requested >= 0 else "they fit nowhere else"
         said.append(
             f"{problem.system.device} takes {spans(rest, n_layer)}, {size / MIB:.1f} MiB: {why}"
         )

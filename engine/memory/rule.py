@@ -52,7 +52,7 @@ def llama_cpp(
         flags = ["-ngl 0" if not gpus else f"-ngl {len(names)}"]
         flags += [f"-ot {_quoted(pattern, name)}" for pattern, name in _by_weights(names)]
         notes.append(
-            "-ot moves weights alone: caches stay where llama.cpp's own split of layers puts them"
+            "-ot moves only weights: caches stay where llama.cpp's own split of layers puts them"
         )
     for pattern, device in _first(placement):
         if pattern in nodes:

@@ -122,7 +122,7 @@ class TextModel(ABC, Generic[P, W]):
 
     def logits(self, x: Tensor) -> Tensor:
         """f32 [V, n_outputs] of what `hidden` gives. Raises `NotSupported` where there are none."""
-        raise NotSupported("asking this model for logits")
+        raise NotSupported("logits of this model")
 
 
 class Architecture(Protocol):

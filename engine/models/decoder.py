@@ -89,11 +89,11 @@ class DecoderParams:
         for i in range(len(self.heads)):
             if not self.key_length and self.n_embd % self.n_head(i):
                 count = f"head_count {self.n_head(i)}"
-                return f"embedding_length {self.n_embd} is no multiple of {count}"
+                return f"embedding_length {self.n_embd} is not a multiple of {count}"
         for i in range(max(len(self.heads), len(self.heads_kv))):
             heads, kv_heads = self.n_head(i), self.n_head_kv(i)
             if kv_heads and heads % kv_heads:
-                return f"head_count {heads} is no multiple of head_count_kv {kv_heads}"
+                return f"head_count {heads} is not a multiple of head_count_kv {kv_heads}"
         if self.rope_dim % 2 or self.rope_dim > self.head_dim:
             return (
                 f"rope.dimension_count is {self.rope_dim}; expected an even number up to"

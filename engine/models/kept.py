@@ -235,7 +235,7 @@ def _latent(shape: Latent, i: int, cache: int, n_cells: int, kv: Format) -> Laye
 def _check_blocks(kv: Format, what: str, *dims: int) -> None:
     for dim in dims:
         if dim % kv.block:
-            expected = f"f16 or f32: {what} of {dim} is no multiple of its blocks of {kv.block}"
+            expected = f"f16 or f32: {what} of {dim} is not a multiple of its blocks of {kv.block}"
             raise BadSetting("kv", kv.name.lower(), expected)
 
 

@@ -221,7 +221,7 @@ class Profile(Request[ProfileDone], frozen=True):
 
 
 class StepTimes(Reply, frozen=True):
-    """A step of one token that was measured while an answer is written, once a second; `id` is 0.
+    """A step of one token that was measured during an answer, once a second; `id` is 0.
 
     `step_ns` is the host's clock from the token to its logits; `launch_ns` is what each launch took
     on its device, split by split in the order of running.

@@ -49,7 +49,7 @@ def dump(
         model.tokenizer, model.template, asked, sequence.n_ctx, sequence.viewer
     ).items
     if len(items) + n_tokens > sequence.n_ctx:
-        room = f"at most {sequence.n_ctx - len(items)} behind the prompt of {len(items)}"
+        room = f"at most {sequence.n_ctx - len(items)} after the prompt of {len(items)}"
         raise BadSetting("steps", n_tokens, f"{room} in a context of {sequence.n_ctx}")
     sequence.reuse(())
     try:

@@ -85,7 +85,7 @@ def embed_in_parts(
     """
     built = model.built
     if Output.EMBEDDINGS not in built.model.gives:
-        raise UnsupportedModel(f"asking {built.arch} for", "embeddings", sorted(built.model.gives))
+        raise UnsupportedModel(f"{built.arch} with", "embeddings", sorted(built.model.gives))
     pooling = pooling_of(model.file, built.model.whole)
     if pooling is Pooling.RANK:
         raise UnsupportedModel("pooling", "rank (of a reranker)", ("mean", "cls", "last"))
@@ -129,7 +129,7 @@ def _ids(model: LoadedModel, tokenizer: Tokenizer, text: str, number: int) -> li
     if not n:
         raise BadSetting(f"text {number}", text, "a text that is not empty")
     if n > most:
-        expected = f"at most {most} tokens; split it, or give more context with --ctx"
+        expected = f"at most {most} tokens; split it, or raise --ctx"
         raise BadSetting(f"text {number}", f"{n} tokens", expected)
     return ids
 
@@ -210,7 +210,7 @@ def _wanted(pooling: Pooling, start: int, n: int, total: int) -> Sequence[int]:
 
 def _cut(vector: Vector, width: int | None, normalized: bool) -> Vector:
     if width is not None and not 1 <= width <= len(vector):
-        raise BadSetting("width", width, f"1 to {len(vector)}, all that this model gives")
+        raise BadSetting("width", width, f"1 to {len(vector)}, the width of this model")
     kept: Vector = vector[:width]
     length = float(np.linalg.norm(kept.astype(np.float64)))
     return (kept / length).astype(np.float32) if normalized and length else kept

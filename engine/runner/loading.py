@@ -94,7 +94,7 @@ class LoadedModel:
         if self.device.is_host and request.options.device is None:
             notes.append(
                 "running on the slow host reference: no OpenCL device is in use;"
-                " `cutaway doctor` says what to install"
+                " run `cutaway doctor`"
             )
         if request.options.ctx is not None and request.options.ctx > self.built.n_ctx:
             notes.append(f"the context is {self.built.n_ctx} tokens, the model's maximum")
@@ -128,7 +128,7 @@ class LoadedModel:
 
     def _taken_over(self) -> list[str]:
         size = sum(t.nbytes for t in self.room.filled)
-        return [f"taken over from the model before: {size / MIB:.1f} MiB of weights"] * bool(size)
+        return [f"reused from the previous model: {size / MIB:.1f} MiB of weights"] * bool(size)
 
     def close_but_weights(self) -> WeightShelf:
         """Like `close`, but for the weights on devices: the next model may take them over."""

@@ -1,4 +1,4 @@
-"""Measures one decode step per second while an answer is written: the time of each split."""
+"""Measures one decode step per second during an answer: the time of each split."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field

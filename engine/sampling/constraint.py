@@ -131,7 +131,7 @@ class Constraint:
         try:
             self.prepare()
         except FormFailed:
-            raise BadForm(_told(self._matcher.get_error()) or "nothing fits it") from None
+            raise BadForm(_told(self._matcher.get_error()) or "no text matches it") from None
 
     def copy(self) -> "Constraint":
         """Another one at the same place."""
@@ -221,12 +221,12 @@ def _of_schema(text: str) -> str:
     except RecursionError:
         raise BadForm("the schema is nested too deeply") from None
     except ValueError as error:
-        raise BadForm(f"the schema is no JSON: {error}") from None
+        raise BadForm(f"the schema is not JSON: {error}") from None
     if not isinstance(schema, dict | bool):
         raise BadForm("a schema is a JSON object")
     # Where llguidance looks for options; one has it pass over what it does not know.
     if isinstance(schema, dict) and OPTIONS in schema:
-        raise BadForm(f"the schema has {OPTIONS!r}, which is not known here")
+        raise BadForm(f"the schema has {OPTIONS!r}, which is not supported")
     try:
         if isinstance(schema, dict):
             schema = {**closed(schema), OPTIONS: JSON_OPTIONS}
@@ -252,7 +252,7 @@ def _lark(form: Grammar) -> str:
         raise
     except Exception as error:  # noqa: BLE001  the parser raises plain `Exception`, too
         problem = _told(str(error)) if not isinstance(error, RecursionError) else ""
-        raise BadForm(f"the grammar is no GBNF: {problem or 'too deep'}") from None
+        raise BadForm(f"the grammar is not GBNF: {problem or 'too deep'}") from None
 
 
 def _check_ends(rules: Sequence[RuleNode]) -> None:
@@ -295,6 +295,6 @@ def _told(problem: str) -> str:
     """llguidance's words on one line, those about keywords in ours."""
     line = " ".join(problem.replace("<non-verbose/>", "").split())
     if line.startswith("NoExtension"):
-        return "nothing fits it"
-    line = line.replace("Unimplemented keys:", "these keywords of the schema are not known here:")
+        return "no text matches it"
+    line = line.replace("Unimplemented keys:", "unsupported keywords in the schema:")
     return line if len(line) <= _SHOWN else f"{line[:_SHOWN]}..."

@@ -31,7 +31,7 @@ CAUSES = {
     "1.src": "its cache is on this device",
     "2.src": "a source of it was computed there",
     "2.use": "its reader runs there",
-    "3.upg": "reads its weight in the host's memory, where it lies",
+    "3.upg": "reads its weight in place, in host memory",
     "3.best": "the best device, as nothing ties it to another",
     "3.sup": "not supported on the preferred device",
 }
@@ -189,12 +189,12 @@ class Passes:
     def _why_not(self, backend: Backend, unit: _Unit) -> str:
         home = self._places.home(unit.storage)
         if home is not None and home is not backend:
-            return f"it writes into {unit.storage.name}, which lies on {home.name}"
+            return f"it writes to {unit.storage.name} on {home.name}"
         for _, _, source in unit.reads:
             if not self._places.reachable(source.storage, backend):
                 lies = self._places.home(source.storage)
                 where = "" if lies is None else f" on {lies.name}"
-                return f"{source.storage.name} lies{where} in a layout that cannot be copied"
+                return f"{source.storage.name} is{where} in a layout that cannot be copied"
         types = self._places.types_on(backend)
         refused = [node for node in unit.nodes if not backend.supports(node, types)]
         if refused:

@@ -94,7 +94,7 @@ class _Cutter:
         for storage, made in wanted.items():
             self._there[storage, backend] = made
             origin = self._owners.get(storage) or self._places.origin(storage)
-            assert origin is not None or storage.role is Role.INPUT, f"{storage} lies nowhere"
+            assert origin is not None or storage.role is Role.INPUT, f"{storage} is on no device"
             run.copies.append(Copy(storage, origin, backend, made))
         run.nodes.append(node)
         self._owners[node.storage] = backend

@@ -66,7 +66,7 @@ def compare(got: Array, wanted: Array, most: float) -> tuple[str, float]:
     x, ref = got.astype(np.float64), wanted.astype(np.float64)
     whole = np.isfinite(ref)
     if not np.array_equal(np.isfinite(x), whole):
-        return f"{np.count_nonzero(np.isfinite(x) != whole)} are no finite numbers", float("inf")
+        return f"{np.count_nonzero(np.isfinite(x) != whole)} are not finite", float("inf")
     if not np.array_equal(x[~whole], ref[~whole], equal_nan=True):
         return "infinities or NaNs are others", float("inf")
     off = float(np.square(x[whole] - ref[whole]).sum())

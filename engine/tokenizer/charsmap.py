@@ -67,7 +67,7 @@ class CharsMap:
     def _text(self, start: int) -> bytes:
         end = self._texts.find(b"\0", start)
         if end < 0:
-            raise self._broken(f"no text ends behind {start}")
+            raise self._broken(f"no text ends after {start}")
         return self._texts[start:end]
 
     def _broken(self, what: str) -> BadFile:

@@ -177,12 +177,12 @@ class Worker:
 
 def _reason(code: int | None, last_words: str) -> str:
     if code is None:
-        return "it closed its pipe but still runs"
+        return "it closed its pipe but is still running"
     known = {
         -signal.SIGKILL: "it was killed (signal 9), most often because memory ran out",
         -signal.SIGBUS: "the model file shrank or became unreadable while in use (SIGBUS)",
         -signal.SIGSEGV: "it crashed (SIGSEGV), most often inside a device driver",
-        -signal.SIGABRT: "a device driver gave up (SIGABRT)",
+        -signal.SIGABRT: "it was aborted (SIGABRT), most often by a device driver",
     }
     text = known.get(code) or (f"signal {-code}" if code < 0 else f"exit code {code}")
     if code == -signal.SIGKILL:

@@ -172,7 +172,10 @@ def test_a_projector_of_another_width_is_told(home: Path) -> None:
     put(folder / "talk-1b.gguf", 3)
     listed = {model.name: model for model in list_models()}
     assert listed["see-3b"].projector is None
-    told = "mmproj-see-7b.gguf belongs to another model: its embeddings have 128 numbers, this model's 96"
+    told = (
+        "mmproj-see-7b.gguf belongs to another model: its embeddings have 128 numbers, this"
+        " model's 96"
+    )
     assert listed["see-3b"].mismatch == told
     assert listed["talk-1b"].mismatch is None
 

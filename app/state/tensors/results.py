@@ -17,7 +17,7 @@ from app.state.token.word import Conversation
 from engine.protocol import DescribeGraph, Examine, Examined, Failed, GraphDone, ResultPart
 
 _NUMBERED = re.compile(r"node_\d+")
-NO_WORD = "Select a token of an answer to see the numbers behind it."
+NO_WORD = "Select a token of an answer to see the numbers computed for it."
 
 
 class ResultsState(QObject):

@@ -199,7 +199,7 @@ class Chooser(QWidget):
             if not library.models:
                 self.options.show_model(None)
                 self.storage.show_model(None)
-        looking = "Looking at the disk …" if library.looking else ""
+        looking = "Searching the disk …" if library.looking else ""
         self._empty.setText(library.problem or looking or "No models on this disk yet.")
         self._empty.setVisible(bool(library.problem) or not library.models)
 

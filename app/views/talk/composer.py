@@ -178,7 +178,7 @@ class Composer(QWidget):
         before = next((m.model for m in reversed(path) if m.role == "assistant" and m.model), "")
         if session.model is None or before in ("", session.model_name):
             return ""
-        return f"This chat used {names.title(before)}; answers now come from {session.model_title}."
+        return f"This chat used {names.title(before)}; new answers use {session.model_title}."
 
     def _refresh(self) -> None:
         chat = self.bench.chat
@@ -205,7 +205,7 @@ class Composer(QWidget):
 
 
 class SendButton(Button):
-    """Sends; while an answer is written it stops it, in the same place and size."""
+    """Sends; during an answer it stops it, in the same place and size."""
 
     def __init__(self, send: Callable[[], object], stop: Callable[[], object]) -> None:
         super().__init__("Send", lambda: (stop if self._stops else send)(), "primary")
@@ -213,7 +213,7 @@ class SendButton(Button):
         self._stops = False
 
     def show_state(self, busy: bool, sendable: bool) -> None:
-        """`busy` while an answer is written."""
+        """`busy` during an answer."""
         self._stops = busy
         self.setText("Stop" if busy else "Send")
         self.setAccessibleName("Stop the answer" if busy else "Send")

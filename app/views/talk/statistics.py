@@ -111,7 +111,7 @@ def _pictures(stats: Stats) -> list[str]:
     beside = sum(p.n_rows for p in stats.pictures if p.n_rows > p.n_tokens)
     if beside:  # those of a picture in the prompt are among its tokens
         seen += f", and {grouped(beside)} embeddings outside the context"
-    return [f"Looked at the {what}{took}: {seen}", *stats.notes]
+    return [f"Encoded the {what}{took}: {seen}", *stats.notes]
 
 
 def _tokens(message: Message) -> int:

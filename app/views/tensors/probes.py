@@ -10,7 +10,7 @@ from app.widgets.plots.cells import number_text
 from app.widgets.plots.strip import Strip
 
 ABOUT = (
-    "Follows results of the model token by token while an answer is written: how large their"
+    "Follows results of the model token by token during an answer: how large their"
     " numbers are. Names are given as a regular expression: l_out-\\d+ is the output of every layer"
     " (l_out-0, l_out-1, …), attn_out-\\d+ that of its attention, ffn_out-\\d+ that of its"
     " feed-forward. Answers are some 4 % slower while this is shown."

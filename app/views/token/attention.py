@@ -144,9 +144,7 @@ class AttentionPanel(QWidget):
             lines.append(_line(source, sources))
         self.list.show_lines(lines)
         brightest = percent(sources.largest)
-        self.says.setText(
-            f"{self._whose()}. The brighter a word is lit, the more: up to {brightest}."
-        )
+        self.says.setText(f"{self._whose()}. Brighter words received more: up to {brightest}.")
 
     def _whose(self) -> str:
         layer, head = self._state.layer, self._state.head

@@ -20,7 +20,7 @@ from app.widgets.tips import set_tip
 
 COST = (
     "Inspects each new token during the answer, which makes answers up to 10 % slower; tokens"
-    " that come too fast are skipped"
+    " that arrive too fast are skipped"
 )
 NOTHING = "Click a word in the chat to see how the model computed it."
 

@@ -22,7 +22,7 @@ WIDE = 660  # pixels from which on there are two columns
 
 
 class TokenView(QWidget):
-    """Shows `bench.token`, alive while an answer is written."""
+    """Shows `bench.token`, alive during an answer."""
 
     def __init__(self, bench: Workbench) -> None:
         super().__init__()

@@ -79,7 +79,9 @@ class Card(QWidget):
         self.close_button = IconButton("close", "Remove", self.removed.emit, 14)
         self.close_button.setParent(self)
         self.close_button.setVisible(editable)
-        self.more_button = IconButton("chevron-down", "Choose what it takes", self._choose, 14)
+        self.more_button = IconButton(
+            "chevron-down", "Choose its number of tokens", self._choose, 14
+        )
         self.more_button.setParent(self)
         self.more_button.hide()
         loader.ready.connect(self._ready)
@@ -95,8 +97,8 @@ class Card(QWidget):
         set_tip(self, "\n".join(filter(None, (item.name, *item.lines, item.bad))))
         self.more_button.setVisible(self._has_more)
         price = item.lines[-1] if item.lines else ""
-        self.more_button.setAccessibleName(f"What {item.name} takes: {price}. Choose")
-        set_tip(self.more_button, f"Choose what {item.name} takes")
+        self.more_button.setAccessibleName(f"Tokens of {item.name}: {price}. Choose")
+        set_tip(self.more_button, f"Choose the tokens of {item.name}")
         self._place_buttons()
         self.updateGeometry()
         self.update()

@@ -38,7 +38,7 @@ class TopLine(QWidget):
         self.vitals = Vitals(bench)
         self.context = ContextMeter(bench)
         self.inside = IconButton(
-            "panel-right", "Look inside: open or close the inspector (Ctrl+J)",
+            "panel-right", "Open or close the inspector (Ctrl+J)",
             lambda: commands.run("view.inside"),
         )  # fmt: skip
         self.settings = IconButton(

@@ -18,7 +18,7 @@ NEEDS = {
     "profile": ("splits", "Servers do not report the time of each operation."),
 }
 SEEN = (
-    "Seen from here are the answers, their times and, where the server gives them, the"
+    "Available are the answers, their times and, if the server reports them, the"
     " probabilities of their words (Ctrl+P)."
 )
 

@@ -139,7 +139,7 @@ def _set_arguments(
     local = launch.local_size
     if local and any(g % n for g, n in zip(launch.global_size, local, strict=True)):
         raise AssertionError(
-            f"{launch.kernel}: global size {launch.global_size} is no multiple of {local}"
+            f"{launch.kernel}: global size {launch.global_size} is not a multiple of {local}"
         )
     for i, value in enumerate(values):
         if isinstance(value, np.generic):

@@ -33,7 +33,7 @@ def cast(x: Tensor, fmt: Format) -> Tensor:
     """A packed copy in another type: blocks as ggml quantises, integers truncated."""
     check_writable("cast", x.fmt, fmt)
     if x.shape[0] % fmt.block:
-        raise ShapeError("cast", f"rows are no multiple of {fmt}'s {fmt.block}", x.shape)
+        raise ShapeError("cast", f"rows are not a multiple of {fmt}'s {fmt.block}", x.shape)
     return node(Op.COPY, fmt, x.shape, Unary(x))
 
 

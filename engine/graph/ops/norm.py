@@ -59,4 +59,4 @@ def l2_norm(x: Tensor, eps: float) -> Tensor:
 def _check_row(op: str, x: Tensor, weight: Tensor | None) -> None:
     check_floats(op, x, weight)
     if weight is not None and weight.dims != (x.shape[0],):
-        raise ShapeError(op, f"{weight.name} is no row of x", x.shape, weight.shape)
+        raise ShapeError(op, f"{weight.name} is not a row of x", x.shape, weight.shape)

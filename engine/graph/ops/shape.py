@@ -48,7 +48,7 @@ def arange(start: float, stop: float, step: float = 1.0) -> Tensor:
     """f32: start, start + step, ... below `stop`. Whole numbers are made on the host instead."""
     n = ceil((stop - start) / step) if step else 0
     if n < 1:
-        raise ShapeError("arange", f"nothing lies from {start} to {stop} in steps of {step}", ())
+        raise ShapeError("arange", f"empty range from {start} to {stop} in steps of {step}", ())
     return node(Op.ARANGE, F32, (n,), Arange(start=float(start), step=float(step)))
 
 
@@ -66,7 +66,7 @@ def concat(a: Tensor, b: Tensor, dim: int) -> Tensor:
 def stack(dim: int, *tensors: Tensor) -> Tensor:
     """All of them along the existing dimension `dim`, in order."""
     if not tensors:
-        raise ShapeError("stack", "there is nothing to put together")
+        raise ShapeError("stack", "there is nothing to concatenate")
     return reduce(lambda rest, t: concat(t, rest, dim), reversed(tensors))
 
 

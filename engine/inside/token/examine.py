@@ -210,7 +210,7 @@ class _Examination:
 
     def _heed(self) -> None:
         if self.cancelled():
-            raise Cancelled("looking at the token")
+            raise Cancelled("inspecting the token")
 
 
 def _check(model: LoadedModel, request: Examine, items: Sequence[Item]) -> None:
@@ -218,9 +218,11 @@ def _check(model: LoadedModel, request: Examine, items: Sequence[Item]) -> None:
     n = len(items)
     if request.at is not None:
         if not 1 <= request.at < n:
-            raise BadSetting("at", request.at, f"the place of a token from 1 to {n - 1}")
+            raise BadSetting("at", request.at, f"a token's position from 1 to {n - 1}")
         if not isinstance(items[request.at], int):
-            raise BadSetting("at", request.at, "the place of a token; a picture stands there")
+            raise BadSetting(
+                "at", request.at, "the position of a token; this one belongs to a picture"
+            )
     n_vocab, n_layer = model.built.n_vocab, model.built.n_layer
     if request.wanted is not None and not 0 <= request.wanted < n_vocab:
         raise BadSetting("wanted", request.wanted, f"a token from 0 to {n_vocab - 1}")

@@ -78,7 +78,7 @@ def said(stepper: Stepper, rows: Rows) -> Logits:
 def _graph(built: BuiltModel, n: int) -> tuple[Tensor, Graph]:
     model = built.model
     if not isinstance(model, Decoder):
-        raise NotSupported(f"reading the layers of {built.arch} through its output")
+        raise NotSupported(f"the logit lens of {built.arch}")
     x = leaf("inp_layers", F32, (model.params.n_embd, n), Role.INPUT)
     return x, Graph.of([model.logits(model.normed(x))])
 

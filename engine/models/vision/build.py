@@ -75,7 +75,7 @@ def kind_of(file: GGUFFile) -> str:
         return arch
     path = file.paths[0]
     if not file.metadata.get("has_vision_encoder", bool, True):
-        raise BadFile(path, "this projector is for sound, not for pictures; take another file")
+        raise BadFile(path, "this projector is for sound, not for pictures; use another file")
     for key in ("vision.projector_type", "projector_type"):
         if key in file.metadata:
             return file.metadata.get(key, str)
@@ -137,7 +137,7 @@ def _check_width(file: GGUFFile, width: int, deepstack: int, host: TextHost) -> 
     problem = ""
     if host.n_deepstack not in (None, deepstack):
         layers = f"the text model adds such in {host.n_deepstack} layers"
-        problem = f"it makes {deepstack} further rows for each place, {layers}"
+        problem = f"it makes {deepstack} additional rows for each place, {layers}"
     elif width != host.n_embd * (1 + deepstack):
         wanted = host.n_embd * (1 + deepstack)
         problem = f"its rows are {width} wide, those of the text model {wanted}"

@@ -66,7 +66,7 @@ class Params(TowerParams):
         if beyond:
             return f"vision.feature_layer {beyond[0]} is above vision.block_count {self.n_layer}"
         if len(self.pinpoints) % 2:
-            return "vision.image_grid_pinpoints are no pairs of a width and a height"
+            return "vision.image_grid_pinpoints are not pairs of a width and a height"
         for size in self.canvases:
             tiles = size.w * size.h / self.image_size**2
             if size.w % self.image_size or size.h % self.image_size or tiles > TILES:

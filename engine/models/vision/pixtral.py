@@ -133,7 +133,7 @@ class Model(Tower[Params, Weights]):
         """[E, n] -> [E, n / m^2]."""
         size, cells = self.params.n_embd, self.merge**2
         if merger.matrix.weight.shape[0] != size * cells:
-            problem = "is no matrix of whole squares of patches"
+            problem = "is not a matrix of square patches"
             raise ShapeError("mm.patch_merger", problem, merger.matrix.weight.shape)
         x = merger.norm(x, self.host.rms_eps, "v/mm_norm")
         n = x.shape[1] // cells

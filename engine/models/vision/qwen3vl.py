@@ -129,7 +129,7 @@ class Model(QwenTower[Params, Weights]):
         """Positions [E, n], mixed of the table's four rows around each place."""
         table = self.weights.positions
         if isqrt(table.shape[1]) ** 2 != table.shape[1]:
-            raise ShapeError(table.name, "the places are no square", table.shape)
+            raise ShapeError(table.name, "the number of places is not a square", table.shape)
         parts = [
             ops.mul(ops.rows(table, p.ints(f"corner_{k}", p.n)), p.floats(f"share_{k}", 1, p.n))
             for k in range(CORNERS)

@@ -26,4 +26,4 @@ class Change(msgspec.Struct, frozen=True):
         if not 0.0 <= self.factor <= LARGEST_FACTOR:  # also refuses NaN
             raise BadSetting("factor", self.factor, f"a number from 0 to {LARGEST_FACTOR:g}")
         if self.head is not None and self.part != "attention":
-            raise BadSetting("part", self.part, "attention, which alone has heads")
+            raise BadSetting("part", self.part, "attention; other parts have no heads")

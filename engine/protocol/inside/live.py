@@ -1,4 +1,4 @@
-"""Inside values sent while an answer is written.
+"""Inside values sent during an answer.
 
 Arrays are little-endian bytes.
 """

@@ -43,7 +43,7 @@ def _stranger(model: GGUFFile, tower: GGUFFile) -> Iterator[str]:
     if own and says_more and not {*map(_plain, own.values())} & {*map(_plain, its.values())}:
         names = f"{_told(its)}, not from {_told(own)}"
         step = "if answers about pictures are wrong, choose another vision file (mmproj)"
-        yield f"{tower.paths[0].name} says that it comes from {names}: {step}"
+        yield f"{tower.paths[0].name} was made for {names}: {step}"
 
 
 def _names(metadata: Metadata) -> dict[str, str]:

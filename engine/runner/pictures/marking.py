@@ -67,7 +67,7 @@ class Marking:
         if len(chunks) != n_pictures + 1:
             raise TemplateError(
                 f"chat template: it prints {len(chunks) - 1} pictures of {n_pictures};"
-                " put each picture into a message of the user"
+                " put each picture into a user message"
             )
         return chunks
 

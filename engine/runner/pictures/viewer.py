@@ -81,7 +81,7 @@ class Viewer:
         whose rows see each other and are more than a step takes.
         """
         if not picture.plan.causal and picture.n_rows > MAX_BATCH:
-            rows = f"more than {MAX_BATCH} rows that see each other, of which a picture of"
+            rows = f"more than {MAX_BATCH} rows of pictures in one batch; a picture of"
             raise NotSupported(f"{rows} {picture.size} has {picture.n_rows},")
         if picture.n_rows > n_ctx - 1:
             cap = f"--image-tokens {n_ctx // 2} or a context above {picture.n_rows}"
@@ -204,4 +204,4 @@ class Viewer:
 
 def _heed(cancelled: Callable[[], bool]) -> None:
     if cancelled():
-        raise Cancelled("looking at the picture")
+        raise Cancelled("encoding the picture")

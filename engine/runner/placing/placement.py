@@ -172,7 +172,7 @@ class _Placing:
         moving = range(self.built.n_layer + 1)
         saved = [i for i in moving if fitted.layout.device_of(i) and not beside.layout.device_of(i)]
         if _rank(fitted) <= _rank(beside):
-            why = "layers need not leave a device that has less memory than it says"
+            why = "layers need not leave a device that has less memory than it reports"
         elif beside.failure is not None:
             why = f"all fits (with the output block: {beside.failure})"
         elif saved:
@@ -238,7 +238,7 @@ class _Placing:
         said = []
         for device in dict.fromkeys(self.fixed.values()):
             mine = [i for i, name in sorted(self.fixed.items()) if name == device]
-            said.append(f"{device} takes {spans(mine, self.built.n_layer)}, as asked")
+            said.append(f"{device} takes {spans(mine, self.built.n_layer)}, as set by the user")
         for pattern, device in self.devices.pins.patterns:
             size = sum(
                 t.nbytes
@@ -246,7 +246,9 @@ class _Placing:
                 if dry.placement.device_of(t.name, owner.layer) == device
                 and dry.placement.override(t.name) == device
             )
-            said.append(f"weights named {pattern} are on {device}, as asked: {size / MIB:.1f} MiB")
+            said.append(
+                f"weights named {pattern} are on {device}, as set by the user: {size / MIB:.1f} MiB"
+            )
         return said
 
 

@@ -179,7 +179,7 @@ def _causes(placement: Placement) -> list[str]:
         for device in dict.fromkeys(placement.layers)
     }
     return [
-        f"on {device} as asked" if i in placement.asked else told[device]
+        f"on {device}, as set by the user" if i in placement.asked else told[device]
         for i, device in enumerate(placement.layers)
     ]
 

@@ -124,12 +124,12 @@ def _word(shape: Kept) -> str:
         case Latent():
             return "latent"
         case Borrowed(layer=layer):
-            return f"looks at the cache of layer {layer}"
+            return f"reads the cache of layer {layer}"
         case State():
             return "recurrent"
         case Both():
-            return "attention beside a recurrence"
+            return "attention in parallel with a recurrence"
         case Encoded():
-            return "looks at pictures"
+            return "attends to pictures"
         case Nothing():
             return "no cache"

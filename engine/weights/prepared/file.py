@@ -143,5 +143,5 @@ def _entries(path: Path, head: bytes, size: int) -> list[Entry]:
     for entry in entries:
         begins = entry.start >= START and entry.start % START == 0
         if not (begins and 0 < entry.size <= size - entry.start):
-            raise BadFile(path, f"{entry.size} bytes from {entry.start} on do not lie in {size}")
+            raise BadFile(path, f"{entry.size} bytes from {entry.start} on are outside its {size}")
     return entries

@@ -60,7 +60,7 @@ def make_room(path: Path, size: int, most: int) -> None:
     keep_within(most - size)
     free = shutil.disk_usage(folder).free
     if free < size + SPARE:
-        left = f"the disk has {free / GB:.1f} GB left, and they take {size / GB:.1f} GB"
+        left = f"the disk has {free / GB:.1f} GB left, they need {size / GB:.1f} GB"
         raise BadFile(path, left)
 
 

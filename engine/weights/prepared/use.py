@@ -50,7 +50,7 @@ class PreparedWeights:
         entry = self._file.entries.get(key_of(wanted, stored))
         if entry is None or entry.size != wanted.size:
             if wanted.size >= START:  # smaller ones are never kept
-                self.problem = "others of this file are kept, it was placed otherwise"
+                self.problem = "none for this placement; there are some of another placement"
             return None
         try:
             buffer = wanted.backend.hold(wanted.type, self._file.data(entry), wanted.owner)
@@ -83,7 +83,7 @@ class PreparedWeights:
     def told(self) -> list[str]:
         """A line on what was taken, one on why not more was."""
         taken = f"weights that were prepared: {self.size / MIB:.1f} MiB of {self.path}"
-        lacking = f"weights were packed anew, not taken as prepared: {self.problem}"
+        lacking = f"weights were repacked, not loaded as prepared: {self.problem}"
         return [taken] * bool(self._taken) + [lacking] * bool(self.problem)
 
 

@@ -59,7 +59,7 @@ def test_for_people_a_bar_a_token(tiny_path: Path, capsys: pytest.CaptureFixture
     assert all(len(line.split()[-1]) == found.n_head for line in rows)
     assert main([*words, "--rows", "5"]) == 0
     told, _, *few = capsys.readouterr().out.split("\n\n")[0].splitlines()
-    assert told == f"  the 5 of {len(shares)} that are looked at most"
+    assert told == f"  the 5 of {len(shares)} with most attention"
     best = np.sort(np.argsort(-shares, kind="stable")[:5])
     assert [int(line.split()[0]) for line in few] == best.tolist()
 

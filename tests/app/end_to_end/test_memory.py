@@ -132,7 +132,7 @@ def test_what_does_not_fit_and_what_does(
 
     take(person, folder, "memory-two-devices")
 
-    # And what each split takes, as planned, while an answer is written
+    # And what each split takes, as planned, during an answer
     window.inspector.memory.show_page("splits")
     window.bench.chat.details.set_sampling(Sampling(temperature=0))
     person.click("Message")

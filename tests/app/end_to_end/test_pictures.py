@@ -121,7 +121,7 @@ def test_a_model_without_its_tower_and_with_it(
     picture = QMimeData()
     picture.setUrls([QUrl.fromLocalFile(str(landscape(tmp_path / "a.png", 64, 32)))])
     assert not drag(window, picture).isAccepted()
-    assert "cannot see pictures" in window.talk.notices.texts[0]
+    assert "does not support pictures" in window.talk.notices.texts[0]
     tower = QMimeData()
     tower.setUrls([QUrl.fromLocalFile(str(elsewhere))])
     drag(window, tower)

@@ -198,7 +198,7 @@ def test_nothing_is_written_beyond_the_announced_size(
     if size > MIB and ranged:  # each range is cut at its end
         assert fetch("o/r").read_bytes() == file.content
     else:
-        with pytest.raises(DownloadError, match=f"more than the {size} bytes announced"):
+        with pytest.raises(DownloadError, match=f"more than the {size} bytes expected"):
             fetch("o/r")
         assert sum(p.stat().st_size for p in own_home.rglob("*.part")) == 0
     assert sum(hub.sent.values()) < size + 64 * MIB

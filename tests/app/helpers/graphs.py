@@ -128,7 +128,7 @@ class _Maker:
                     if origin != device and name not in [copy.name for copy in copies]:
                         copies.append(CopyNode(name, source, origin, 256, of.get(source, -1), i))
             first, last = self.rows[run[0]], self.rows[run[-1]]
-            why = "the step begins" if not number else f"{first[0]} runs there: as asked"
+            why = "start of the step" if not number else f"{first[0]} runs there: as asked"
             splits.append(SplitNode(first[5], len(run), first[0], last[0], why, copies))
         return of, splits
 

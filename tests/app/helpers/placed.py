@@ -122,7 +122,8 @@ class PlacedModel:
             layers=list(placed.layers),
             overrides=list(placed.overrides),
             reasons=[f"{DEVICES[0]} takes all layers"] if automatic else [],
-            causes=["it has room for all" if automatic else "as asked"] * (self.n_layer + 1),
+            causes=["it has room for all" if automatic else "as set by the user"]
+            * (self.n_layer + 1),
             labels=[
                 *(["global"] if i % 6 == 5 else ["window 512"] for i in range(self.n_layer)),
                 [],

@@ -55,7 +55,10 @@ def test_a_model_dropped_anywhere_is_opened(
 def test_what_is_no_model_is_not_offered_a_place(window: MainWindow, tmp_path: Path) -> None:
     client = open_model(window, tmp_path / "SmolLM2-135M.Q4_1.gguf")
     asked = len(client.asked)
-    for name, says in (("cat.png", "cannot see pictures"), ("notes.txt", "is neither a model")):
+    for name, says in (
+        ("cat.png", "does not support pictures"),
+        ("notes.txt", "is neither a model"),
+    ):
         data = files(tmp_path / name)
         assert not drag(window, data).isAccepted()
         assert not window.drops.shade.isVisible()

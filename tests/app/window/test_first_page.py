@@ -142,7 +142,7 @@ def test_a_chat_says_that_another_model_answers_now(
     bench.open_model(put(tmp_path / "second.gguf"))
     until(lambda: len([r for r in engine.asked if isinstance(r, Load)]) == 2)
     load_done(engine)
-    said = "This chat used first; answers now come from second."
+    said = "This chat used first; new answers use second."
     assert reads(new_window, said)
     assert bench.chat.send("And now?")
     engine.write("Ho")

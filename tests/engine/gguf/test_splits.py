@@ -57,13 +57,15 @@ def test_a_real_model_in_three_parts(tmp_path):
 
 def test_a_missing_part(parts):
     parts[1].unlink()
-    with pytest.raises(BadFile, match=r"1 of 3 parts are not beside it: toy-00002-of-00003.gguf"):
+    with pytest.raises(
+        BadFile, match=r"1 of 3 parts are not in the same folder: toy-00002-of-00003.gguf"
+    ):
         open_gguf(parts[0])
 
 
 def test_a_part_that_is_a_copy_of_another(parts):
     shutil.copy(parts[0], parts[1])
-    with pytest.raises(BadFile, match=r"by its name part 2 of 3, but it says 'split.no' 0"):
+    with pytest.raises(BadFile, match=r"by its name part 2 of 3, but its 'split.no' is 0"):
         open_gguf(parts[2])
 
 
@@ -79,7 +81,7 @@ def test_links_in_a_circle(parts):
         part.unlink()
     parts[1].symlink_to(parts[2])
     parts[2].symlink_to(parts[1])
-    with pytest.raises(BadFile, match="2 of 3 parts are not beside it"):
+    with pytest.raises(BadFile, match="2 of 3 parts are not in the same folder"):
         open_gguf(parts[0])
 
 
@@ -91,7 +93,7 @@ def test_a_renamed_part(parts, tmp_path):
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        (split_keys(1, 4, 7), "but it says 'split.no' 1 .from 0. of 4"),
+        (split_keys(1, 4, 7), "but its 'split.no' is 1 .from 0. of 4"),
         ({"split.count": (V.UINT16, 3)}, "has no 'split.no'"),
         ({"split.no": (V.STRING, "1"), "split.count": (V.UINT16, 3)}, "'split.no' is string"),
         ({}, "has no 'split.no'"),
@@ -131,7 +133,9 @@ def test_a_broken_part_is_named(parts):
 def test_many_claimed_parts(tmp_path):
     path = tmp_path / "toy-00001-of-65535.gguf"
     Draft(dict(split_keys(0, 65535, 1))).write(path)
-    with pytest.raises(BadFile, match="65534 of 65535 parts are not beside it.* and 65531 more"):
+    with pytest.raises(
+        BadFile, match="65534 of 65535 parts are not in the same folder.* and 65531 more"
+    ):
         open_gguf(path)
 
 

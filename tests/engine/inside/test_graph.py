@@ -235,7 +235,7 @@ def test_who_decided_is_told(worker: Worker, tiny_path: Path) -> None:
     graph = described(worker, tiny_path, SPREAD)
     why = {(node.name, node.occurrence): node.why for node in graph.nodes}
     assert why["attn_norm-1", 0] == (
-        "its weight blk.1.attn_norm.weight lies on pocl:0: layer 1 was asked to be there"
+        "its weight blk.1.attn_norm.weight lies on pocl:0: layer 1 was placed there by the user"
     )
     assert why["ffn_out-0", 0] == (
         r"its weight blk.0.ffn_down.weight lies on pocl:1: the rule blk\.0\.ffn_down.*=pocl:1"
@@ -243,11 +243,11 @@ def test_who_decided_is_told(worker: Worker, tiny_path: Path) -> None:
     )
     assert why["ffn_norm-2", 0] == "pinned to intel:0 by the rule ^ffn_norm-2$=intel:0"
     assert why["Qcur-0", 0].endswith("the automatic placement put layer 0 there")
-    assert why["result_output", 0].endswith("the output block was asked to be there")
+    assert why["result_output", 0].endswith("the output block was placed there by the user")
     assert why["Qcur-1", 1] == "follows its source Qcur-1 (reshaped), which pocl:0 computes"
-    assert why["inp_tokens", 0] == "an input: the host fills it anew in every step"
+    assert why["inp_tokens", 0] == "an input: the host fills it in every step"
     cuts = [split.why for split in graph.splits]
-    assert cuts[0] == "the step begins"
+    assert cuts[0] == "start of the step"
     assert any(cut.startswith("ffn_norm-2 runs there: pinned to intel:0") for cut in cuts)
 
 

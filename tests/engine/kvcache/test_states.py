@@ -114,7 +114,9 @@ def test_the_middle_stays_and_what_is_refused_changes_nothing() -> None:
         with pytest.raises(NotSupported, match=words):
             cache.remove(0, begin, end)
         assert (cache.bits == before).all()
-    with pytest.raises(NotSupported, match="going on at token 9 without the recurrent state there"):
+    with pytest.raises(
+        NotSupported, match="continuing at token 9 without the recurrent state there"
+    ):
         cache.start([StatePart(0, 9, 1)])
     cache.remove(0, 8, 9)  # nothing stands there
     assert cache.resumable(0, 8) == 8

@@ -144,11 +144,11 @@ def test_all_that_is_out_of_range_comes_in_one_error(tmp_path: Path) -> None:
     [
         (
             {"attention.head_count": (7, UINT64)},
-            "embedding_length 64 is no multiple of head_count 7",
+            "embedding_length 64 is not a multiple of head_count 7",
         ),
         (
             {"attention.head_count_kv": (3, UINT64)},
-            "head_count 4 is no multiple of head_count_kv 3",
+            "head_count 4 is not a multiple of head_count_kv 3",
         ),
         ({"rope.dimension_count": (15, UINT64)}, "is 15; expected an even number up to 16"),
         ({"rope.dimension_count": (18, UINT64)}, "is 18; expected an even number up to 16"),

@@ -119,7 +119,7 @@ def test_a_projector_that_comes_from_another_model_is_doubted(
         assert found.vision is not None
         assert len(found.notes) == is_told
         for note in found.notes:
-            assert note.startswith("mmproj-gemma3.gguf says that it comes from ")
+            assert note.startswith("mmproj-gemma3.gguf was made for ")
             assert note.endswith("choose another vision file (mmproj)")
             assert "\n" not in note
 

@@ -1,4 +1,4 @@
-"""Steps that are measured while an answer is written: every split, and the same answer."""
+"""Steps that are measured during an answer: every split, and the same answer."""
 
 import subprocess
 import sys

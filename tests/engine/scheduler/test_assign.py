@@ -178,7 +178,7 @@ def test_a_weight_in_a_layout_of_its_own_is_read_by_the_host_in_the_file() -> No
     tiled = {w: replace(a.buffer_type(F32, w.shape), layout="tiled")}
     made = assign(graph, Places([a, b, h], tiled, [w]))
     assert made[graph.nodes[0]] == Assignment(h, "3.sup")
-    with pytest.raises(CannotPlace, match="w lies on a in a layout that cannot be copied"):
+    with pytest.raises(CannotPlace, match="w is on a in a layout that cannot be copied"):
         assign(graph, Places([a, b, h], tiled))
     with pytest.raises(CannotPlace, match="matmul mm cannot run on b: w lies on a"):
         assign(graph, Places([a, b, h], tiled), {"mm": b})

@@ -228,7 +228,7 @@ class Database:
         if version > VERSION:
             connection.execute("ROLLBACK")
             raise sqlite3.OperationalError(
-                f"made by a newer Cutaway (format {version}, this one knows {VERSION})"
+                f"made by a newer Cutaway (format {version}, this one reads {VERSION})"
             )
         for statements in MIGRATIONS[version:]:
             for statement in statements:

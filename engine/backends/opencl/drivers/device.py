@@ -231,7 +231,9 @@ def problem_of(name: str) -> str:
 
 def _cannot_be_limited(name: str, handle: cl.Device) -> str:
     if limit() and name.startswith("pocl") and not can_be_renamed(handle):
-        return "this PoCL takes no CUTAWAY_VECTORS: unset it, or pip install 'cutaway[pocl]'"
+        return (
+            "this PoCL does not support CUTAWAY_VECTORS: unset it, or pip install 'cutaway[pocl]'"
+        )
     return ""
 
 

@@ -51,7 +51,7 @@ def test_colours_go_by_decades_below_what_is_allowed(error: float, share: float)
 
 
 def test_what_deviates_is_marked_and_what_leads_to_it_is_not() -> None:
-    wrong = result("ffn_swiglu-1", error=float("inf"), problem="7 are no finite numbers")
+    wrong = result("ffn_swiglu-1", error=float("inf"), problem="7 are not finite")
     errors = node_errors(INDEX, [result("l_out-1"), wrong])
     nodes = coloured(INDEX, "operations", "error", {}, errors)
     assert nodes.wrong == {number("ffn_swiglu-1")}
@@ -60,5 +60,5 @@ def test_what_deviates_is_marked_and_what_leads_to_it_is_not() -> None:
     assert launches.wrong == {INDEX.graph.nodes[number("ffn_swiglu-1")].launch}
     of_launch = launch_errors(INDEX, errors)[INDEX.graph.nodes[number("ffn_up-1")].launch]
     assert of_launch.row == wrong
-    assert error_text(wrong) == "7 are no finite numbers"
+    assert error_text(wrong) == "7 are not finite"
     assert error_text(result("l_out-0")) == "NMSE 1.0e-09, at most 1.0e-05"

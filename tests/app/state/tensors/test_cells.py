@@ -1,4 +1,4 @@
-"""Cells of a cache, counted; told while an answer is written, and when it ends."""
+"""Cells of a cache, counted; told during an answer, and when it ends."""
 
 from pathlib import Path
 

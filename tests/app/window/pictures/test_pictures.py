@@ -289,7 +289,9 @@ def test_a_model_that_cannot_see_offers_what_lies_beside(
     asks = len(engine.asked)
     assert not drag(window, files(landscape(tmp_path / "cat.png"))).isAccepted()
     (text,) = window.talk.notices.texts
-    assert text.startswith("Seer cannot see pictures: no vision file is loaded. cat.png was not")
+    assert text.startswith(
+        "Seer does not support pictures: no vision file is loaded. cat.png was not"
+    )
     monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *_: (str(beside), ""))
     press(banner(window), "Choose a vision file (mmproj)…")
     until(lambda: len(engine.asked) > asks or window.talk.notices.texts)

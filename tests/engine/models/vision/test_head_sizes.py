@@ -2,7 +2,7 @@
 
 Each is a family's own file with one block of random weights: Gemma 3 (heads of 72 channels), Qwen
 2-VL (80, turned) and Llama 4 (88, turned, with a class row). As in the published SigLIP, 72 comes
-with a feed-forward that is no multiple of 32, whose matrix stays F16 in a file of Q8_0.
+with a feed-forward that is not a multiple of 32, whose matrix stays F16 in a file of Q8_0.
 """
 
 from collections.abc import Sequence

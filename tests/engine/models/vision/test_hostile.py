@@ -129,7 +129,7 @@ def test_arrays_have_a_length_and_elements_in_a_range(tmp_path: Path) -> None:
     long = [28] * (MOST_VALUES + 1)
     with pytest.raises(BadFile, match=rf"has {len(long)} values; expected at most {MOST_VALUES}"):
         build(image_grid_pinpoints=long)
-    with pytest.raises(BadFile, match="are no pairs of a width and a height"):
+    with pytest.raises(BadFile, match="are not pairs of a width and a height"):
         build(image_grid_pinpoints=[28, 56, 28])
     with pytest.raises(BadFile, match="has 16352x16352, which is not up to 64 tiles of"):
         build(image_grid_pinpoints=[28 * 584, 28 * 584])

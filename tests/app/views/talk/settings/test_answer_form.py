@@ -46,7 +46,7 @@ def test_a_schema_is_checked_while_it_is_written(talk: Talk, engine: ScriptedEng
     write(view, '{"uniqueItems": true')
     asked = engine.last
     assert asked == CheckForm(asked.id, JsonSchema('{"uniqueItems": true'))
-    engine.say(FormChecked(asked.id, "the schema is no JSON <b>: line 1"))
+    engine.say(FormChecked(asked.id, "the schema is not JSON <b>: line 1"))
     QApplication.processEvents()
     assert view.problem.text() == "The schema is no JSON <b>: line 1"
     write(view, "{}")
