@@ -66,7 +66,7 @@ class EngineClient(QObject):
 
     @property
     def abilities(self) -> Abilities:
-        """What can be asked for now."""
+        """The abilities of the current engine."""
         return self._engine.abilities
 
     def on(self, kind: type[K], hear: Callable[[K], None]) -> None:

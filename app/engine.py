@@ -22,7 +22,7 @@ from engine.protocol import Failed, Live, Look, Reply, Request
 
 @dataclass(frozen=True)
 class Abilities:
-    """What an engine can be asked for; the rest is left out or shown as missing.
+    """The requests that an engine supports; the rest is left out or shown as missing.
 
     `load` opens and closes models; `logprobs` come with tokens; `memory` and `splits` are told as
     they change; `tokenize` counts a text's tokens; `file` reads a model's metadata and tensors;
@@ -122,7 +122,7 @@ class Engine(ABC):
     @property
     @abstractmethod
     def abilities(self) -> Abilities:
-        """What it can be asked for now."""
+        """The current abilities."""
 
     @abstractmethod
     def send(self, request: Request[Any]) -> None:
@@ -158,7 +158,7 @@ class Engine(ABC):
         return client
 
     def take(self, client: Client, request: Request[Any]) -> int:
-        """What `client.ask` does."""
+        """Send a request, as for `client.ask`."""
         with self.lock:
             number = next(self._ids)
             request = msgspec.structs.replace(request, id=number)
@@ -167,21 +167,21 @@ class Engine(ABC):
         return number
 
     def cancel(self, client: Client, request_id: int) -> None:
-        """What `client.cancel` does."""
+        """Cancel a request, as for `client.cancel`."""
         with self.lock:
             owner, request = self._asked.get(request_id, (None, None))
             if request is not None and owner is client:
                 self.stop(request)
 
     def look(self, client: Client, request_id: int, live: Live) -> None:
-        """What `client.look` does."""
+        """Change the live data of a request, as for `client.look`."""
         with self.lock:
             owner, _ = self._asked.get(request_id, (None, None))
             if owner is client:
                 self.order(Look(request_id, live))
 
     def part(self, client: Client) -> None:
-        """What `client.leave` does."""
+        """Remove a client, as for `client.leave`."""
         with self.lock:
             if client in self._clients:
                 self._clients.remove(client)

@@ -1,4 +1,4 @@
-"""What the headers of models' files say, read once: the answers are kept in the cache folder."""
+"""Facts from the headers of models' files, stored in the cache folder."""
 
 import contextlib
 import os
@@ -18,10 +18,10 @@ Stamp = list[tuple[int, int, int]]
 
 
 class Header(msgspec.Struct, frozen=True, array_like=True):
-    """Of a model's file: the quantisation as it calls it or else that of most bytes; `width` is
-    what both sides of a projector have: its rows, or the language model's embedding (None of one
-    for sound alone); `n_ctx` the tokens of context it was trained for. Where it cannot be read
-    `problem` says why, and the others are None.
+    """The header of a model's file: the quantisation as the file names it, or else that of most
+    bytes; `width` is what both sides of a projector have: its rows, or the language model's
+    embedding (None of one for sound alone); `n_ctx` the tokens of context it was trained for. Where
+    it cannot be read `problem` says why, and the others are None.
     """
 
     architecture: str | None = None
@@ -68,7 +68,7 @@ class Headers:
 
 
 def read_header(path: Path) -> Header:
-    """What the file says. Raises OSError."""
+    """Read a file's header. Raises OSError."""
     from gguf import LlamaFileType
 
     from engine.gguf import open_gguf, projectors
@@ -95,7 +95,7 @@ def read_header(path: Path) -> Header:
 
 
 def check_model(path: Path) -> None:
-    """Whether a file is whole and of a language model, by its header. Raises BadFile."""
+    """Check by its header that a file is whole and a language model. Raises BadFile."""
     try:
         header = read_header(path)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""What threads hand to the window's thread: gathered, and delivered once a frame."""
+"""Queue from other threads to the window's thread, delivered once per frame."""
 
 import threading
 from collections import deque

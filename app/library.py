@@ -212,7 +212,7 @@ def _files_of(place: Place, repo: str) -> tuple[str, ...]:
 
 
 def _ends(path: Path) -> bytes:
-    """What tells a file from others of its size: a digest of its start and its end."""
+    """Return a fingerprint of a file: a digest of its start and its end."""
     with path.open("rb") as file:
         digest = hashlib.sha256(file.read(ENDS))
         file.seek(max(0, path.stat().st_size - ENDS))

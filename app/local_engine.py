@@ -57,7 +57,7 @@ class LocalEngine(Engine):
 
     @property
     def alive(self) -> bool:
-        """Whether a process runs."""
+        """True while a process runs."""
         return self._worker is not None and self._worker.alive
 
     @property
@@ -173,7 +173,7 @@ class LocalEngine(Engine):
                 self.tell(Silent(silence if self._is_silent else 0.0))
 
     def ended(self, worker: Worker) -> bool:
-        """Whether nobody wants to hear this worker any more. For its reader."""
+        """Return whether this worker was replaced or stopped. For its reader."""
         return worker is not self._worker
 
     def _read(self, request: Request[Any]) -> None:

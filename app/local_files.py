@@ -57,7 +57,7 @@ class LocalFiles:
         return frozenset(self._answers)
 
     def answer(self, request: Request[Any]) -> Reply:
-        """What ends a request; `Failed` for a file that cannot be read."""
+        """Return the reply to a request; `Failed` for a file that cannot be read."""
         try:
             return self._answers[type(request)](request)
         except CutawayError as error:

@@ -1,4 +1,4 @@
-"""What a GGUF file's name tells: split number, quantisation, projector; and `org/repo[:quant]`."""
+"""Parser of a GGUF file's name: split number, quantisation, projector; and `org/repo[:quant]`."""
 
 import re
 from collections import Counter
@@ -52,12 +52,12 @@ def title(file_name: str) -> str:
 
 
 def is_projector(file_name: str) -> bool:
-    """Whether the file holds an image encoder, made to go with a language model's file."""
+    """Return whether the file holds an image encoder for a language model."""
     return "mmproj" in PurePath(file_name).name.lower()
 
 
 def is_gguf(file_name: str) -> bool:
-    """Whether the name ends as GGUF files do."""
+    """Return whether the name ends in .gguf."""
     return file_name.lower().endswith(".gguf")
 
 
@@ -90,7 +90,7 @@ def label(group: Group) -> str:
 
 
 def labels(found: list[Group]) -> list[str]:
-    """What to call each of `found` after `org/repo:`; the quantisation where that is enough."""
+    """Return a label for each of `found`, after `org/repo:`; the quantisation if that is enough."""
     quants = [None if is_projector(g.stem) else quant(g.files[0]) for g in found]
     counts = Counter(quants)
     return [

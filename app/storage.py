@@ -23,7 +23,7 @@ class StorageError(CutawayError):
 
 @dataclass(frozen=True)
 class Deletion:
-    """What deleting a model takes away: files, and the bytes that become free."""
+    """The files that deleting a model removes, and the bytes that become free."""
 
     name: str
     files: tuple[Path, ...]

@@ -12,7 +12,7 @@ def version() -> str:
 
 
 def commit() -> str:
-    """Of the checkout we run from; empty where it is none."""
+    """Return the commit of this checkout; empty where it is none."""
     import subprocess
     from pathlib import Path
 

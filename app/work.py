@@ -45,17 +45,17 @@ class Work:
         return job
 
     def then(self, done: Callable[[Any], None]) -> Self:
-        """What to do with the result."""
+        """Set the callback for the result."""
         self._done = done
         return self
 
     def fail(self, failed: Callable[[str], None]) -> Self:
-        """What to do with an error: its one line."""
+        """Set the callback for an error, which gets its one line."""
         self._failed = failed
         return self
 
     def progress(self, reported: Callable[..., None]) -> Self:
-        """What to do with the values of `report`."""
+        """Set the callback for the values of `report`."""
         self._reported = reported
         return self
 
@@ -67,7 +67,7 @@ class Work:
 
     @property
     def cancelled(self) -> bool:
-        """Whether the job was told to stop; for the function to poll, from its thread."""
+        """True after the job was cancelled; for the function to poll, from its thread."""
         return self._cancelled
 
     def report(self, *values: Any) -> None:

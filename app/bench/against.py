@@ -52,11 +52,11 @@ class PeerProcess:
 
     @property
     def pid(self) -> int:
-        """Of the process."""
+        """The process id."""
         return self._process.pid
 
     def show(self, picture: Path, mmproj: str) -> None:
-        """What tests that have `n_rows` are about, and the file of the tower for it."""
+        """Set the picture for tests with `n_rows`, and the vision file for it."""
         self._shown = {"picture": str(picture), "mmproj": mmproj}
 
     def run(self, test: BenchTest, threads: int, flash_attention: bool, warm_up: bool) -> int:
@@ -134,7 +134,7 @@ class Comparison:
 
     @property
     def flash_attention(self) -> bool:
-        """What makes the peer faster, and is counted."""
+        """True if flash attention makes the peer faster; the faster setting is reported."""
         on, off = (median(self._rates(self.theirs[flash])) for flash in (True, False))
         return on >= off
 

@@ -1,4 +1,4 @@
-"""What a result must say besides its numbers, under llama-bench's keys where it has one."""
+"""Facts of a result besides its numbers, under llama-bench's keys if it has one."""
 
 import os
 from datetime import UTC, datetime
@@ -37,7 +37,9 @@ def facts_of(engine: CommandEngine, loaded: Loaded) -> dict[str, Any]:
 
 
 def statistics(test: BenchTest, samples_ns: list[int]) -> dict[str, Any]:
-    """Of the repetitions of a test: means, sample deviations, medians, and all of them."""
+    """Return statistics of a test's repetitions: means, sample deviations, medians, and all
+    samples.
+    """
     samples_ts = [test.n_timed * 1e9 / ns for ns in samples_ns]
     return {
         "test": test.name,

@@ -1,4 +1,4 @@
-"""What `cutaway bench` prints: its rows as llama-bench has them, comparisons, profiles."""
+"""Output of `cutaway bench`: rows like llama-bench's, comparisons, profiles."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -64,7 +64,7 @@ def load_lines(load: dict[str, Any]) -> Iterator[str]:
 
 
 def _origin(prepared: Sequence[int], problem: str) -> str:
-    """What the loads did with the weights, so that nobody takes one figure for another."""
+    """Describe the origin of the weights in the loads, so that figures are not confused."""
     if not any(prepared):
         return "weights were repacked for each load" + (f": {problem}" if problem else "")
     size = max(prepared) / MIB

@@ -20,7 +20,7 @@ Times = tuple[int, int]
 
 @dataclass
 class Turns:
-    """What a test took at each turn, ours and theirs by their flash attention."""
+    """Times of a test at each turn; the peer's by its flash attention."""
 
     test: ParallelTest
     ours: list[Times] = field(default_factory=list)

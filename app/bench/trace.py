@@ -12,7 +12,7 @@ HOST_ROW = 0
 
 
 def trace(profiles: Sequence[StepProfile]) -> dict[str, Any]:
-    """What json.dump writes to the file."""
+    """Return the trace as an object for json.dump."""
     events = [event for pid, profile in enumerate(profiles, 1) for event in _events(pid, profile)]
     return {"traceEvents": events, "displayTimeUnit": "ms"}
 
@@ -33,7 +33,7 @@ def _events(pid: int, profile: StepProfile) -> Iterator[dict[str, Any]]:
 
 
 def named(what: str, pid: int, tid: int, name: str) -> dict[str, Any]:
-    """What a process or a row is called."""
+    """Return the event that names a process or a row."""
     return {"name": what, "ph": "M", "pid": pid, "tid": tid, "args": {"name": name}}
 
 

@@ -1,1 +1,1 @@
-"""What the engine's processes find out about devices and drivers, asked and heard."""
+"""Checks of devices and drivers, run in the engine's processes."""

@@ -6,7 +6,7 @@ from engine.worker import Worker
 
 
 def list_devices() -> list[DeviceRow]:
-    """What a worker finds. Raises `WorkerDied` where a driver takes it down."""
+    """List the devices that a worker finds. Raises `WorkerDied` where a driver takes it down."""
     with Worker() as worker:
         return worker.get(ListDevices(worker.new_id())).devices
 

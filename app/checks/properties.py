@@ -1,4 +1,4 @@
-"""What a driver says of a device, and how fast that reads and computes."""
+"""Properties that a driver reports, and measured speeds."""
 
 from collections.abc import Callable
 

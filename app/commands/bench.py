@@ -221,7 +221,7 @@ def _time(
 def _profile(
     engine: "CommandEngine", tests: list[BenchTest], args: argparse.Namespace
 ) -> dict[str, Any]:
-    """Of a batch and of a token at every depth, where the tests have one: shown and stored."""
+    """Profile a batch and a token at every depth in the tests; print and save the profiles."""
     from app.bench.tables import profile_lines
     from app.bench.trace import trace
     from engine.protocol import Profile

@@ -75,7 +75,7 @@ def _engine(args: argparse.Namespace, options: EngineOptions) -> "CommandEngine"
 
 
 def _texts(given: list[str] | None) -> list[str]:
-    """What was named, or the lines that are not empty."""
+    """Return the texts of the option, or the non-empty lines of standard input."""
     if given is not None:
         return given
     try:

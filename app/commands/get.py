@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _projector(path: Path) -> Path | None:
-    """What makes the fetched model see, where there is a file for that."""
+    """Return the vision file of the downloaded model, if there is one."""
     from engine.gguf import projectors
 
     return next(iter(projectors.beside(path)), None)

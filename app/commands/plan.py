@@ -89,7 +89,7 @@ def _from_header(
 
 
 def lines(planned: Planned) -> Iterable[str]:
-    """What people see."""
+    """Yield the lines for a terminal."""
     name = plain(planned.name)
     kept = f"{planned.n_ctx} tokens of context, {planned.kv} cache"
     bits = "" if planned.activations == 12 else f", {planned.activations}-bit activations"

@@ -166,7 +166,7 @@ def _is_terminal() -> bool:
 
 
 def _prompt(given: str | None) -> str:
-    """What is to be answered: the option, or all of stdin without its last end of line."""
+    """Return the prompt: the option, or all of stdin without its last newline."""
     if given is not None:
         text = _utf8("-p", given) or ""
     elif sys.stdin is None or sys.stdin.isatty():

@@ -152,7 +152,7 @@ def _log_ended(event: object) -> None:
 
 
 class _Stopped:
-    """Whether Ctrl+C or SIGTERM was heard. The second calls `hurry`, the third interrupts."""
+    """Records Ctrl+C and SIGTERM. The second calls `hurry`, the third interrupts."""
 
     def __init__(self, hurry: Callable[[], None]) -> None:
         self._event = threading.Event()
@@ -185,7 +185,7 @@ def _signals(hurry: Callable[[], None]) -> Iterator[_Stopped]:
 
 @contextmanager
 def _logged() -> Iterator[None]:
-    """What the server notes goes to stderr, a line each."""
+    """Write the server's log to stderr, one line per entry."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
     log = logging.getLogger("server")
@@ -225,7 +225,7 @@ def _listed(text: str) -> tuple[str, ...]:
 
 
 def _name(given: str | None, path: Path) -> str:
-    """What people call the model: as they named it, or its file."""
+    """Return the model's display name: as the user gave it, or its file's name."""
     from app import names
 
     is_path = given is None or Path(given).suffix.lower() == ".gguf" or "/" in given

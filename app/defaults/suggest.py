@@ -54,7 +54,7 @@ ORDER: dict[str, dict[str, float]] = {
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """What the suggestion depends on: the first file, its architecture, its `general.*` values, and
+    """The inputs of a suggestion: the first file, its architecture, its `general.*` values, and
     `Loaded.chat`: file, chatml or none.
     """
 

@@ -30,5 +30,5 @@ def sample() -> Path:
 
 
 def is_there() -> bool:
-    """Whether this copy of the program has both."""
+    """Return whether this installation has both files."""
     return model().is_file() and projector().is_file()

@@ -40,7 +40,9 @@ class Heads:
 
 
 def fetch_heads(hub: Hub, quant: FoundQuant) -> Heads:
-    """What planning needs of one model. Raises HubError, and BadFile for headers that are wrong."""
+    """Download the headers that planning needs of one model. Raises HubError, and BadFile for
+    headers that are wrong.
+    """
     model = _fetch(hub, quant.repo, quant.files)
     projector = None
     if quant.projector is not None:

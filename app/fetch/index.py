@@ -229,7 +229,7 @@ def _origin(url: SplitResult) -> tuple[str, str | None, int | None]:
 
 
 def _is_wheel_of(file_name: str, part: WheelPart) -> bool:
-    """Whether this is the part's wheel (names compare as PEP 503 normalises them)."""
+    """Return whether this is the part's wheel (names compare as PEP 503 normalises them)."""
     name, _, rest = file_name.partition("-")
     version, _, tags = rest.partition("-")
     normal = re.sub(r"[-_.]+", "-", name).lower()

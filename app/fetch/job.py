@@ -1,4 +1,4 @@
-"""What the parts of a fetch share: how it reports, how it is stopped, how it fails."""
+"""Progress, cancellation and errors that the parts of a download share."""
 
 import errno
 import shutil

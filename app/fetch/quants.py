@@ -145,7 +145,7 @@ def _projector(model: names.Group, towers: Sequence[names.Group]) -> names.Group
 
 
 def is_readable(kind: str) -> bool:
-    """Whether a quantisation's tensors can be decoded, as far as its name tells."""
+    """Return whether a quantisation's tensors can be decoded, judging by its name."""
     plain = kind.removeprefix("UD-")
     return plain not in {fmt.name for fmt in UNREADABLE} and not REPACKED.search(plain)
 

@@ -197,7 +197,7 @@ class _Running:
 
 
 def _done_before(source: Source, part: Path) -> list[Span]:
-    """What an earlier try has left; nothing of another content."""
+    """Return the ranges that an earlier try has downloaded; nothing of another content."""
     assert source.size is not None
     record = _read(record_path(part))
     if not part.exists():

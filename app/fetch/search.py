@@ -148,7 +148,7 @@ class Hub:
         return [repo for repo in found if repo.repo], following
 
     def repository(self, repo: str) -> FoundRepo:
-        """What is known of one repository."""
+        """Return the description of one repository."""
         params = httpx2.QueryParams([("expand[]", name) for name in EXPANDED])
         row, _ = self._get(f"{self.endpoint}/api/models/{repo}?{params}", repo)
         return _repo_of(row if isinstance(row, dict) else {})

@@ -39,7 +39,7 @@ class OpenedModel:
     unknown: set[str] = field(default_factory=set)
 
     async def refusal(self, answer: httpx2.Response) -> ServerFailed:
-        """What an answer without success says."""
+        """Convert an error response to a ServerFailed."""
         link, content = self.link, await self.link.error(answer)
         told = answer.status_code, answer.headers, content
         return refused(link.to, *told, link.key, self.model.id, self.others)

@@ -38,8 +38,8 @@ WEBP = "image/webp"
 def body(
     model: str, kind: ServerKind, asked: Generate, seed: int, pictures: Mapping[str, bytes]
 ) -> dict[str, Any]:
-    """What is sent. `pictures` are files by digest. Raises NotSupported for what only an engine on
-    this machine does.
+    """Return the body of the request. `pictures` are files by digest. Raises NotSupported for what
+    only an engine on this machine does.
     """
     _check(asked, kind)
     sampling = asked.sampling

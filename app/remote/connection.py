@@ -77,7 +77,7 @@ class Connection(msgspec.Struct, frozen=True):
 
     @property
     def is_here(self) -> bool:
-        """Whether it is this machine, by its address alone: no name is looked up."""
+        """True if the address is this machine's; names are not looked up."""
         host = (urlsplit(self.url).hostname or "").lower()
         if host == "localhost" or host.endswith(".localhost"):
             return True
@@ -88,7 +88,7 @@ class Connection(msgspec.Struct, frozen=True):
 
     @property
     def shows_key(self) -> bool:
-        """Whether others on the way could read a key."""
+        """True if others on the network could read a key."""
         return urlsplit(self.url).scheme == "http" and not self.is_here
 
 

@@ -24,7 +24,7 @@ class ServedVector(msgspec.Struct, frozen=True):
 
 
 class ServedVectors(msgspec.Struct, frozen=True):
-    """What a server answers."""
+    """The server's response."""
 
     data: list[ServedVector]
 

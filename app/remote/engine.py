@@ -95,7 +95,7 @@ class RemoteEngine(Engine):
         """A server tells nothing of its inside."""
 
     def restart(self) -> None:
-        """What is under way ends; the server itself is not ours to restart."""
+        """End all running requests; the server itself is not ours to restart."""
         with self.lock:
             open_requests = [request for _, request in self._asked.values()]
             self.tell(Restarted())

@@ -41,7 +41,7 @@ class Engines(Engine):
 
     @property
     def is_local(self) -> bool:
-        """Whether this machine's engine has the model, or would load one."""
+        """True if this machine's engine has the model, or would load one."""
         return self._current is self.local
 
     def send(self, request: Request[Any]) -> None:

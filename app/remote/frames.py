@@ -1,4 +1,4 @@
-"""What comes in a stream of `/chat/completions`: chunks of several dialects as typed pieces.
+"""Parser of `/chat/completions` streams: chunks of several dialects as typed pieces.
 
 Thoughts come as `reasoning_content` (llama-server, LM Studio, SGLang, Cutaway) or `reasoning`
 (vLLM, Ollama). Told together with the answer they stand between think marks, as the models write
@@ -50,7 +50,7 @@ class Delta(msgspec.Struct, frozen=True):
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """Of a stream `delta`, of an answer in one piece `message`."""
+    """A choice with `delta` in a stream and `message` in a single response."""
 
     delta: Delta | None = None
     message: Delta | None = None
@@ -59,7 +59,7 @@ class Choice(msgspec.Struct, frozen=True):
 
 
 class ServerTimings(msgspec.Struct, frozen=True):
-    """What the server measured (llama-server, Cutaway)."""
+    """Times that the server measured (llama-server, Cutaway)."""
 
     cache_n: int | None = None
     prompt_ms: float | None = None
@@ -103,7 +103,7 @@ class Reader:
         self.n_frames = 0
 
     def read(self, chunk: ChatChunk) -> Iterator[Piece]:
-        """What a chunk adds; counts and the reason of the end are kept."""
+        """Yield the pieces of a chunk; counts and the reason of the end are kept."""
         self.usage = chunk.usage or self.usage
         self.timings = chunk.timings or self.timings
         for choice in (chunk.choices or [])[:1]:
@@ -112,7 +112,7 @@ class Reader:
                 self.reason = REASONS.get(choice.finish_reason, "stop")
 
     def end(self) -> Iterator[Piece]:
-        """What was held back, and what closes a thought that the answer ended in."""
+        """Yield the text that was held back, and the end of an unfinished thought."""
         if self._held:
             held, self._held, self._repeats = self._held, "", ""
             yield Piece(self._id, held, [])
@@ -140,7 +140,7 @@ class Reader:
             yield Piece(self._id, "", [], "call", part)
 
     def _new(self, content: str) -> str:
-        """What is no repetition of the answer's beginning; held back while it may be one."""
+        """Remove a repetition of the answer's start; held back while it may be one."""
         if not self._repeats or not content:
             return content
         seen = self._held + content

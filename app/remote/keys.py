@@ -10,7 +10,7 @@ SERVICE = "cutaway"
 
 
 class KeyStore(Protocol):
-    """What keeps secrets; `keyring` has these functions."""
+    """A store for secrets; `keyring` has these functions."""
 
     def get_password(self, service: str, name: str) -> str | None: ...
 

@@ -1,4 +1,4 @@
-"""What is asked of engines elsewhere beyond the protocol: which server it is, and a model of it."""
+"""Requests to remote engines beyond the protocol: test a server, and open a model of it."""
 
 from typing import Literal
 

@@ -28,7 +28,7 @@ OWNERS: dict[str, ServerKind] = {
 
 @dataclass(frozen=True)
 class ServerFacts:
-    """What a server tells of itself."""
+    """A server's description of itself."""
 
     kind: ServerKind
     version: str
@@ -51,7 +51,7 @@ async def probe(link: ServerLink) -> ServerFacts:
 
 
 async def ask_model(link: ServerLink, facts: ServerFacts, model: ServedModel) -> ServedModel:
-    """What only one question a model tells: Ollama's context and pictures."""
+    """Request the facts that need one request per model: Ollama's context and pictures."""
     if facts.kind != "ollama":
         return model
     shown = _dict(await _maybe(link, f"{link.to.root}/api/show", {"model": model.id}))
@@ -113,7 +113,7 @@ def _model(row: dict[str, Any], kind: ServerKind, told: dict[str, Any], only: bo
 
 
 async def _maybe(link: ServerLink, url: str, body: Any = None) -> Any:
-    """What an address answers, None where it does not."""
+    """Return a response's JSON, or None after an error."""
     try:
         return await link.get(url, body)
     except ServerFailed:

@@ -1,4 +1,4 @@
-"""What goes wrong with a server, each as a sentence with the next step."""
+"""Failures of servers, each as a sentence with the next step."""
 
 import asyncio
 import ssl
@@ -36,7 +36,7 @@ class ServerFailed(CutawayError):
 
 
 def quoted(text: object, key: str = "") -> str:
-    """What a server said, on one line, bounded, without the key that it may repeat."""
+    """Return a server's text on one line, bounded, without the key that it may repeat."""
     line = " ".join("".join(c if c.isprintable() else " " for c in str(text)).split())
     if key:
         line = line.replace(key, "…")
@@ -44,7 +44,7 @@ def quoted(text: object, key: str = "") -> str:
 
 
 def unreachable(to: Connection, error: Exception, began: bool = False) -> ServerFailed:
-    """What an exception of the client means; `began` where an answer was on its way."""
+    """Convert an exception of the HTTP client; `began` where an answer was on its way."""
     name, host = to.name, to.host
     if isinstance(error, ServerFailed):
         return error
@@ -87,7 +87,7 @@ def refused(
     model: str = "",
     models: Sequence[str] = (),
 ) -> ServerFailed:
-    """What a status other than 200 means."""
+    """Convert a status other than 200."""
     name, said, code, tokens = to.name, *_error(body)
     said = quoted(said, key)
     again, after = status in RETRIED, _seconds(headers.get("retry-after", ""))
@@ -125,7 +125,7 @@ def no_interface(to: Connection, headers: httpx2.Headers) -> ServerFailed:
     """A good status with something else than JSON."""
     kind = quoted(headers.get("content-type", "no type"))
     return ServerFailed(
-        to.name, PAGE if _is_page(headers) else f"it responds with {kind} instead of JSON"
+        to.name, PAGE if _is_page(headers) else f"its response is {kind}, not valid JSON"
     )
 
 
@@ -167,12 +167,12 @@ def _is_page(headers: httpx2.Headers) -> bool:
 
 
 def _seconds(text: str) -> float | None:
-    """Of Retry-After; dates are not read."""
+    """Parse Retry-After in seconds; dates are not read."""
     return float(text) if text.strip().isdecimal() and len(text) < 8 else None
 
 
 def _tls(error: BaseException | None) -> ssl.SSLError | None:
-    """What went wrong with encryption; None where something else did."""
+    """Return the TLS error among an exception's causes, or None. None where something else did."""
     while error is not None and not isinstance(error, ssl.SSLError):
         error = error.__cause__ or error.__context__
     return error

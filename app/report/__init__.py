@@ -1,1 +1,1 @@
-"""What a machine's devices are and do, in one file for people who cannot see the machine."""
+"""A report on a machine's devices in one file, for people without access to the machine."""

@@ -1,4 +1,4 @@
-"""What a report holds: data alone, as JSON has it."""
+"""Data of a report, as in its JSON."""
 
 from typing import Any
 
@@ -16,8 +16,8 @@ from engine.protocol import (
 
 
 class ReportWanted(msgspec.Struct, frozen=True):
-    """What is to be gathered: of which devices (none named: each processor's best), the whole self
-    test or its short form, and whether the kernels are tuned first.
+    """The parts of a report: devices (none: each processor's best), full or short self-test, and
+    whether kernels are tuned first.
     """
 
     devices: tuple[str, ...] = ()

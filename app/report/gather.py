@@ -54,7 +54,7 @@ def gather(wanted: ReportWanted, tell: Tell, stop: Stop) -> Report:
 
 
 def _chosen(rows: Sequence[DeviceRow], names: Sequence[str]) -> list[DeviceRow]:
-    """Those named, or the one that stands for each processor."""
+    """Return the named devices, or the best one of each processor."""
     by_name = {row.id: row for row in rows}
     for name in names:
         if name not in by_name:
@@ -93,7 +93,7 @@ def _examine(
 def _step(
     name: str, problems: dict[str, str], seconds: dict[str, float] | None = None
 ) -> Iterator[None]:
-    """What goes wrong inside is kept under its name, and so is how long it took."""
+    """Record the error and the duration of a step under its name."""
     start = monotonic()
     try:
         yield

@@ -46,7 +46,7 @@ class Shape:
 
     @property
     def nbytes(self) -> int:
-        """Of all its tensors."""
+        """The bytes of all tensors."""
         return sum(
             prod(_in_bytes(size, kind)) * (4 if kind == Format.F32 else 1)
             for _, size, kind in self.matrices()

@@ -62,7 +62,8 @@ class Answers:
             self._end(self._reason if self._timing.ended == len(self.requests) else "gone")
 
     async def batch(self) -> list[Said]:
-        """What was said since the last call, at least one reply; nothing once all have ended.
+        """Wait for the replies since the last call, at least one; empty once all answers have
+        ended. Nothing once all have ended.
 
         Raises `Refusal`.
         """
@@ -147,7 +148,7 @@ async def all_of(answers: Answers) -> list[Gathered]:
 
 
 def _before(reply: Reply) -> bool:
-    """Whether it tells of what is done before an answer is admitted: that may yet be refused."""
+    """Return whether a reply reports work before the answer is admitted, which may still fail."""
     return isinstance(reply, Progress) and reply.stage == "form"
 
 

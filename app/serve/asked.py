@@ -48,7 +48,7 @@ ResponseFormat = TextFormat | ObjectFormat | SchemaWanted
 
 
 class TextRequest(Struct):
-    """What chat and plain completions have in common."""
+    """Fields that chat and plain completions have in common."""
 
     model: str | None = None
     temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
@@ -105,7 +105,7 @@ def stops(given: str | list[str] | None) -> list[str]:
 
 
 def bias(given: dict[str, Any] | None) -> dict[int, float]:
-    """What is added to tokens' logits; `false` forbids one, as llama-server has it."""
+    """Parse `logit_bias`; `false` forbids one, as llama-server has it."""
     found: dict[int, float] = {}
     for key, value in (given or {}).items():
         if not (key.isascii() and key.isdecimal() and len(key) < 10):
@@ -116,7 +116,7 @@ def bias(given: dict[str, Any] | None) -> dict[int, float]:
 
 
 def form(body: TextRequest) -> AnswerForm | None:
-    """What the answer must be like. Raises `Refusal`."""
+    """Return the requested response format. Raises `Refusal`."""
     if body.grammar:
         return Grammar(_short(body.grammar, "grammar"), "gbnf")
     if given := raw_text(body.json_schema):

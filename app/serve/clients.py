@@ -90,12 +90,12 @@ class Clients:
 
     @property
     def now(self) -> list[ServedRequest]:
-        """Those that are under way; from any thread."""
+        """Return running requests; from any thread."""
         return list(self._now.values())
 
     @property
     def log(self) -> list[ServedRequest]:
-        """Those that have ended, the newest last; from any thread."""
+        """Return finished requests, the newest last; from any thread."""
         return list(self._log)
 
     def began(self, client: str, path: str, request: Generate, n_choices: int) -> ServedRequest:

@@ -1,4 +1,4 @@
-"""What the server counts, and tells monitors as Prometheus reads it."""
+"""Counters of the server, exposed as Prometheus metrics."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -62,7 +62,7 @@ class ServedCounts:
     whole: TimeHistogram = field(default_factory=lambda: TimeHistogram(WHOLE))
 
     def made(self, stats: Stats) -> None:
-        """What the engine did for an answer, whether or not somebody waited for its end."""
+        """Count the engine's work for an answer, even if the client disconnected early."""
         self.prompt += stats.n_prompt - stats.n_cached
         self.cached += stats.n_cached
         self.prompt_s += stats.prefill_s

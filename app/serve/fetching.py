@@ -68,8 +68,8 @@ async def _address(host: str, port: int) -> str:
 
 
 def is_of_the_net(address: str) -> bool:
-    """Whether everybody can reach it: not this machine, its network, or a link's services; also
-    not by an IPv6 address that stands for one of these.
+    """Return whether an address is public: not this machine, its network, or link-local; also not
+    by an IPv6 address that stands for one of these.
     """
     found = ipaddress.ip_address(address.partition("%")[0])
     if isinstance(found, ipaddress.IPv6Address):

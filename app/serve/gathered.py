@@ -10,7 +10,7 @@ from engine.protocol import CallPart, Finished, Generate, Piece, TokenInfo, Tool
 
 @dataclass
 class Gathered:
-    """What one choice has said so far; `finished` is its end."""
+    """The text, tokens and calls of one choice so far; `finished` is its end."""
 
     text: str = ""
     thought: str = ""

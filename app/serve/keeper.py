@@ -1,4 +1,4 @@
-"""The one who opens the model that is served, and brings it back once where its engine died."""
+"""Opens the served model, and reopens it once if its engine crashes."""
 
 import logging
 from collections.abc import Callable, Mapping

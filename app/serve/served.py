@@ -31,11 +31,11 @@ class OpenModel:
 
     @property
     def name(self) -> str:
-        """What it calls itself."""
+        """The model's name in responses."""
         return self.names[0]
 
     def goes_by(self, name: str) -> bool:
-        """Whether somebody may mean it by this."""
+        """Return whether a client may use this name for the model."""
         return plain(name) in map(plain, self.names)
 
     def meta(self, key: str) -> str:

@@ -50,7 +50,7 @@ class Serving:
 
     @property
     def state(self) -> State:
-        """Whether a model can be asked."""
+        """The state of the server: whether a model is ready."""
         running = self._running
         state: State = running.shelf.state if running is not None else "loading"
         return state
@@ -81,7 +81,7 @@ class Serving:
         self._call(lambda running: running.open(model))
 
     def _suited(self, loaded: Loaded, thinking: bool) -> Suggested:
-        """What suits the model, with the settings' values before it."""
+        """Return the suggested sampling of the model, overridden by the settings."""
         suits = suggested_for(loaded, thinking) if self.settings.suggested else Suggested()
         return suits.over(self.settings.sampling, "yours")
 
@@ -95,7 +95,7 @@ class Serving:
 
     @property
     def idle(self) -> bool:
-        """Whether nobody is answered, and nobody waits for a slot."""
+        """True if no request is running or waiting for a slot."""
         running = self._running
         return running is None or not (running.turns.busy or running.turns.waiting)
 

@@ -1,4 +1,4 @@
-"""What a person chooses about serving."""
+"""Settings of the server."""
 
 import ipaddress
 import os
@@ -58,7 +58,7 @@ class ServeSettings:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches it."""
+    """Return whether only this machine can reach an address."""
     if host in ("", "localhost"):
         return True
     try:

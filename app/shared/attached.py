@@ -55,7 +55,7 @@ class SharedEngine(Engine):
 
     @property
     def may_be_there(self) -> bool:
-        """Whether some program shares its engine, or did so and left its socket."""
+        """True if a program shares its engine, or left its socket behind."""
         return (self._folder / place.SOCKET).exists()
 
     def send(self, request: Request[Any]) -> None:

@@ -1,4 +1,4 @@
-"""What the owner of a shared engine says beside the engine's replies. All have the id 0.
+"""Messages of a shared engine's owner, besides the engine's replies. All have the id 0.
 
 Frames are those of the worker's pipe: a length, then MessagePack that is decoded to known classes.
 """

@@ -35,14 +35,14 @@ def made_folder(path: Path) -> Path:
 
 
 def is_private(found: os.stat_result) -> bool:
-    """Whether it is a folder of this user, closed to all others."""
+    """Return whether it is a folder of this user, closed to all others."""
     is_ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
     return is_ours and not stat.S_IMODE(found.st_mode) & 0o077
 
 
 def is_same_user(connection: socket.socket) -> bool:
-    """Whether this user's process is at the other end. Where the system does not tell, the folder's
-    permissions are all that keeps others out.
+    """Return whether the peer is a process of this user. Where the system does not tell, the
+    folder's permissions are all that keeps others out.
     """
     if not hasattr(socket, "SO_PEERCRED"):
         return True

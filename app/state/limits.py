@@ -1,4 +1,4 @@
-"""What ends an answer, and what is left out where the context is full."""
+"""Settings that end an answer, or drop messages when the context is full."""
 
 from typing import Annotated
 
@@ -13,8 +13,8 @@ StopText = Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_STOP)]
 
 
 class AnswerLimits(msgspec.Struct, frozen=True):
-    """Of all chats with a model. `max_tokens` None sets none; answers end before any of `stop`, and
-    with `stop_loops` where they repeat themselves.
+    """Limits for all chats with a model. `max_tokens` None sets none; answers end before any of
+    `stop`, and with `stop_loops` where they repeat themselves.
     """
 
     max_tokens: Annotated[int, msgspec.Meta(ge=1, le=LONGEST)] | None = None

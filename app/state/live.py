@@ -1,4 +1,4 @@
-"""What a running answer tells of its inside: the views that are shown say what they need."""
+"""Live data from inside a running answer: visible views register the data they need."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What happened, line by line."""
+"""The log's entries."""
 
 import logging
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What a person chose, typed, in one file that survives being corrupt."""
+"""Typed preferences in one file; a corrupt file is set aside."""
 
 import logging
 import time
@@ -39,8 +39,9 @@ Size = Annotated[int, msgspec.Meta(ge=0, le=100_000)]
 
 
 class ModelPreferences(msgspec.Struct, frozen=True):
-    """Of one model; None leaves the choice to the engine or to the defaults. `sampling` is what
-    was saved for the model, `picture` is what each picture that is added may take.
+    """Preferences for one model; None leaves the choice to the engine or to the defaults.
+    `sampling` is what was saved for the model, `picture` is what each picture that is added may
+    take.
     """
 
     device: Name | None = None
@@ -143,7 +144,7 @@ class PreferencesState(QObject):
             self.changed.emit(name)
 
     def of_model(self, path: str) -> ModelPreferences:
-        """What was chosen for a model; by its file's name, so that it may move."""
+        """Return the preferences for a model, found by its file's name: the file may move."""
         return self.value.models.get(Path(path).name, ModelPreferences())
 
     def update_model(self, path: str, **fields: Any) -> None:

@@ -1,4 +1,4 @@
-"""What went wrong, as a banner shows it."""
+"""A problem as a banner shows it."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""The one selection that all views share, and its link."""
+"""The selection that all views share, and its link."""
 
 import re
 from collections.abc import Callable
@@ -16,7 +16,7 @@ _OF_LAYER = re.compile(r"blk\.(\d+)\.")
 
 @dataclass(frozen=True)
 class Selected:
-    """What is looked at; None where nothing is.
+    """The selected objects; None for a kind without a selection. None where nothing is.
 
     `token` is (message id, index), `layer` counts from 0 with the output block after the last,
     `head` is a query head of the layer, `operation` the name of a node of the graph, with its
@@ -101,7 +101,7 @@ class Selection(QObject):
         self.page_wanted.emit(page)
 
     def link(self) -> str:
-        """What is selected as a link; "cutaway:" alone where nothing is."""
+        """The selection as a link; "cutaway:" alone where nothing is."""
         return link_of(self.now)
 
     def follow(self, link: str) -> None:
@@ -140,14 +140,14 @@ class Selection(QObject):
         return bool(self._future)
 
     def back(self) -> None:
-        """What was selected before."""
+        """Return to the previous selection."""
         if self._past:
             self._future.append(self.now)
             self.now = self._past.pop()
             self.changed.emit()
 
     def forward(self) -> None:
-        """What was selected before `back`."""
+        """Undo `back`."""
         if self._future:
             self._past.append(self.now)
             self.now = self._future.pop()

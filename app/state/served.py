@@ -110,13 +110,13 @@ def _add(store: ChatStore, asked: _EndedRequest) -> None:
 
 
 def _finish(ended: str) -> str:
-    """As messages call it."""
+    """Convert the end of a request to a message's finish reason."""
     known = {"gone": "cancelled", "error": "failed", "calls": "stop"}
     return known.get(ended, ended)
 
 
 def _text(message: ChatMessage) -> str:
-    """What it says, with a word where a picture stands, and the calls that it makes."""
+    """Format a message as text, with a placeholder for each picture and the tool calls."""
     parts = [message.text]
     if isinstance(message.content, list):
         parts = [part.text if isinstance(part, TextPart) else PICTURE for part in message.content]

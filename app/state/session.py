@@ -274,7 +274,7 @@ class Session(QObject):
         self.past_stages = []
 
     def show_stage(self, name: StageName) -> None:
-        """What is done for an answer before it is asked for."""
+        """Show a stage that runs before an answer is requested."""
         if self.stage is None or self.stage.name != name:
             self._set_stage(StageProgress(name, 0, 0, None))
 
@@ -390,7 +390,7 @@ class Session(QObject):
             self._set("ready")
 
     def _is_over(self, request_id: int) -> bool:
-        """Whether that was an answer, of which none is expected any more."""
+        """Remove a request from the running answers; return whether it was one of them."""
         if request_id not in self._answers:
             return False
         self._answers.remove(request_id)

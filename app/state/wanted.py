@@ -1,4 +1,4 @@
-"""What is to be opened: a model's file, or a model of a server; and whether it can be."""
+"""The model to open, from a file or a server; and whether it can be."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class Wanted:
 
     @property
     def request(self) -> Request[Loaded]:
-        """What opens it."""
+        """The request that opens it."""
         address = address_of(self.path)
         if self.connection is not None and address is not None:
             return OpenServer(0, self.connection, address.model, str(self.path))
@@ -39,7 +39,9 @@ class Wanted:
         good: Callable[["Wanted"], None],
         bad: Callable[[str], None],
     ) -> Callable[[], object]:
-        """Whether the file's header holds, or the server answers; returns what ends that."""
+        """Check that the file's header is valid, or that the server responds; returns what ends
+        that.
+        """
         if self.connection is None:
             work = Work(check_model, self.path).then(lambda _: good(self))
             return work.fail(bad).start(parent).cancel
@@ -58,6 +60,6 @@ def name_of(path: Path | None) -> str:
 
 
 def title_of(path: Path | None) -> str:
-    """As people read it."""
+    """Return the title to display."""
     is_file = path is not None and address_of(path) is None
     return names.title(path.name) if is_file and path is not None else name_of(path)

@@ -58,7 +58,7 @@ def data_folder() -> Path:
 
 
 class Workbench(QObject):
-    """What views are given.
+    """The state that all views share.
 
     A second instance of the program is a second window with a workbench and an engine of its own,
     on the same files: the database takes several writers, preferences are written field by field,
@@ -143,11 +143,11 @@ class Workbench(QObject):
 
     @property
     def has_talk(self) -> bool:
-        """Whether a model is open or the open chat has messages."""
+        """True if a model is open or the open chat has messages."""
         return self.session.model is not None or bool(self.chat.path)
 
     def options_for(self, path: str | Path) -> EngineOptions:
-        """What was chosen for a model before."""
+        """Return the options last chosen for a model."""
         chosen = self.preferences.of_model(str(path))
         kept = {name: getattr(chosen, name) for name in KEPT}
         kept["ctx"] = chosen.ctx or self.preferences.value.default_ctx

@@ -1,1 +1,1 @@
-"""What commands print, ask and show on a terminal."""
+"""Output and input of commands on a terminal."""

@@ -24,7 +24,7 @@ ENDINGS = {
 
 @dataclass
 class PrintedAnswer:
-    """What came; `finished` is there once the request has ended."""
+    """The printed answer; `finished` is there once the request has ended."""
 
     text: str = ""
     tokens: list[TokenInfo] = field(default_factory=list)
@@ -32,7 +32,7 @@ class PrintedAnswer:
 
     @property
     def cancelled(self) -> bool:
-        """Whether Ctrl+C ended it."""
+        """True if Ctrl+C ended the answer."""
         return self.finished is not None and self.finished.reason == "cancelled"
 
 
@@ -118,7 +118,7 @@ def logprob_table(tokens: Iterable[TokenInfo]) -> Iterable[str]:
 
 
 def tell(made: PrintedAnswer, loaded: Loaded) -> None:
-    """What was left out or cut, to everyone; the statistics, in one line, to a terminal."""
+    """Report dropped or cut text to everyone; the statistics, in one line, to a terminal."""
     assert made.finished is not None
     stats, reason = made.finished.stats, made.finished.reason
     if stats.n_truncated:

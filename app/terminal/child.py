@@ -17,7 +17,7 @@ TICK = 0.1  # seconds between looks at whether it is to stop
 
 
 def never() -> bool:
-    """What is not to be stopped."""
+    """A stop condition that is never true."""
     return False
 
 
@@ -54,7 +54,7 @@ class Child:
                 yield from whole
 
     def _wait(self, ready: selectors.BaseSelector) -> bool:
-        """Whether it says something before its time is over."""
+        """Wait for output; return False after the time limit."""
         latest = monotonic() + self._timeout
         while (left := latest - monotonic()) > 0:
             if self._stop():
@@ -69,7 +69,7 @@ class Child:
         self._process.kill()
 
     def problem(self) -> str:
-        """What was wrong with its end; "" if nothing."""
+        """Describe how the process failed; "" if nothing."""
         code = self._process.wait()
         if self._silent:
             return f"no answer within {self._timeout:g} s"

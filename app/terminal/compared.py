@@ -15,7 +15,7 @@ NONE = "–"
 
 
 def text_lines(device: str, compared: TextsCompared, everything: bool) -> Iterator[str]:
-    """What is the same, the first result that is not, and how far the last one is."""
+    """Yield lines on the equal tokens, the first different result, and the last one."""
     rows, pairs = compared.rows, compared.pairs
     alike = next((i for i, pair in enumerate(pairs) if pair.text != pair.other_text), None)
     yield f"{device}: {len(rows)} results of {len(pairs)} pairs of tokens"

@@ -45,7 +45,7 @@ class DumpForm:
 
 
 class DumpedNumbers:
-    """What is dumped, tensor by tensor; only what is wanted later is kept."""
+    """Collects dumped numbers, tensor by tensor; only what is wanted later is kept."""
 
     def __init__(self, form: DumpForm, prints: bool, keeps: bool) -> None:
         self.names: set[str] = set()
@@ -106,7 +106,7 @@ class DumpedNumbers:
 
 
 def _statistics(values: NDArray[np.float32]) -> dict[str, float | int]:
-    """Of the finite numbers, and how many are not."""
+    """Return statistics of the finite numbers, and the count of the others."""
     finite = values[np.isfinite(values)].astype(np.float64)
     known = finite if finite.size else np.zeros(1)
     return {

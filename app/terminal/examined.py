@@ -58,12 +58,12 @@ def examined(path: Path, args: argparse.Namespace, **wanted: Any) -> tuple[Loade
 
 
 def ints(data: bytes) -> list[int]:
-    """Of little-endian i32."""
+    """Decode little-endian i32."""
     return array("i", data).tolist()
 
 
 def floats(data: bytes) -> list[float]:
-    """Of little-endian f32."""
+    """Decode little-endian f32."""
     return array("f", data).tolist()
 
 

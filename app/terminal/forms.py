@@ -1,4 +1,4 @@
-"""What an answer is to be like, as a command's options say."""
+"""Options of commands for structured output."""
 
 import argparse
 from pathlib import Path

@@ -20,7 +20,7 @@ from engine.units import MIB
 
 
 class BroughtPictures:
-    """What was shown so far, by digest."""
+    """Pictures used so far, by digest."""
 
     def __init__(self, engine: CommandEngine) -> None:
         self._engine = engine

@@ -40,6 +40,6 @@ def chosen_values(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def sampling_for(loaded: Loaded, args: argparse.Namespace) -> Suggested:
-    """What suits the open model, with the options laid over it."""
+    """Return the model's suggested sampling, overridden by the options."""
     suits = Suggested() if args.no_suggested else suggested_for(loaded)
     return suits.over(chosen_values(args), "yours")

@@ -28,7 +28,7 @@ class Tamed:
         self.beneath = beneath
 
     def write(self, text: str) -> int:
-        """As a stream's `write`."""
+        """Write text like a stream."""
         self.beneath.write(shown(text))
         return len(text)
 
@@ -133,7 +133,7 @@ def bounded(file: BinaryIO, name: str) -> bytes:
 
 
 def interactive() -> bool:
-    """Whether somebody can be asked: both what we read and where we ask are a terminal."""
+    """Return whether the user can be prompted: both stdin and stderr are a terminal."""
     return bool(sys.stdin and sys.stdin.isatty() and sys.stderr.isatty())
 
 

@@ -65,7 +65,7 @@ def component_colour(device: str, component: str) -> str:
 
 
 def component_brushes(device: str, component: str) -> list[QBrush]:
-    """What a component's area is painted with, one over the other."""
+    """Return the brushes of a component's area, painted in order."""
     colour = component_colour(device, component)
     brushes = [QBrush(QColor(colour))]
     if component in _HATCHED:

@@ -1,1 +1,1 @@
-"""What the window shows: one view for each state, of the same name."""
+"""Views of the window: one for each state, of the same name."""

@@ -1,4 +1,4 @@
-"""What a person can choose about the window."""
+"""The preferences of the window."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -134,7 +134,7 @@ class PreferencesView(QWidget):
             self._preferences.update(models_folder=folder)
 
     def _kept(self) -> QWidget:
-        """What prepared weights are for, how much they take, and away with them."""
+        """Make the controls of prepared weights: explanation, size, and a button to delete them."""
         whole = QWidget()
         self.kept = label("", "quiet")
         self.delete_kept = Button("Delete all", self._delete, name="Delete all prepared weights")

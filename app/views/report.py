@@ -72,7 +72,7 @@ class ReportView(QWidget):
         self._bench.client.ask(ListDevices(0))
 
     def show_state(self) -> None:
-        """What there is by now."""
+        """Show the current state of the report."""
         state, report = self._state, self._state.report
         for chosen in (self.device, self.full, self.tune):
             chosen.setEnabled(not state.is_busy)

@@ -54,7 +54,7 @@ class SelectionStrip(QWidget):
 
     @property
     def is_selected(self) -> bool:
-        """Whether something is selected; else `text` may name the newest word, which is shown."""
+        """True if there is a selection; else `text` may name the newest word, which is shown."""
         return self._bench.selection.now != Selected()
 
     def copy(self) -> None:

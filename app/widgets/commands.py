@@ -55,7 +55,7 @@ class Actions(QObject, Generic[On]):
         return [c for id, c in self.commands.items() if self._actions[id].isEnabled()]
 
     def is_possible(self, command: str) -> bool:
-        """Whether it could be run when that was last refreshed."""
+        """Return whether a command was enabled at the last refresh."""
         return self._actions[command].isEnabled()
 
     def run(self, command: str) -> None:
@@ -64,7 +64,7 @@ class Actions(QObject, Generic[On]):
         self._actions[command].trigger()
 
     def refresh(self) -> None:
-        """What is possible, and which switches are on."""
+        """Update which commands are enabled and which switches are on."""
         for id, action in self._actions.items():
             command = self.commands[id]
             action.setEnabled(command.enabled(self._on))

@@ -37,7 +37,7 @@ def focusable(root: QWidget) -> Iterator[QWidget]:
 
 
 def _stops(widget: QWidget) -> bool:
-    """Whether Tab stops there where it can be seen."""
+    """Return whether Tab stops at a widget."""
     return (
         widget.isEnabled()
         and bool(widget.focusPolicy() & Qt.FocusPolicy.TabFocus)
@@ -88,6 +88,6 @@ def focus_first(root: QWidget, reason: Qt.FocusReason = Qt.FocusReason.OtherFocu
 
 
 def has_focus(root: QWidget) -> bool:
-    """Whether the keyboard is in `root` or below."""
+    """Return whether `root` or a descendant has the keyboard focus."""
     now = QApplication.focusWidget()
     return now is not None and (now is root or root.isAncestorOf(now))

@@ -80,7 +80,9 @@ def overrides(cls: type) -> list[str]:
 
 
 def instead(name: str) -> object:
-    """What Qt is given where an override failed. Raises KeyError for a function nobody foresaw."""
+    """Return the value for Qt after an override failed. Raises KeyError for a function nobody
+    foresaw.
+    """
     return None if name.endswith("Event") else INSTEAD[name]()
 
 

@@ -24,7 +24,7 @@ def plain_tip(text: str) -> str:
 
 
 def set_tip(widget: QWidget, text: str) -> None:
-    """What a widget says while the mouse rests on it."""
+    """Set a widget's tooltip as plain text."""
     widget.setToolTip(plain_tip(text))
 
 

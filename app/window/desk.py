@@ -99,7 +99,7 @@ def undo_delete(w: Desk) -> None:
 
 
 def shown_pictures(w: Desk) -> Sequence[Picture]:
-    """Those of the message being written, or else of the last one that has any."""
+    """Return the pictures of the draft, or else those of the last message that has any."""
     attached = w.bench.chat.attached.pictures
     sent = (message.pictures for message in reversed(w.bench.chat.path) if message.pictures)
     return attached or next(sent, ())
@@ -124,7 +124,7 @@ def put_in_window(w: Desk) -> None:
 
 
 def picture_in_front(w: Desk) -> QImage:
-    """Of the view that is looked at, with what it is of."""
+    """Return a picture of the front view, with a caption."""
     title = w.inspector.title(w.inspector.front)
     words = caption(w.bench, title, w.inspector.selection.text, datetime.now())
     view = w.inspector.page(w.inspector.front)

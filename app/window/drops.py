@@ -89,7 +89,7 @@ class Drops(QObject):
 
 
 def _has_any(data: QMimeData) -> bool:
-    """Whether it is for the window: files, or a picture that is none."""
+    """Return whether the window accepts the data: files, or pixels of a picture."""
     return data.hasUrls() or (not data.hasText() and picture_in(data) is not None)
 
 

@@ -32,7 +32,7 @@ class GivenPictures(QObject):
 
     @property
     def sees(self) -> bool:
-        """Whether pictures can be taken now."""
+        """True if pictures can be added now."""
         return self._bench.session.model is not None and bool(self._bench.chat.brought.sees)
 
     def add_files(self, paths: Sequence[Path]) -> None:

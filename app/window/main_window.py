@@ -82,7 +82,7 @@ class MainWindow(QMainWindow, Refuge):
         warm(self)
 
     def as_widget(self) -> QWidget:
-        """What other windows belong to."""
+        """Return the parent for other windows."""
         return self
 
     def focusNextPrevChild(self, forward: bool) -> bool:  # noqa: N802
@@ -162,7 +162,7 @@ class MainWindow(QMainWindow, Refuge):
         self._show_title()
 
     def _show_picture(self) -> None:
-        """Of the tensor that is selected in the model's file."""
+        """Show the heat map of the selected tensor of the model's file."""
         self.sheets.dismiss_file()
         self.panes.show_tab("tensors")
         self.inspector.view(TensorsView).show_picture()

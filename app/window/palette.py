@@ -106,7 +106,7 @@ class Palette(QWidget):
         self._show("")
 
     def titles(self) -> list[str]:
-        """What the list shows, from its top."""
+        """Titles in the list, from the top."""
         return [self.list.item(at).text() for at in range(self.list.count())]
 
     def run(self) -> None:

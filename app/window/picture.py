@@ -1,4 +1,4 @@
-"""What a view shows as a picture, with a line below that says of what it is."""
+"""A view's picture with a caption."""
 
 from datetime import datetime
 
@@ -16,7 +16,7 @@ BETWEEN = " · "
 
 
 def caption(bench: Workbench, title: str, selected: str, now: datetime) -> str:
-    """Of what a picture is: view, model, devices, what is selected, and when."""
+    """Return the caption: view, model, devices, selection and time."""
     session, model = bench.session, bench.session.model
     where = model.device_name or model.device if model is not None else ""
     said = (title, session.model_title or UNKNOWN, where, selected, f"{now:%Y-%m-%d %H:%M}")

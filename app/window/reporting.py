@@ -28,7 +28,7 @@ Facts = Mapping[str, str]
 
 
 def facts_of(bench: Workbench, title: str, selected: str, now: datetime) -> Facts:
-    """What was shown, of what, and with what, as far as that is known."""
+    """Return the facts of a report: view, model, settings and selection, as far as known."""
     session, chat = bench.session, bench.chat
     model, path = session.model, chat.path
     word = bench.selection.now.token
@@ -126,7 +126,7 @@ def _png(picture: QImage) -> bytes:
 
 
 def _settings(options: EngineOptions) -> str:
-    """As the command line takes them; what is usual is left out."""
+    """Format options as on the command line; what is usual is left out."""
     usual, said = EngineOptions(), []
     for field in fields(options):
         value = getattr(options, field.name)

@@ -1,1 +1,1 @@
-"""What a model's answer says: its thoughts, its text, and the tools it calls."""
+"""Parser of answers: reasoning, text and tool calls."""

@@ -67,7 +67,7 @@ BARE = Calling("{", "", lambda body, types: jsons.objects("{" + body, types), OB
 
 @dataclass(frozen=True)
 class Form:
-    """What an answer may have: thoughts, calls, messages in frames, or one `bare` call."""
+    """The possible parts of an answer: thoughts, calls, messages in frames, or one `bare` call."""
 
     thinking: tuple[Thinking, ...] = THINKING
     calling: tuple[Calling, ...] = CALLING
@@ -76,7 +76,7 @@ class Form:
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """What may stand in an answer's text, but does not belong to it."""
+        """Marks that are not part of an answer's text."""
         return (*(calling.begin for calling in self.calling), *DROPPED)
 
 

@@ -61,7 +61,7 @@ def frame_at(text: str, at: int, final: bool) -> Frame | bool:
 
 
 def called(frame: Frame, body: str, types: Types) -> Calls:
-    """What a message to a tool calls. Raises ValueError."""
+    """Parse the calls in a message to a tool. Raises ValueError."""
     inner = body.strip()
     for calling in CALLING:
         if inner.startswith(calling.begin) and calling.end and inner.endswith(calling.end):

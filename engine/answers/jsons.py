@@ -113,8 +113,8 @@ def kimi(body: str, types: Types) -> Calls:
 
 
 def between(text: str, begin: str, end: str) -> Iterator[str]:
-    """What stands between marks, which with white space make all of `text`. Raises ValueError where
-    they do not, or there are none.
+    """Yield the texts between marks, which must cover all of `text` except white space. Raises
+    ValueError where they do not, or there are none.
     """
     at, found = 0, False
     while text[at:].strip():

@@ -9,8 +9,8 @@ from engine.answers.passages import Call
 
 
 def tagged(body: str, types: Types) -> Calls:
-    """What stands in <tool_call>: an object, <function=...>, or a name with keys and values. Raises
-    ValueError.
+    """Parse the contents of <tool_call>: an object, <function=...>, or a name with keys and values.
+    Raises ValueError.
     """
     start = body.lstrip()
     if start.startswith(("{", "[")):

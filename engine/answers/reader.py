@@ -48,20 +48,20 @@ class AnswerReader:
             self._think(0, thought_end)
 
     def push(self, text: str) -> list[Passage]:
-        """What is certain once `text` has come."""
+        """Add `text` and return the passages that are now certain."""
         self.text += text
         return self._read(final=False)
 
     def deltas(self) -> list[WrittenCall]:
-        """What has come of calls that are still written, since this was asked last. Their `index`
-        counts the calls of the answer. One that turns out to be none is given out as text.
+        """Return the new parts of unfinished calls since the last call of this method. Their
+        `index` counts the calls of the answer. One that turns out to be none is given out as text.
         """
         found, self._deltas = self._deltas, []
         return found
 
     @property
     def call_begun(self) -> bool:
-        """Whether `deltas` has given some of the call that is written now."""
+        """True if `deltas` has returned some of the unfinished call."""
         return self.open == "call" and self._stream.n_begun > 0
 
     def finish(self) -> list[Passage]:

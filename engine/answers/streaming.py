@@ -60,7 +60,7 @@ class CallStream:
         return len(self._text)
 
     def push(self, text: str) -> list[WrittenCall]:
-        """What is certain once `text` has come."""
+        """Add `text` and return the parts of calls that are now certain."""
         if not self.follows:
             return []
         self._text += text

@@ -20,7 +20,7 @@ MAX_TENSORS = 1 << 17
 
 @dataclass(frozen=True)
 class FileHeader:
-    """What one file says before its data. `order` is "<" or ">"."""
+    """The header of one file. `order` is "<" or ">"."""
 
     version: int
     order: str

@@ -105,7 +105,7 @@ def _of_folder(model: Path) -> list[Path]:
 
 
 def _of_repository(model: Path) -> list[Path]:
-    """Of `models--org--repo/snapshots`, also where the model lies in a folder below."""
+    """Return the files of `models--org--repo/snapshots`, also if the model is in a folder below."""
     for parent in model.parents:
         if parent.name == "snapshots" and parent.parent.name.startswith("models--"):
             with suppress(OSError):
@@ -136,7 +136,7 @@ def _of_manifest(model: Path) -> list[Path]:
 
 
 def _projectors(files: Iterable[Path]) -> dict[Path, str]:
-    """Those of the files that are projectors, each with the type of most of its bytes."""
+    """Return the projectors among the files, each with the type of most of its bytes."""
     found = {}
     for path in files:
         with suppress(CutawayError, OSError):

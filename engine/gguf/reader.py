@@ -133,7 +133,7 @@ class GGUFFile:
 
 
 def _advise(view: memoryview, start: int, size: int, advice: int) -> None:
-    """Of the pages that hold these bytes of a map."""
+    """Call madvise for the pages that hold these bytes of a map."""
     first = start // mmap.PAGESIZE * mmap.PAGESIZE
     if isinstance(view.obj, mmap.mmap) and size > 0:
         view.obj.madvise(advice, first, start + size - first)

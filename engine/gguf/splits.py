@@ -34,7 +34,7 @@ class FileIdentity(NamedTuple):
 
     @classmethod
     def of(cls, path: Path, told: os.stat_result) -> "FileIdentity":
-        """Of what `stat` has told."""
+        """Make the identity from a `stat` result."""
         times = told.st_mtime_ns, told.st_ctime_ns
         return cls(path.absolute(), told.st_dev, told.st_ino, told.st_size, *times)
 

@@ -1,4 +1,4 @@
-"""What a file holds, as plain data: the content of `cutaway inspect --json`."""
+"""Contents of a file as plain data, for `cutaway inspect --json`."""
 
 from collections import defaultdict
 from math import isfinite

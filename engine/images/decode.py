@@ -58,7 +58,7 @@ TURNS = {
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """What everything after decoding works on: `rgb` is uint8 [h, w, 3], read only.
+    """A decoded picture: `rgb` is uint8 [h, w, 3], read only.
 
     `notes` tell what was done to the file that a person may want to know: "frame 1 of 12".
     """
@@ -136,7 +136,7 @@ def from_array(values: NDArray[np.uint8], name: str = "picture") -> Picture:
 
 @contextmanager
 def _refusals(name: str) -> Iterator[None]:
-    """What Pillow raises, as sentences; what it warns of is checked here."""
+    """Convert Pillow's exceptions to sentences; what it warns of is checked here."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:

@@ -1,4 +1,4 @@
-"""What a picture becomes before anything runs: the views that a tower sees, the pieces of a prompt.
+"""Plan of a picture before anything runs: views for the vision encoder, pieces of the prompt.
 
 All of it follows from the picture's size; no pixels and no tensors. Sizes are width x height, in
 pixels unless something else is said.
@@ -33,7 +33,7 @@ def _inside(value: float, most: int) -> float:
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """What a person or the context allows a picture to take.
+    """Limits on a picture, from the user or from the context.
 
     `rows` is the most rows of embeddings (None: the model's own number); a family that cannot make
     fewer ignores it. `one_view` asks families with tiles for the whole picture alone.

@@ -32,7 +32,7 @@ class Shrunk(msgspec.Struct, frozen=True):
 
 
 def shrink(path: str, edge: int) -> tuple[Shrunk, bytes]:
-    """What is written of one file."""
+    """Return the record and the pixels of one file."""
     try:
         with open(path, "rb") as file:
             picture = decode(file.read())
@@ -48,7 +48,7 @@ def shrink(path: str, edge: int) -> tuple[Shrunk, bytes]:
 
 
 def write(paths: list[str], edge: int, out: BinaryIO) -> None:
-    """What is written of all."""
+    """Write the records and pixels of all files."""
     for path in paths:
         about, pixels = shrink(path, edge)
         out.write(msgspec.json.encode(about) + b"\n")

@@ -55,6 +55,6 @@ def rope_factors(n_rot: int) -> Constant:
 
 
 def factors_by_pair(constants: Mapping[str, Values]) -> tuple[float, ...] | None:
-    """Those that the file has, None for none."""
+    """Return the file's RoPE factors, or None."""
     factors = constants.get(ROPE_FACTORS)
     return None if factors is None else tuple(factors.tolist())

@@ -20,7 +20,7 @@ _LAYER = re.compile(r"-\d+$")
 
 @dataclass(frozen=True)
 class ProbedStep:
-    """What a step found: it read these items, the first at place `first`."""
+    """Results of a step over these items, the first of them at position `first`."""
 
     first: int
     items: Sequence[Item]

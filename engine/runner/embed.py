@@ -51,7 +51,7 @@ BESIDE = MAX_SEQUENCES - 1
 
 @dataclass(frozen=True)
 class TextEmbedding:
-    """Of one text: f32 [width], from so many tokens."""
+    """The embedding of one text, f32 [width], and its number of tokens."""
 
     vector: Vector
     n_tokens: int
@@ -77,8 +77,9 @@ def embed_in_parts(
     cancelled: Callable[[], bool] = lambda: False,
     claim: Callable[[int], None] = lambda _: None,
 ) -> Iterator[list[TextEmbedding]]:
-    """Those that a step has made, in order; none behind a step that read a part of a text. Others
-    may compute between two. `claim` hears how many tokens the longest step or text takes.
+    """Yield the embeddings that each step completes, in order; none behind a step that read a part
+    of a text. Others may compute between two. `claim` hears how many tokens the longest step or
+    text takes.
 
     Raises `UnsupportedModel` where a model has none, `BadSetting` for a text that is empty or too
     long and a width that is not there, `Cancelled`.

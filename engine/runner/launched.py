@@ -19,8 +19,8 @@ Work = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class _Seen:
-    """What some launches see of cells: their places in a split, and bytes and operations as `fixed`
-    [2, n], for each cell and pair as `each` [2, n].
+    """Work that depends on attention's cells: indices of launches in a split, and bytes and
+    operations as `fixed` [2, n], for each cell and pair as `each` [2, n].
     """
 
     spans: Tensor
@@ -31,14 +31,14 @@ class _Seen:
 
 @dataclass(frozen=True, eq=False)
 class LaunchTable:
-    """What a split launches, in the order it is queued, in any step of its plan."""
+    """The launches of a split, in queue order, for any step of its plan."""
 
     kinds: tuple[LaunchKind, ...]
     fixed: Work
     seen: tuple[_Seen, ...]
 
     def work(self, inputs: Values) -> Work:
-        """Of a step with these inputs."""
+        """Return the work of a step with these inputs."""
         work = self.fixed.copy()
         for one in self.seen:
             counts = seen(inputs[one.spans])
@@ -50,8 +50,8 @@ class LaunchTable:
 
 @dataclass(frozen=True)
 class StepLaunches:
-    """Of one step, by when they began: `order` tells the places in the `tables`, one behind the
-    other; `spans` are in nanoseconds since the step began.
+    """Launches of one step, ordered by start time: `order` holds their indices in the concatenated
+    `tables`; `spans` are in nanoseconds since the step began.
     """
 
     tables: Sequence[LaunchTable]
@@ -84,7 +84,7 @@ def launches_of(recording: Recording) -> StepLaunches:
 
 
 def host_of(recording: Recording) -> list[HostRecord]:
-    """What the host did, in nanoseconds since the step began."""
+    """Return the host's activities, in nanoseconds since the start of the step."""
     began = recording.started
     return [HostRecord(span.name, span.start - began, span.end - began) for span in recording.host]
 

@@ -68,7 +68,7 @@ class LoadedModel:
 
     @property
     def backends(self) -> tuple[Backend, ...]:
-        """Those with something to do, by priority, the host last."""
+        """Backends in use, by priority, the host last."""
         return self.dry.backends
 
     @property
@@ -88,7 +88,7 @@ class LoadedModel:
         self.file.drop_pages(self.built.sources[t] for t in looked_up)
 
     def describe(self, request: Load) -> Loaded:
-        """What the app is told about it."""
+        """Describe the model for the app."""
         metadata = self.file.metadata
         notes = []
         if self.device.is_host and request.options.device is None:
@@ -228,7 +228,7 @@ def name_of(file: GGUFFile) -> str:
 
 
 def cache_format(options: EngineOptions) -> Format:
-    """What keys and values are kept in. Raises `BadSetting`."""
+    """Return the number format of the KV cache. Raises `BadSetting`."""
     if options.kv not in KV_TYPES:
         raise BadSetting("kv", options.kv, f"one of {', '.join(KV_TYPES)}")
     fmt = by_name(options.kv)

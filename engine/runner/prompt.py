@@ -77,8 +77,8 @@ def make_prompt(
 
 
 def prompt_text(template: ChatTemplate, chat: AskedChat, viewer: Viewer | None = None) -> str:
-    """What the template makes of a chat, its own marks for pictures. Raises `BadSetting` without
-    a message or for tools that cannot be called, `TemplateError`, `CannotSee`.
+    """Render a chat with the template, including its own marks for pictures. Raises `BadSetting`
+    without a message or for tools that cannot be called, `TemplateError`, `CannotSee`.
     """
     if not chat.messages:
         raise BadSetting("messages", "", "at least one message")

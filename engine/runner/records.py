@@ -21,7 +21,9 @@ def records(dry: DryRun, failure: NoMem | None = None) -> BackendMemory:
 
 
 def held(dry: DryRun, memory: BackendMemory | None = None) -> HeldMemory:
-    """What the engine holds now or held at that moment; the mapped file's pages are listed."""
+    """Return the memory that the engine holds, now or at that moment; the mapped file's pages are
+    listed.
+    """
     found = (memory or records(dry)).rows()
     rows = [row for row in found if row.status != Status.UNALLOCATED]
     return HeldMemory(0, rows, pool_rows(dry.backends), dry.built.n_layer)

@@ -226,8 +226,8 @@ class Sequenced:
     def extras(
         self, part: Sequence[Item], cancelled: Callable[[], bool]
     ) -> Generator[Encoding, None, Extras]:
-        """What pictures, in this part or before it, mean for its step. Yields how far the tower is
-        with one. Raises `Cancelled`, `CannotSee`, `UnknownPictures`.
+        """Return the effect of pictures, in this part or before it, on its step. Yields how far the
+        tower is with one. Raises `Cancelled`, `CannotSee`, `UnknownPictures`.
         """
         if self.viewer is None:
             if any(runs(part)):

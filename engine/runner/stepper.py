@@ -31,7 +31,7 @@ Number = TypeVar("Number", bound=np.generic)
 
 @dataclass(frozen=True)
 class Extras:
-    """What pictures add to the tokens of a step, of which those at their rows are -1.
+    """Picture data of a step; its tokens at rows of pictures are -1.
 
     `rows` and `places` are as in `Step`; `ends` [T] is the last position that each token sees;
     `entering` are pictures that layers of cross attention look at from their tokens on.
@@ -48,8 +48,8 @@ TEXT = Extras()
 
 
 class StepPart(NamedTuple):
-    """What a step computes of one sequence: tokens at consecutive positions. `outputs` are the
-    indices of those behind which rows are wanted.
+    """One sequence's part of a step: tokens at consecutive positions. `outputs` are the indices of
+    those behind which rows are wanted.
     """
 
     tokens: Sequence[int]

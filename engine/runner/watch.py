@@ -68,14 +68,14 @@ class Watch:
         return self.sequence.start(token, recorder)
 
     def rest(self) -> Iterator[Reply]:
-        """What is left to be told when the answer has ended."""
+        """Yield the remaining measurements at the end of the answer."""
         return self.found()
 
     def close(self) -> None:
         """Give back what looking took, however the answer ended."""
 
     def found(self) -> Iterator[Reply]:
-        """What was measured since the last call."""
+        """Yield the measurements since the last call."""
         while self._found:
             yield self._found.pop(0)
 

@@ -113,7 +113,7 @@ class _Closer:
             yield self._target(place), (*seen, str(place))
 
     def _target(self, place: object) -> Any:
-        """What a reference within the same document leads to; None for any other."""
+        """Return the target of a reference within the same document; None for any other."""
         if not isinstance(place, str) or not place.startswith("#/"):
             return None
         found: Any = self._root

@@ -117,7 +117,7 @@ class FormWords:
 
 
 class Constraint:
-    """What may follow in one answer. Not for two threads at once."""
+    """The constraint on the tokens of one answer. Not for two threads at once."""
 
     def __init__(self, words: FormWords, grammar: str) -> None:
         """`grammar` as `grammar_of` makes it. Raises `BadForm` for one that llguidance does not

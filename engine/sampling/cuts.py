@@ -1,4 +1,4 @@
-"""What of a vocabulary can be drawn: top-k, top-p, min-p, temperature, in llama.cpp's order."""
+"""Candidates for sampling: top-k, top-p, min-p, temperature, in llama.cpp's order."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What `narrowed` leaves at its end, without sorting a vocabulary, and a draw from it."""
+"""The final candidates of `narrowed` without sorting the vocabulary, and a draw from them."""
 
 from dataclasses import dataclass
 

@@ -65,7 +65,7 @@ class BytePairs:
         return None if None in self._vocab.byte_ids else b""
 
     def text_bytes(self, text: str) -> bytes:
-        """What a normal token of that text stands for."""
+        """Return the bytes of a normal token."""
         if not self._pre.byte_letters:
             return text.replace(SPACE, " ").encode()
         try:

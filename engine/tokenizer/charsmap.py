@@ -45,7 +45,7 @@ class CharsMap:
         return b"".join(parts).decode("utf-8", "replace")
 
     def _longest(self, data: bytes, start: int) -> tuple[bytes | None, int]:
-        """What stands for the longest key that `data` has at `start`, and where that ends."""
+        """Return the replacement of the longest key in `data` at `start`, and the key's end."""
         found: tuple[int | None, int] = (None, start)
         node = _offset(self._unit(0))
         for end in range(start, len(data)):

@@ -19,7 +19,7 @@ class StreamDecoder:
         return self._utf8.decode(self._piece(token))
 
     def flush(self) -> str:
-        """What is left of a character that never came; the decoder can then start afresh."""
+        """Return the rest of an incomplete character; the decoder can then start afresh."""
         text = self._utf8.decode(b"", final=True)
         self._utf8.reset()
         return text

@@ -1,4 +1,4 @@
-"""What `tokenizer.ggml.pre` stands for: how a text is cut into words before byte-pair merging.
+"""Pre-tokenizers by `tokenizer.ggml.pre`: patterns that split a text before byte-pair merging.
 
 Each name gives the patterns of its model's tokenizer, in their original form, applied one after
 the other: each cuts the pieces that the one before left, what it does not match stays a piece.
@@ -175,7 +175,9 @@ PRE_TOKENIZERS: dict[str, PreTokenizer] = {
 
 
 def pre_tokenizer(name: str) -> PreTokenizer:
-    """The one of that name, "" being "default"; UnsupportedModel for one without patterns here."""
+    """Return the pre-tokenizer of that name, "" being "default"; UnsupportedModel for one without
+    patterns here.
+    """
     found = PRE_TOKENIZERS.get(name or "default")
     if found is None:
         raise UnsupportedModel("pre-tokenizer", name, sorted(PRE_TOKENIZERS))

@@ -101,7 +101,9 @@ def _fragments(text: str, found: list[tuple[int, int, int]]) -> list[Fragment]:
 
 
 def special_tokens(meta: Metadata, vocab: Vocab) -> SpecialTokens:
-    """Those of a file. GGUF has no attributes for stripping: llama.cpp knows them by name."""
+    """Read the special tokens of a file. GGUF has no attributes for stripping: llama.cpp knows them
+    by name.
+    """
     name = meta.get("general.name", str, "").lower()
     left: list[str] = []
     right: list[int] = []

@@ -46,7 +46,7 @@ class SentencePiece:
         return None if None in self._vocab.byte_ids else b""
 
     def text_bytes(self, text: str) -> bytes:
-        """What a normal token of that text stands for."""
+        """Return the bytes of a normal token."""
         return text.replace(SPACE, " ").encode()
 
     @cached_property

@@ -39,8 +39,8 @@ class LetterWeights:
 
 
 def letter_weights(vocab: Vocab, encoder: object, swallows: bool) -> LetterWeights | None:
-    """Those of a vocabulary; None for an encoder that may leave any letter out. Letters without a
-    token count nothing, nor do spaces where special tokens swallow them.
+    """Return the weights of a vocabulary's letters; None for an encoder that may leave any letter
+    out. Letters without a token count nothing, nor do spaces where special tokens swallow them.
     """
     left_out = encoder.left_out if isinstance(encoder, Spelling) else None
     if not isinstance(encoder, Spelling) or left_out is None:

@@ -53,7 +53,7 @@ class Unigram:
         return ids
 
     def text_bytes(self, text: str) -> bytes:
-        """What a normal token of that text stands for."""
+        """Return the bytes of a normal token."""
         return text.replace(SPACE, " ").encode()
 
     def normalised(self, text: str) -> str:

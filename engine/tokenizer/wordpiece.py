@@ -32,7 +32,7 @@ class WordPiece:
         return self._words.ids(self.words(text), pause)
 
     def text_bytes(self, text: str) -> bytes:
-        """What a normal token of that text stands for."""
+        """Return the bytes of a normal token."""
         return text.replace(SPACE, " ").encode()
 
     def words(self, text: str) -> list[str]:

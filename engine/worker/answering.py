@@ -202,7 +202,7 @@ def _length(request: Generate) -> int:
 
 
 def failed(number: int, error: BaseException) -> Failed:
-    """What ends a request that an error has ended."""
+    """Convert an error to the reply that ends its request."""
     if isinstance(error, UnknownPictures):
         return Failed(number, error.kind, str(error), list(error.digests))
     if isinstance(error, CutawayError):

@@ -1,4 +1,4 @@
-"""What is done for each request about models; for those about pictures see `seeing`."""
+"""Handlers of requests about models; for those about pictures see `seeing`."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -196,7 +196,7 @@ def _placed(
 
 @answers(Generate)
 def _generate(service: Service, request: Generate) -> Finished:
-    """Of a changed model, by itself; else see `AnswersAtOnce`."""
+    """Generate an answer with a changed model, alone; else see `AnswersAtOnce`."""
     model, sequence = service.model
     for backend in model.dry.backends:  # or builds would be told as the loading's
         backend.watch_builds(

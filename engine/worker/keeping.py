@@ -96,8 +96,8 @@ class Keeping:
 
 
 def _job(model: LoadedModel) -> tuple[Mapping[str, Buffer], int, Callable[[], bool]]:
-    """What is to be in the file, how much all files may be, and whether the model's own are as they
-    were.
+    """Return the buffers to store, the size limit of all files, and a check that the model's files
+    are unchanged.
     """
     stored, placed = model.opened.stored, model.room.placed
     lying = {one: placed[one.tensors[0][0]].buffer for one in model.dry.weights}

@@ -241,8 +241,8 @@ def _is_long(request: Request[Any]) -> bool:
 
 
 def _answer(service: Service, request: Request[Any]) -> Reply | InParts[Reply]:
-    """What ends a request, or the parts that do; one that was cancelled while it waited is not
-    begun. Raises `SequenceBusy` where it has to wait.
+    """Run a request's handler and return its final reply, or the parts that lead to it; one that
+    was cancelled while it waited is not begun. Raises `SequenceBusy` where it has to wait.
     """
     try:
         if service.asked_to_stop(request)():

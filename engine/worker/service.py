@@ -1,4 +1,4 @@
-"""What handlers work on: the open model, and the way back to who asked."""
+"""State that handlers share: the open model, and the connection to the client."""
 
 from collections.abc import Callable, Collection, Mapping
 from threading import Event
@@ -138,7 +138,7 @@ class Service:
             self._open.slots.only(self._open.slots.latest)
 
     def looked_at(self, request: Generate) -> Callable[[], Live]:
-        """What the answer is to tell of its inside; may be called from any thread."""
+        """Return the live data to send with an answer; may be called from any thread."""
         return lambda: self._looks.get(request.id, request.live)
 
     def progress(self, request: WireMessage) -> StageProgress:

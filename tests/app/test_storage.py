@@ -125,7 +125,7 @@ def test_parts_move_together_or_not_at_all(home: Path) -> None:
         calls[0] += 1
         return calls[0] > 5
 
-    with pytest.raises(StorageError, match="stopped; it is where it was"):
+    with pytest.raises(StorageError, match="the file is still in its old place"):
         move(model, folder, cancelled=cancelled)
     assert files(folder) == []
     assert [path.exists() for path in paths] == [True] * 3

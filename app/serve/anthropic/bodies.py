@@ -52,7 +52,7 @@ class UseBlock(Struct, tag_field="type", tag="tool_use"):
 
 
 class ResultBlock(Struct, tag_field="type", tag="tool_result"):
-    """What a call gave."""
+    """The result of a tool call."""
 
     tool_use_id: str
     content: str | list[SpokenBlock | PictureBlock] | None = None
@@ -60,13 +60,13 @@ class ResultBlock(Struct, tag_field="type", tag="tool_result"):
 
 
 class ThinkingBlock(Struct, tag_field="type", tag="thinking"):
-    """What the assistant thought."""
+    """Reasoning of the assistant."""
 
     thinking: str = ""
 
 
 class RedactedBlock(Struct, tag_field="type", tag="redacted_thinking"):
-    """What nobody but its maker can read."""
+    """Encrypted reasoning, which only its provider can read."""
 
 
 Block = SpokenBlock | PictureBlock | UseBlock | ResultBlock | ThinkingBlock | RedactedBlock
@@ -97,13 +97,13 @@ class ToolWanted(Struct):
 
 
 class ThinkingWanted(Struct):
-    """Whether the assistant thinks first."""
+    """The setting for reasoning."""
 
     type: Literal["enabled", "disabled", "adaptive"]
 
 
 class OutputFormat(Struct):
-    """What the text must be like."""
+    """The requested response format."""
 
     type: Literal["json_schema"]
     schema: Raw = NULL
@@ -117,7 +117,7 @@ class OutputWanted(Struct):
 
 
 class CountBody(Struct):
-    """What the count of tokens needs of a request."""
+    """The fields of a request that the token count needs."""
 
     messages: list[Turn]
     model: str | None = None
@@ -145,7 +145,7 @@ def sampling(body: MessagesBody) -> dict[str, Any]:
 
 
 def form(body: MessagesBody) -> AnswerForm | None:
-    """What the answer must be like. Raises `Refusal`."""
+    """Return the requested response format. Raises `Refusal`."""
     wanted = body.output_config.format if body.output_config is not None else None
     text = raw_text(wanted.schema) if wanted is not None else None
     if text is not None and len(text) > MOST_SCHEMA:
@@ -154,7 +154,7 @@ def form(body: MessagesBody) -> AnswerForm | None:
 
 
 def tools(body: CountBody) -> Tools:
-    """What may be called. Raises `Refusal`."""
+    """Return the requested tools. Raises `Refusal`."""
     given, choice = body.tools or [], body.tool_choice
     if len(given) > MOST_TOOLS:
         raise Refusal(400, f"tools: at most {MOST_TOOLS}", param="tools")

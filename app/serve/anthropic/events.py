@@ -69,7 +69,7 @@ class MessageStream:
         self._open: tuple[str, int] | None = None  # the kind of the open block, and its call
 
     def frames(self, reply: object) -> bytes:
-        """What a reply of the engine is told as."""
+        """Convert a reply of the engine to event frames."""
         told = b"" if self._begun else self._start(reply)
         if isinstance(reply, Piece):
             return told + self._piece(reply)

@@ -1,4 +1,4 @@
-"""What the engine replies to requests that belong together, until who asked has taken it."""
+"""Queue of the engine's replies to related requests, until the client has read them."""
 
 import asyncio
 from collections import deque
@@ -87,7 +87,7 @@ class Inbound:
         return ends
 
     def fail(self, failure: Refusal) -> None:
-        """What was said may still be taken; nothing more comes but this."""
+        """End with an error: replies so far can still be read; nothing more comes but this."""
         if self._failure is None:
             self._failure = failure
             self._drop()

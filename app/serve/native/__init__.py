@@ -1,1 +1,1 @@
-"""What monitors and llama-server's clients ask."""
+"""Routes for monitors and llama-server's clients."""

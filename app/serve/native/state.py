@@ -12,7 +12,7 @@ PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 
 async def health(call: HttpCall) -> Reply:
-    """Whether a model can be asked."""
+    """Report whether a model is ready."""
     shelf = call.desk.shelf
     shelf.check()
     return json({"status": "ok"})
@@ -30,7 +30,7 @@ async def metrics(call: HttpCall) -> Reply:
 
 
 async def props(call: HttpCall) -> Reply:
-    """What is served, as llama-server tells it."""
+    """Describe the served model in llama-server's format."""
     model = call.desk.shelf.ready
     loaded = model.loaded
     return json(

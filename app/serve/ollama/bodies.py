@@ -29,7 +29,7 @@ Think = bool | Literal["low", "medium", "high"]
 
 
 class Knobs(Struct):
-    """What Ollama calls options."""
+    """Ollama's `options`."""
 
     num_ctx: int | None = None
     num_predict: int | None = None
@@ -46,7 +46,7 @@ class Knobs(Struct):
 
 
 class TextAsked(Struct):
-    """What chats and plain prompts have in common."""
+    """Fields that chats and plain prompts have in common."""
 
     model: str
     options: Knobs | None = None
@@ -58,7 +58,7 @@ class TextAsked(Struct):
 
 
 class NamedCall(Struct):
-    """What was called, with arguments as an object."""
+    """The called function, with arguments as an object."""
 
     name: str
     arguments: Raw = Raw(b"{}")
@@ -191,7 +191,7 @@ async def shown(
 
 
 def tools(given: list[ToolSaid] | None) -> Tools:
-    """What may be called. Raises `Refusal`."""
+    """Return the requested tools. Raises `Refusal`."""
     if len(given or []) > MOST_TOOLS:
         raise Refusal(400, f"tools: at most {MOST_TOOLS}")
     known = []

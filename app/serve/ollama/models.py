@@ -1,4 +1,4 @@
-"""What there is, as Ollama tells it; and embeddings."""
+"""Ollama's list of models; and embeddings."""
 
 import hashlib
 from datetime import UTC, datetime
@@ -53,7 +53,7 @@ async def running(call: HttpCall) -> Reply:
 
 
 async def show(call: HttpCall) -> Reply:
-    """What is known of a model."""
+    """Describe a model."""
     body = decoded(call.body, ShowBody)
     model = await call.model(body.model or body.name or None)
     loaded = model.loaded

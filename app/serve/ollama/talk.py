@@ -42,7 +42,7 @@ class TalkTelling:
         )
 
     def end(self, end: Finished) -> dict[str, Any]:
-        """What the last line has besides; times in nanoseconds."""
+        """Return the additional fields of the last line; times in nanoseconds."""
         stats = end.stats
         ended = "stop" if end.reason in ("stop", "calls") else "length"
         return {

@@ -150,7 +150,7 @@ class ChoiceStream:
         self._held: list[TokenInfo] = []
 
     def frames(self, reply: object) -> list[bytes]:
-        """What a reply of the engine is told as."""
+        """Convert a reply of the engine to event frames."""
         frames = []
         if not self._begun:
             self._begun = True

@@ -118,7 +118,7 @@ async def _whole(
 
 
 def _usage(made: list[Gathered], n: int) -> dict[str, Any]:
-    """Of all prompts, each of which was read for its `n` choices together."""
+    """Return the token usage of all prompts, each of which was read once for its `n` choices."""
     total = usage(made[:n])
     for i in range(n, len(made), n):
         more = usage(made[i : i + n])
@@ -212,7 +212,7 @@ class TextStream:
         self._echo = telling.echoes[index]
 
     def frames(self, replies: list[Any]) -> list[bytes]:
-        """What replies are told as, the first with what the choice begins with."""
+        """Convert replies to event frames; the first includes the start of the choice."""
         frames = []
         for reply in replies:
             if isinstance(reply, Piece):

@@ -42,7 +42,7 @@ SaidPart = SaidText | SaidRefusal | SaidPicture
 
 
 class CallMade(Struct):
-    """What was called."""
+    """The called function."""
 
     name: str
     arguments: str | Raw = "{}"
@@ -150,7 +150,7 @@ def _call(call: SaidCall, i: int) -> ToolCall:
 def tools(
     given: list[ToolGiven] | None, choice: str | ChosenTool | None, several: bool | None
 ) -> Tools:
-    """What may be called. Raises `Refusal`."""
+    """Return the requested tools. Raises `Refusal`."""
     if len(given or []) > MOST_TOOLS:
         raise Refusal(400, f"tools: at most {MOST_TOOLS}", param="tools")
     known = [

@@ -8,7 +8,7 @@ from app.serve.web.stream import Reply, json
 
 
 async def models(call: HttpCall) -> Reply:
-    """What can be asked for."""
+    """List the available models."""
     model = call.desk.shelf.ready
     rows = [described(model, name, call.gate.turns.slots) for name in model.names]
     rows += [_known(name, model.created) for name in call.desk.shelf.others]

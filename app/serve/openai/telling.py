@@ -1,4 +1,4 @@
-"""What every frame of an answer begins with, in a chat as in a text."""
+"""Fields at the start of every frame of an answer, for chats and plain completions."""
 
 import secrets
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ class FramesTelling:
 
     @property
     def head(self) -> dict[str, Any]:
-        """What every frame begins with."""
+        """Return the fields that every frame begins with."""
         return {
             "id": self.prefix + self.code,
             "created": self.created,

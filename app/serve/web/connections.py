@@ -53,7 +53,7 @@ class BoundedProtocol(H11Protocol):
 
     @property
     def silent(self) -> bool:
-        """Whether no request is under way."""
+        """True if no request is running on the connection."""
         return self.cycle is None or self.cycle.response_complete
 
     def _make_room(self) -> bool:

@@ -1,4 +1,4 @@
-"""What stands before every route: framing, Host, Origin, key, the body's kind, size and time.
+"""Checks before every route: framing, Host, Origin, key, and the body's kind, size and time.
 
 Nobody reaches a route, not even one that is not there, without passing all of it.
 """

@@ -107,7 +107,7 @@ def unavailable(message: str, seconds: int = RETRY_SECONDS) -> Refusal:
 
 
 def of_failed(failed: Failed) -> Refusal:
-    """What a request's failure in the engine is to those who asked; details go to the log."""
+    """Convert a failure of the engine to an error response; details go to the log."""
     full = FULL.match(failed.message)
     if failed.kind == "ContextFull" and full:
         more = {"n_prompt_tokens": int(full[1]), "n_ctx": int(full[2])}
@@ -134,7 +134,7 @@ def of_failed(failed: Failed) -> Refusal:
 
 
 def a_bug(details: str) -> Refusal:
-    """What should not happen: its number finds the details in the log."""
+    """Log an unexpected error and return a response with its number in the log."""
     number = secrets.token_hex(6)
     log.error("error %s: %s", number, details)
     message = f"unexpected error; see the server's log for {number}"

@@ -28,7 +28,7 @@ OPENAI = Sampling(temperature=1.0, top_k=0, top_p=1.0, min_p=0.0)
 
 @dataclass(frozen=True)
 class ServingDesk:
-    """What requests are answered with."""
+    """Shared objects that answer requests."""
 
     gate: Gate
     shelf: Shelf

@@ -13,8 +13,8 @@ NUMBERED = re.compile(r"node_\d+")
 
 @dataclass(frozen=True)
 class GraphBlock:
-    """What a layer computes: `nodes` and `launches` by their numbers; `layer` is None for what
-    comes before the first, the output block's is the number of layers.
+    """The nodes and launches of one layer, by their numbers; `layer` is None for what comes before
+    the first, the output block's is the number of layers.
     """
 
     layer: int | None
@@ -55,7 +55,7 @@ class GraphIndex:
 
     @cached_property
     def readers(self) -> dict[int, list[int]]:
-        """What reads each node, in order."""
+        """The readers of each node, in order."""
         found: dict[int, list[int]] = defaultdict(list)
         for number, node in enumerate(self.graph.nodes):
             for source in dict.fromkeys(node.sources):
@@ -69,7 +69,7 @@ class GraphIndex:
 
     @property
     def computed(self) -> list[int]:
-        """What an operation computes: neither leaves nor views."""
+        """Numbers of the nodes that an operation computes: neither leaves nor views."""
         return [n for n, node in enumerate(self.graph.nodes) if node.role == ""]
 
     def structure(self, block: GraphBlock) -> Hashable:
@@ -109,14 +109,14 @@ class GraphIndex:
         return found
 
     def outside(self, block: GraphBlock) -> list[int]:
-        """What a block reads of others, but for leaves."""
+        """Nodes outside the block that it reads, except leaves."""
         own = set(block.nodes)
         read = (s for number in block.nodes for s in self.graph.nodes[number].sources)
         return [s for s in dict.fromkeys(read) if s not in own and not is_leaf(self.graph.nodes[s])]
 
     @property
     def _layers_of_launches(self) -> Sequence[int | None]:
-        """Of what it computes; a helper's is that of the first launch which reads it."""
+        """The layer of each launch; a helper's is that of the first launch which reads it."""
         graph = self.graph
         layers = [self._layer_of(launch.nodes) for launch in graph.launches]
         for number in reversed(range(len(layers))):
@@ -136,12 +136,12 @@ class GraphIndex:
 
 
 def is_leaf(node: GraphNode) -> bool:
-    """Whether nothing computes it: a weight, a cache, an input."""
+    """Return whether a node is a weight, a cache or an input, so that no operation computes it."""
     return node.role in ("weight", "cache", "input")
 
 
 def key_of(node: GraphNode) -> str:
-    """As a selection names it: with the occurrence where that is not 0."""
+    """Return the node's name as in a selection, with "#occurrence" unless that is 0."""
     return node.name if node.occurrence == 0 else f"{node.name}#{node.occurrence}"
 
 

@@ -12,8 +12,8 @@ from engine.protocol import GraphDone
 
 @dataclass(frozen=True)
 class GraphChange:
-    """What another graph costs: nodes that run elsewhere, splits, bytes copied between devices in
-    a step, each before and after.
+    """The cost of another graph: nodes that change their device, splits, and bytes copied between
+    devices in a step, each before and after.
     """
 
     moved: tuple[str, ...]
@@ -41,7 +41,7 @@ def difference(a: GraphIndex, b: GraphIndex) -> dict[int, str]:
 
 
 def change(before: GraphIndex, after: GraphIndex) -> GraphChange:
-    """What comes of other pins."""
+    """Compare the graphs before and after a change of pins."""
     moved = [
         before.graph.nodes[number].name
         for number, how in difference(before, after).items()

@@ -1,4 +1,4 @@
-"""What a comparison with the host says of each node of a graph."""
+"""Results of a comparison with the host, by node of a graph."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class NodeError:
 
 
 def result_key(row: ComparedResult) -> str:
-    """As a selection names it."""
+    """Return the result's name as in a selection, with "#occurrence" unless that is 0."""
     return row.name if row.occurrence == 0 else f"{row.name}#{row.occurrence}"
 
 
@@ -62,7 +62,7 @@ def node_errors(index: GraphIndex, rows: Iterable[ComparedResult]) -> Mapping[in
 
 
 def _writers(index: GraphIndex, cache: int) -> Iterator[int]:
-    """What writes rows into a cache."""
+    """Yield the nodes that write rows into a cache."""
     readers = index.readers.get(cache, ())
     return (reader for reader in readers if index.graph.nodes[reader].op == "set_rows")
 

@@ -65,7 +65,7 @@ class GraphState(QObject):
 
     @property
     def is_known(self) -> bool:
-        """Whether all graphs and scenes that are wanted are there."""
+        """True once all required graphs and scenes are up to date."""
         return all(
             phase in self._fresh
             and phase in self.scenes
@@ -75,16 +75,16 @@ class GraphState(QObject):
 
     @property
     def looking(self) -> bool:
-        """Whether something is on its way."""
+        """True while a graph is being requested or laid out."""
         return self._of is not None and not self.is_known and not self.problem
 
     @property
     def from_header(self) -> bool:
-        """Whether the file's header alone is known: the model is not open."""
+        """True while only the file's header is known: the model is not open."""
         return self._of is not None and not self._of[-1]
 
     def shown(self, shown: bool) -> None:
-        """Whether anybody looks."""
+        """Set whether the view is visible."""
         self._is_shown = shown
         if shown:
             self._follow()
@@ -101,7 +101,7 @@ class GraphState(QObject):
         self.changed.emit()
 
     def collapse(self, collapsed: bool) -> None:
-        """Whether blocks that are alike are one card."""
+        """Set whether identical blocks are drawn as one card."""
         self.collapsed = collapsed
         self._draw()
         self.changed.emit()
@@ -135,8 +135,8 @@ class GraphState(QObject):
         return index.by_key.get(selected.operation)
 
     def key_of_launch(self, phase: Phase, number: int, name: str) -> str:
-        """What a selection calls the result of a launch by that name; without the graph, which of
-        several results of one name it is is not known.
+        """Return the key that a selection uses for the result of a launch of that name; without the
+        graph, which of several results of one name it is is not known.
         """
         index = self.indices.get(phase)
         launches = index.graph.launches if index is not None else []
@@ -177,7 +177,7 @@ class GraphState(QObject):
         self.changed.emit()
 
     def change(self) -> GraphChange | None:
-        """What the pin that is tried would change."""
+        """The difference that the tried pin would make, or None."""
         index = self.indices.get(self.phases[0])
         return change(index, self.preview) if index and self.preview is not None else None
 
@@ -249,7 +249,9 @@ class GraphState(QObject):
         return take
 
     def _on_times(self, times: StepTimes) -> None:
-        """Of each launch; where the context has outgrown the graph, that is asked for anew."""
+        """Take the times of each launch; if the context has outgrown the graph, request the graph
+        again.
+        """
         index = self.indices.get("decode")
         if not self._is_shown or index is None or "decode" not in self._fresh:
             return

@@ -158,7 +158,9 @@ class _Ranked:
         return LaidOut(places, tuple(lines), width, tops[-1] + HEIGHT)
 
     def _settle(self, row: Sequence[int], wanted: Sequence[float]) -> None:
-        """As near to the wanted places as the order and the widths allow (least squares)."""
+        """Place a row's items as near to the wanted offsets as order and widths allow (least
+        squares).
+        """
         offsets, at = [], 0.0
         for before, spot in zip([None, *row], row, strict=False):
             if before is not None:

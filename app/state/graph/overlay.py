@@ -1,4 +1,4 @@
-"""What the colour of a node means: its device, its type, or how much of something it takes."""
+"""Colours of the nodes of a graph: by device, by type, or by an amount such as time or bytes."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -44,7 +44,7 @@ def coloured(
     launch_ns: Mapping[int, int],
     errors: Mapping[int, NodeError] = NOT_COMPARED,
 ) -> Coloured:
-    """Of all nodes, or of all launches. `errors` are those of nodes."""
+    """Colour all nodes, or all launches. `errors` are those of nodes."""
     graph = index.graph
     launched = shows == "launches"
     if overlay == "device":

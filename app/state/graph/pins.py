@@ -9,7 +9,7 @@ _PLAIN = re.compile(r"[\w\-]+")
 
 
 def can_pin(node: GraphNode) -> bool:
-    """Whether a rule can name it: an operation that the model gave a plain name."""
+    """Return whether a rule can name the node: an operation with a plain name from the model."""
     named = NUMBERED.match(node.name) is None and _PLAIN.fullmatch(node.name) is not None
     return node.role == "" and named
 

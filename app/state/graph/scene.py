@@ -1,4 +1,4 @@
-"""What is drawn of a graph: a card for each block (or for some that are alike) with its boxes."""
+"""The scene of a graph: a card for each block (or group of identical blocks) with its boxes."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass

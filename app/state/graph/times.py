@@ -1,4 +1,4 @@
-"""What was measured of a step, put to the launches of its graph."""
+"""Measured times of a step, assigned to the launches of its graph."""
 
 from collections.abc import Mapping, Sequence
 

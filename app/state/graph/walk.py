@@ -14,7 +14,7 @@ def along(index: GraphIndex, number: int | None, way: int) -> int | None:
 
 
 def along_launches(index: GraphIndex, number: int, way: int) -> int | None:
-    """As `along`, of launches: to the first that reads it, or the last that it reads."""
+    """Like `along`, for launches: the first that reads it, or the last that it reads."""
     launches = index.graph.launches
     if way > 0:
         return next((i for i, launch in enumerate(launches) if number in launch.sources), None)

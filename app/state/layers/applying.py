@@ -79,7 +79,7 @@ class Applying(QObject):
         self.failed, self.needs_load = True, failed.kind == "NeedsReload"
         stays = "The previous placement is still in use."
         if self.needs_load:
-            stays += "Load reopens the model with this one."
+            stays += " Load reopens the model with this one."
         self.result = (
             f"Cancelled. {stays}" if failed.kind == "Cancelled" else f"{failed.message}. {stays}"
         )
@@ -87,7 +87,7 @@ class Applying(QObject):
 
 
 def told(moved: Moved) -> str:
-    """What was uploaded and what was kept, in a sentence."""
+    """Describe in a sentence what was uploaded and what was kept."""
     tensors = "1 tensor" if moved.n_uploaded == 1 else f"{moved.n_uploaded} tensors"
     said = ["Nothing had to be uploaded"]
     if moved.n_uploaded:

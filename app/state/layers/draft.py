@@ -1,4 +1,4 @@
-"""What is placed, and a placement of it that is not in effect yet."""
+"""The file whose layers are placed, and an edited placement that is not applied yet."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,14 +9,14 @@ from engine.settings import EngineOptions
 
 @dataclass(frozen=True)
 class PlacedFile:
-    """What is placed: the open model, or a file that `options` would load."""
+    """The open model, or a file that would be loaded with `options`."""
 
     path: Path
     options: EngineOptions
     is_open: bool
 
     def is_like(self, other: "PlacedFile") -> bool:
-        """Whether they differ in the placement at most, and in being open."""
+        """Return whether both differ at most in the placement and in being open."""
         options = replace(other.options, place=self.options.place)
         return (self.path, self.options) == (other.path, options)
 

@@ -1,4 +1,4 @@
-"""What was edited, step by step, there and back."""
+"""Undo and redo of edits, step by step."""
 
 from typing import Generic, TypeVar
 
@@ -33,7 +33,7 @@ class History(Generic[T]):
         self.now = value
 
     def settle(self) -> None:
-        """What comes next is a step of its own."""
+        """Make the next edit a step of its own."""
         self._subject = None
 
     @property

@@ -1,4 +1,4 @@
-"""What lies in each device's lane: an engine's answer as it is, or as it will be after an edit."""
+"""Contents of each device's lane, from the engine's answer as it is or after an edit."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -30,14 +30,16 @@ class TileBand:
         return self.held + self.mapped
 
     def on(self, device: str) -> "TileBand":
-        """As it will be there, as far as one can know: the host reads weights in the file."""
+        """Return the band on another device, as far as that can be predicted: the host reads
+        weights in the file.
+        """
         mapped = self.size if device == HOST and self.part != "cache" else 0
         return replace(self, held=self.size - mapped, mapped=mapped)
 
 
 @dataclass(frozen=True)
 class LayerTile:
-    """What of a layer lies on a device, the output block being layer `n_layer`.
+    """The part of a layer on one device; the output block is layer `n_layer`.
 
     `home` says that the device has the layer, and with it its cache; else patterns put this here.
     """
@@ -98,8 +100,8 @@ def devices_in_use(
     rows: Sequence[DeviceRow],
     added: Collection[str],
 ) -> list[str]:
-    """Those with a lane, in the order of `rows`: what an engine uses by itself, what has anything,
-    and what was `added`. The host comes last, and only where it has a layer's part or was added.
+    """Devices with a lane, in the order of `rows`: those the engine uses by default, those in use,
+    and those in `added`. The host comes last, and only where it has a layer's part or was added.
     """
     used = {*added, *(row.id for row in rows if row.is_default)}
     if answer is not None:

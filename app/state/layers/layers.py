@@ -91,7 +91,7 @@ class LayersState(QObject):
 
     @property
     def pending(self) -> bool:
-        """Whether `answer` is about another placement, or there is none."""
+        """True while `answer` is missing or belongs to another placement."""
         return self._answers is None or self._answers.rule != self.draft.rule
 
     @property
@@ -100,7 +100,7 @@ class LayersState(QObject):
 
     @property
     def is_edited(self) -> bool:
-        """Whether something else than the file's own placement is shown."""
+        """True if the shown placement is not the file's own."""
         return self.file is not None and self.draft.rule != self.file.options.place
 
     @property
@@ -118,11 +118,11 @@ class LayersState(QObject):
         return replace(options, place=self.draft.rule)
 
     def lane_devices(self) -> list[str]:
-        """Those with a lane, in the order of the engine's list, the host last."""
+        """Devices with a lane, in the order of the engine's list, the host last."""
         return devices_in_use(self.answer, self.placement, self.devices, self._added)
 
     def lanes(self) -> list[Lane]:
-        """What lies where; nothing before the first answer."""
+        """The lanes of all devices; empty before the first answer."""
         answer, placed = self.answer, self.placement
         if answer is None or placed is None:
             return []
@@ -159,7 +159,7 @@ class LayersState(QObject):
     # Whose placement it is
 
     def shown(self, shown: bool) -> None:
-        """Whether somebody looks."""
+        """Set whether the view is visible."""
         self._shown = shown
         if shown and not self._asked_devices:
             self._asked_devices = True
@@ -188,7 +188,7 @@ class LayersState(QObject):
         self.changed.emit()
 
     def unused_devices(self) -> list[str]:
-        """Those without a lane."""
+        """Devices without a lane."""
         shown = self.lane_devices()
         return [name for name in [*(row.id for row in self.devices), HOST] if name not in shown]
 
@@ -217,14 +217,14 @@ class LayersState(QObject):
         self._edited()
 
     def keep_preview(self, subject: object = None) -> None:
-        """What was dragged is let go there: one step."""
+        """Keep the dragged placement as one step of the history."""
         if self._preview is not None:
             kept, self._preview = self._preview, None
             self._history.put(kept, subject)
             self._edited()
 
     def drop_preview(self) -> None:
-        """What was dragged goes back."""
+        """Discard the dragged placement."""
         if self._preview is not None:
             self._preview = None
             self._edited()
@@ -261,7 +261,7 @@ class LayersState(QObject):
         self.changed.emit()
 
     def end_typing(self) -> None:
-        """What is typed next is a step of its own."""
+        """Make further typing a step of its own."""
         self._history.settle()
 
     def forget_typed(self) -> None:
@@ -297,7 +297,7 @@ class LayersState(QObject):
         self.changed.emit()
 
     def _own_file(self) -> PlacedFile | None:
-        """What the session has open, or opens."""
+        """The file that the session has open or is opening."""
         session = self._session
         if session.path is None or session.connection is not None:
             return None
@@ -390,7 +390,7 @@ class LayersState(QObject):
         self.shown(self._shown)
 
     def _ask_again(self) -> None:
-        """What was answered before holds no longer."""
+        """Drop all answers and request them again."""
         self._answers = self.base = None
         self._base_asked, self._asked_rule = False, None
         self._ask()

@@ -38,16 +38,16 @@ class Measuring(QObject):
 
     @property
     def is_busy(self) -> bool:
-        """Whether devices are measured or will be."""
+        """True while devices are being measured or waiting for it."""
         return self._wanted is not None
 
     @property
     def waits(self) -> bool:
-        """Whether it begins when the answer under way is written."""
+        """True while the measurement waits for the current answers to end."""
         return self._wanted is not None and (self._serves or self._session.status == "answering")
 
     def follow(self, serves: bool) -> None:
-        """Other programs are answered now, or no more."""
+        """Set whether other programs' requests are answered now."""
         if serves != self._serves:
             self._serves = serves
             self._on_session()

@@ -25,7 +25,9 @@ class EditedPlacement:
 
     @classmethod
     def of(cls, layers: Iterable[str], overrides: Iterable[Override]) -> "EditedPlacement":
-        """What an engine tells, patterns of several layers taken apart."""
+        """Make a placement from an engine's answer; a pattern over several layers is split into one
+        per layer.
+        """
         return cls(tuple(layers), tuple(one for both in overrides for one in _apart(*both)))
 
     @property

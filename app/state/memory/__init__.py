@@ -1,1 +1,1 @@
-"""What memory is planned and held."""
+"""Planned and allocated memory."""

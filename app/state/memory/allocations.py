@@ -1,4 +1,4 @@
-"""What was allocated, freed and refused, as it happened, and what each pool held after it."""
+"""Allocations, frees and failures in order, and the size of each pool after each of them."""
 
 from collections import deque
 from collections.abc import Iterable

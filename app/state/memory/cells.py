@@ -1,4 +1,6 @@
-"""What is planned and held of each device, component and layer: the one source of all pictures."""
+"""Planned and allocated bytes of each device, component and layer: the single source for all
+pictures.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -35,11 +37,11 @@ class Cell:
 
     @property
     def size(self) -> int:
-        """What it takes in the end."""
+        """The bytes at the end of loading."""
         return max(self.planned, self.held)
 
     def row(self) -> MemoryRow:
-        """As a record of the engine."""
+        """The cell as a record of the engine."""
         return MemoryRow(self.device, self.component, self.layer, self.size, self.status)
 
 
@@ -78,7 +80,7 @@ def key(row: MemoryRow | MemoryEvent) -> Key:
 
 
 def allocated(memory: Memory) -> dict[Key, int]:
-    """What a record says is allocated."""
+    """Return the bytes that the record lists as allocated."""
     return {key(row): row.size for row in memory.rows if row.status == "allocated"}
 
 

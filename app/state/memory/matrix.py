@@ -22,11 +22,11 @@ class Grid:
     at: dict[tuple[int | None, Place], Cell] = field(default_factory=dict)
 
     def cell(self, row: int, column: int) -> Cell | None:
-        """What lies there, counted from 0."""
+        """Return the cell at a row and column, counted from 0."""
         return self.at.get((self.layers[row], self.columns[column]))
 
     def title(self, layer: int | None) -> str:
-        """What a row is called."""
+        """Return the title of a row."""
         return layer_title(layer, self.output)
 
     def row(self, row: int) -> list[Cell]:
@@ -79,7 +79,7 @@ def describe(cell: Cell, title: str, refusal: str = "") -> str:
 
 
 def next_step(cell: Cell) -> str:
-    """What to try where that did not fit."""
+    """Return a sentence on what to try after this allocation failed."""
     if cell.component in ("weights", "vision"):
         return "Choose another device, a larger budget, or a smaller quantisation of the model."
     return "Choose a smaller context, another device, or a larger budget."

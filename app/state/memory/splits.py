@@ -1,4 +1,4 @@
-"""What each split of a step takes, as the engine measures it during an answer."""
+"""Times of each split of a step, measured by the engine during an answer."""
 
 from PySide6.QtCore import QObject, Signal
 

@@ -53,7 +53,7 @@ class PoolSum:
 
     @property
     def other(self) -> int | None:
-        """What the rest of the machine uses; None where nobody tells what is free."""
+        """Bytes used by other programs; None if the free memory is unknown."""
         if self.pool.free is None:
             return None
         return max(0, self.pool.total - self.pool.free - self.pool.used)

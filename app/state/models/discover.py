@@ -108,7 +108,7 @@ class Discover(QObject):
 
     @property
     def has_more(self) -> bool:
-        """Whether there is another page of results."""
+        """True if there is another page of results."""
         return bool(self._next) and self.state == "done"
 
     def search(self, query: SearchQuery) -> None:

@@ -53,7 +53,7 @@ class LibraryState(QObject):
         return [model for model in KNOWN.values() if model.file_name.lower() not in names]
 
     def knows(self, path: Path) -> bool:
-        """Whether a file is in the list."""
+        """Return whether a file is in the list."""
         return any(path in model.paths for model in self.models)
 
     def refresh(self) -> None:

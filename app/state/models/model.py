@@ -35,7 +35,7 @@ class Difference:
 
 
 class ModelState(QObject):
-    """What the engine tells of files, where it can be asked about them.
+    """The contents of a model's file, if it can be read from here.
 
     `array` holds the values of the array `array_key`, once they are there.
     """

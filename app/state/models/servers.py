@@ -28,17 +28,17 @@ class ServerState:
 
     @property
     def models(self) -> list[str]:
-        """What can be chatted with."""
+        """Models that can be chatted with."""
         return [model.id for model in self.told.models if model.writes] if self.told else []
 
     def model(self, id: str) -> ServedModel | None:
-        """What it tells of one of its models."""
+        """Return the server's description of one of its models, or None."""
         models = self.told.models if self.told is not None else []
         return next((model for model in models if model.id == id), None)
 
     @property
     def kind(self) -> str:
-        """What it is called, with its version; empty until it has answered."""
+        """Name and version of the server's program; empty until it has responded."""
         return f"{KINDS[self.told.kind]} {self.told.version}".strip() if self.told else ""
 
 
@@ -118,7 +118,7 @@ class ServersState(QObject):
             )
 
     def path(self, name: str, model: str) -> Path:
-        """What stands for a model of a server where a file's path would."""
+        """Return the path that represents a model of a server."""
         return ServerAddress(name, model).path
 
     def _forget(self, connection: Connection) -> str:
@@ -142,7 +142,7 @@ class ServersState(QObject):
             self._put(replace(server, asking=False, told=None, problem=failed.message))
 
     def _same(self, connection: Connection) -> ServerState | None:
-        """What is known of a server, unless it was changed or removed meanwhile."""
+        """Return the state of a server, unless it was changed or removed in the meantime."""
         server = self.named(connection.name)
         return server if server is not None and server.connection == connection else None
 

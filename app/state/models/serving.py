@@ -33,7 +33,7 @@ LONGEST = 100_000  # characters of one that are kept
 
 @dataclass
 class ServedText:
-    """What was asked, and the answer so far."""
+    """The prompt of a served request, and the answer so far."""
 
     asked: Sequence[ChatMessage]
     answer: str = ""
@@ -73,12 +73,12 @@ class ServingState(QObject):
 
     @property
     def is_on(self) -> bool:
-        """Whether others can ask."""
+        """True while the server is running."""
         return self._serving is not None
 
     @property
     def rows(self) -> list[ServedRequest]:
-        """Those that are under way and those before, the newest first."""
+        """Current and past requests, the newest first."""
         serving = self._serving
         if serving is None:
             return []
@@ -128,7 +128,7 @@ class ServingState(QObject):
         return serving
 
     def _key(self) -> str:
-        """The one of before, or a new one, which is kept."""
+        """Return the stored key; create and store one if there is none."""
         key = self._keys.of(OWN)
         if not key:
             key = token_urlsafe(KEY_BYTES)
@@ -210,7 +210,7 @@ class ServingState(QObject):
 
 
 def _names() -> tuple[str, ...]:
-    """What other machines may call this one: its addresses in IPv4, and its name."""
+    """Return the names by which other machines reach this one: IPv4 addresses and the host name."""
     rows = (row for rows in psutil.net_if_addrs().values() for row in rows)
     addresses = (row.address for row in rows if row.family == socket.AF_INET)
     near = [address for address in addresses if not ip_address(address).is_loopback]

@@ -51,7 +51,7 @@ class StorageState(QObject):
 
     @property
     def busy(self) -> bool:
-        """Whether a task is under way."""
+        """True while a task is running."""
         return self._work is not None
 
     def deletion(self, model: Stored) -> Deletion:

@@ -48,7 +48,7 @@ class ProfileState(QObject):
 
     @property
     def before(self) -> RecordedAnswer | None:
-        """The one to compare the latest with."""
+        """The recording to compare the latest one with."""
         return self.answers[-2] if len(self.answers) > 1 else None
 
     def record(self, wanted: bool) -> None:

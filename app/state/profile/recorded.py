@@ -25,7 +25,7 @@ def layer_of_node(name: str) -> int | None:
 
 @dataclass(frozen=True)
 class Total:
-    """What a group of launches takes in the steps of a phase together."""
+    """Sums over a group of launches in all steps of a phase."""
 
     name: str
     count: int
@@ -49,7 +49,7 @@ class Total:
 
 @dataclass(frozen=True)
 class RecordedAnswer:
-    """What the engine told of one answer of a `model`, at `when` (seconds since the epoch)."""
+    """The recording of one answer of a `model`, at `when` (seconds since the epoch)."""
 
     told: AnswerRecorded
     model: str
@@ -57,13 +57,13 @@ class RecordedAnswer:
 
     @cached_property
     def steps_of(self) -> NDArray[np.int32]:
-        """Of each launch its step, by its place in `told.steps`."""
+        """The step of each launch, as an index into `told.steps`."""
         counts = [len(step.kinds) // 4 for step in self.told.steps]
         return np.repeat(np.arange(len(counts), dtype=np.int32), counts)
 
     @cached_property
     def kinds(self) -> NDArray[np.int32]:
-        """Of each launch its place in `told.kinds`."""
+        """The kind of each launch, as an index into `told.kinds`."""
         return np.concatenate(
             [np.frombuffer(step.kinds, "<i4") for step in self.told.steps]
             or [np.zeros(0, np.int32)]
@@ -98,11 +98,11 @@ class RecordedAnswer:
         return sum(step.n_tokens for step in self.told.steps if step.phase == phase)
 
     def step_ns(self, phase: Phase) -> int:
-        """Of all steps of a phase, by the host's clock."""
+        """Return the host time of all steps of a phase, in ns."""
         return sum(step.step_ns for step in self.told.steps if step.phase == phase)
 
     def kind(self, launch: int) -> LaunchKind:
-        """What a launch is."""
+        """Return the kind of a launch."""
         return self.told.kinds[int(self.kinds[launch])]
 
     def on_device(self, device: str) -> NDArray[np.intp]:
@@ -112,7 +112,7 @@ class RecordedAnswer:
         return found[np.argsort(self.starts[found], kind="stable")]
 
     def of_phase(self, phase: Phase) -> NDArray[np.bool_]:
-        """Of each launch whether it is of that phase."""
+        """Return a mask of the launches in a phase."""
         phases = np.array([step.phase == phase for step in self.told.steps], bool)
         return phases[self.steps_of] if len(phases) else np.zeros(0, bool)
 
@@ -145,7 +145,7 @@ class RecordedAnswer:
         return _KEYS[by](self.kind(launch))
 
     def longest(self, by: By, name: str, phase: Phase) -> int | None:
-        """Of a group of launches the one that takes longest."""
+        """Return the longest launch of a group."""
         mine = self._where(lambda kind: _KEYS[by](kind) == name, phase)
         if not len(mine):
             return None

@@ -73,7 +73,7 @@ class Answer:
         digests: Mapping[str, str] = NOTHING_BROUGHT,
         form: AnswerForm | None = None,
     ) -> Generate:
-        """What to ask the engine, which calls pictures by `digests`."""
+        """Make the engine's request; pictures are referred to by `digests`."""
         return Generate(
             0,
             messages=said(system, self.asked, digests),
@@ -106,7 +106,7 @@ class Answer:
         return first
 
     def count(self, stats: Stats) -> None:
-        """What the engine counted; together with what it had counted of the beginning."""
+        """Store the engine's statistics; together with what it had counted of the beginning."""
         before = self._stats_before
         self.message.stats = stats if before is None else _together(before, stats)
 
@@ -125,7 +125,9 @@ class Answer:
 def said(
     system: str, messages: Sequence[Message], digests: Mapping[str, str] = NOTHING_BROUGHT
 ) -> list[ChatMessage]:
-    """What the engine is told of a chat; it asks for pictures that are not among `digests`."""
+    """Convert a chat to messages for the engine; request pictures that are not in `digests`. It
+    asks for pictures that are not among `digests`.
+    """
     begun = [ChatMessage("system", system)] if system else []
     return begun + [ChatMessage(m.role, _content(m, digests)) for m in messages]
 
@@ -150,7 +152,7 @@ def continued(message: Message, tokens: Tokens, by_ids: bool) -> tuple[str, Toke
 def branched(
     message: Message, tokens: Tokens, index: int, other: Alternative, by_ids: bool
 ) -> tuple[str, Tokens]:
-    """What an answer begins with that takes another token at `index`."""
+    """Return the start of an answer whose token at `index` is replaced by another."""
     kept = tokens.first(index)
     # By ids the engine tells the token's text itself, which may be part of a character.
     text = message.text[: tokens.start(index)] + ("" if by_ids else other.text)
@@ -159,7 +161,7 @@ def branched(
 
 
 def _together(first: Stats, then: Stats) -> Stats:
-    """Of an answer that was continued: the prompt is the first one, without what was answered."""
+    """Combine the statistics of an answer and its continuation;"""
     return replace(
         first,
         n_generated=first.n_generated + then.n_generated,

@@ -29,7 +29,7 @@ class _Asked:
 
     @property
     def pictures(self) -> list[Picture]:
-        """Those that the answer is about."""
+        """The pictures in the prompt."""
         return [picture for message in self.answer.asked for picture in message.pictures]
 
 
@@ -66,7 +66,7 @@ class Answering(QObject):
 
     @property
     def possible(self) -> bool:
-        """Whether a model is open, will be, or can be brought back after a crash."""
+        """True if a model is open, is loading, or can be restarted after a crash."""
         session = self._session
         back = session.status == "died" and session.path is not None
         return back or session.status in ("ready", "loading", "answering")
@@ -93,12 +93,12 @@ class Answering(QObject):
 
     @property
     def all(self) -> list[Answer]:
-        """Those under way, in the order in which they began."""
+        """All running answers, in the order of their start."""
         return [one.answer for one in self._asked]
 
     @property
     def newest(self) -> Answer | None:
-        """Of those under way the one that began last."""
+        """The running answer that started last."""
         return self._asked[-1].answer if self._asked else None
 
     def stop(self, answer: Answer | None) -> None:
@@ -129,12 +129,12 @@ class Answering(QObject):
                 self._end(asked, "cancelled")
 
     def waits_for_model(self, answer: Answer | None) -> bool:
-        """Whether it is to be asked for once the model is open."""
+        """Return whether the request waits until the model is open."""
         loading = self._session.status == "loading"
         return answer is not None and answer.request_id is None and loading
 
     def _on_given_up(self) -> None:
-        """What waited for a model is not asked of another."""
+        """Cancel the requests that waited for a model that did not open."""
         for asked in [one for one in self._asked if self.waits_for_model(one.answer)]:
             self._end(asked, "cancelled")
 
@@ -200,7 +200,7 @@ class Answering(QObject):
         self._end_all("cancelled")
 
     def _end_all(self, finish: str, problem: str = "") -> None:
-        """Of those that the engine was asked for."""
+        """End all answers that were requested from the engine."""
         for asked in [one for one in self._asked if one.answer.request_id is not None]:
             self._end(asked, finish, problem)
 

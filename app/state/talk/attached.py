@@ -77,7 +77,7 @@ class PictureList(QObject):
         self._replace((*rest[:to], self.pictures[place], *rest[to:]))
 
     def limit(self, place: int, limits: PictureLimits) -> None:
-        """What models may make of one, and of those that are added after it."""
+        """Set the limits of one picture, and of pictures added later."""
         changed = replace(self.pictures[place], limits=limits)
         self._replace((*self.pictures[:place], changed, *self.pictures[place + 1 :]))
         if self._session.path is not None:
@@ -118,10 +118,10 @@ class PictureList(QObject):
 
 
 class Attached(PictureList):
-    """Those of the open chat's draft; kept with the chat, also over a restart."""
+    """Pictures of the open chat's draft; kept with the chat, also over a restart."""
 
     def show(self, chat: int | None) -> None:
-        """Those of this chat's draft; None is the chat that is not begun."""
+        """Show the pictures of this chat's draft; None is the new chat that is not stored yet."""
         self._chat = chat
         self._reload()
 
@@ -151,7 +151,7 @@ class Attached(PictureList):
 
 
 class EditedPictures(PictureList):
-    """Those of a message that is written anew. Nothing names a file that is added before the
+    """Pictures of a message that is being edited. Nothing names a file that is added before the
     message is sent; it goes with the window where that never happens.
     """
 

@@ -53,7 +53,7 @@ class PicturesInEngine(QObject):
 
     @property
     def sees(self) -> bool | None:
-        """Whether the open model does; None while none is open."""
+        """True if the open model accepts pictures; None if no model is open."""
         model = self._session.model
         return None if model is None else model.vision is not None
 
@@ -62,17 +62,19 @@ class PicturesInEngine(QObject):
         return self._files.path(picture.hash)
 
     def info(self, picture: Picture) -> PictureInfo | None:
-        """What the engine has told of a picture; None where it does not hold it yet."""
+        """Return the engine's description of a picture; None until it is uploaded."""
         return self._infos.get(picture.hash)
 
     def plan(self, picture: Picture) -> PicturePlan | None:
-        """What becomes of it in the open model; None while that is not known: it is asked for."""
+        """Return the plan of a picture in the open model; None until the engine has replied.
+        Requests it if needed.
+        """
         self._plan(picture.hash, [picture.limits])
         return self._plans.get(picture.hash, {}).get(picture.limits)
 
     def choices(self, picture: Picture) -> list[PricedLimits]:
-        """What it may be limited to in the open model, the dearest first; none while that is not
-        known, which is asked for.
+        """Return the possible limits in the open model, the most expensive first; empty until the
+        engine has replied. Requests them if needed.
         """
         self._plan(picture.hash, CHOICES)
         plans = self._plans.get(picture.hash, {})
@@ -84,13 +86,13 @@ class PicturesInEngine(QObject):
         return self._problems.get(picture.hash, "")
 
     def tokens(self, pictures: Sequence[Picture]) -> int | None:
-        """What they take of the context together; None where one is not known."""
+        """Return the total number of context tokens of pictures; None if one is unknown."""
         plans = [self.plan(picture) for picture in pictures]
         known = [plan.n_tokens for plan in plans if plan is not None]
         return sum(known) if len(known) == len(plans) else None
 
     def digests(self, messages: Iterable[Message]) -> dict[str, str]:
-        """What the engine calls the pictures of messages, of those that it holds."""
+        """Return the engine's digests of pictures that it holds, by hash."""
         hashes = {picture.hash for message in messages for picture in message.pictures}
         return {hash: self._infos[hash].digest for hash in hashes if hash in self._infos}
 
@@ -169,7 +171,7 @@ class PicturesInEngine(QObject):
         self.changed.emit()
 
     def _model_opened(self) -> None:
-        """What the model before made of pictures, or refused, says nothing of this one."""
+        """Discard the plans and errors of the previous model."""
         wanted, self._wanted = self._wanted, {}
         self._plans = {}
         self._problems.clear()

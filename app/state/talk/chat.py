@@ -74,7 +74,7 @@ class ChatState(QObject):
 
     @property
     def chat_id(self) -> int | None:
-        """What the store calls it; None until its first question."""
+        """The chat's id in the store; None until its first question."""
         return self._thread.chat_id
 
     @property
@@ -84,7 +84,7 @@ class ChatState(QObject):
 
     @property
     def busy(self) -> bool:
-        """Whether an answer is being written in this chat."""
+        """True while an answer is generated in this chat."""
         return self.running is not None
 
     @property
@@ -104,7 +104,7 @@ class ChatState(QObject):
 
     @property
     def live(self) -> LiveWanted:
-        """What the answer under way, and each that follows, tells of its inside."""
+        """The live data that running and later answers send."""
         return self._answering.live
 
     @property
@@ -166,7 +166,7 @@ class ChatState(QObject):
 
     @property
     def queued(self) -> bool:
-        """Whether the last question is sent when the model is ready."""
+        """True if the last message is sent when the model is ready."""
         return self._answering.waits_for_model(self.running)
 
     def stop(self) -> None:
@@ -423,9 +423,7 @@ class ChatState(QObject):
         digests: Mapping[str, str],
         form: AnswerForm | None,
     ) -> Generate:
-        """What to ask of the model that is open now: one that was still loading as the question was
-        sent brings its own sampling.
-        """
+        """Make the request for the open model;"""
         sampling = self.details.drawn_with(own).sampling
         limits = self.details.limits
         if most is not None:
@@ -447,7 +445,7 @@ class ChatState(QObject):
         self.stored.emit()
 
     def _same_model(self, message: Message) -> bool:
-        """Whether its tokens' ids are those of the open model."""
+        """Return whether the message's token ids are those of the open model."""
         by_ids = self._session.client.abilities.ids
         return by_ids and message.model == self._session.model_name
 

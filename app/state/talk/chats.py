@@ -31,7 +31,7 @@ class Transfer:
 
 
 class ChatList(QObject):
-    """What the chat list shows. What fails is told by `problem` and changes nothing.
+    """State of the chat list. What fails is told by `problem` and changes nothing.
 
     Chats are imported, copied and exported in the background, one at a time.
     """
@@ -103,7 +103,7 @@ class ChatList(QObject):
 
     @property
     def has_deleted(self) -> bool:
-        """Whether `undo_delete` would bring a chat back."""
+        """True if `undo_delete` would restore a chat."""
         return bool(self._deleted)
 
     def undo_delete(self) -> int | None:

@@ -40,7 +40,7 @@ class ContextUse:
 
     @property
     def counted(self) -> bool:
-        """Whether no part is an estimate."""
+        """True if no part is an estimate."""
         return all(share.counted for share in self.shares)
 
 
@@ -51,7 +51,7 @@ def context_use(
     tokens_of: Callable[[Sequence[Picture]], int | None] = lambda pictures: None,
     draft: Sequence[Picture] = (),
 ) -> ContextUse:
-    """What the messages of a path take of the context, and the pictures that are to be sent next.
+    """Estimate how many context tokens the messages of a path and the attached pictures take.
 
     An answer's statistics count its whole prompt; what of it is not in earlier messages belongs
     to the questions since then, by their lengths. Without statistics it is an estimate, but for

@@ -1,4 +1,4 @@
-"""What a chat has beside its messages: title, system prompt, sampling, form, limits, draft."""
+"""Settings of a chat: title, system prompt, sampling, format, limits, draft."""
 
 from collections.abc import Callable
 from typing import Any
@@ -18,9 +18,9 @@ DRAFT_MS = 500
 
 
 class Details(QObject):
-    """Those of the chat that is open; `served` is the program that asked, where it is a request of
-    another, which is only read. The system prompt set here is also the usual one of the model;
-    the limits are those of all chats with it, the form is the chat's own.
+    """Settings of the open chat; `served` is the client's name if the chat is a logged request,
+    which is read-only. The system prompt set here also becomes the model's default; limits apply to
+    all chats with the model, the format to this chat.
 
     `own` are the numbers of sampling that the person set in this chat. They come before those that
     were saved for the model, and these before what is suggested for it (`app.defaults`).
@@ -48,7 +48,7 @@ class Details(QObject):
         self._draft_timer.timeout.connect(self.save_draft)
 
     def take(self, chat: ChatRow | None) -> None:
-        """Those of a chat, or of a new one; tells nobody yet."""
+        """Load the settings of a chat, or of a new one, without a signal."""
         if chat is None:
             self.title, self.draft = UNTITLED, self._preferences.value.draft
             self.served, self.own = "", OwnSampling()
@@ -64,7 +64,7 @@ class Details(QObject):
 
     @property
     def settings(self) -> tuple[str, OwnSampling, AnswerForm | None]:
-        """What a chat begins with."""
+        """The settings that a new chat starts with."""
         return self.system, self.own, self.form
 
     def set_title(self, title: str) -> None:
@@ -80,7 +80,7 @@ class Details(QObject):
 
     @property
     def suggested(self) -> Suggested:
-        """What suits the open model, without what a person set."""
+        """The suggested sampling for the open model, without the user's own values."""
         model = self._session.model
         if self._suggested[0] is not model:
             found = suggested_for(model, with_saved=False) if model is not None else Suggested()
@@ -143,7 +143,7 @@ class Details(QObject):
         self.set_sampling(OwnSampling(seed=self.own.seed))
 
     def forget_saved(self) -> None:
-        """What suits the model holds again for all its chats."""
+        """Restore the model's suggested sampling for all its chats."""
         self._save_for_model(OwnSampling())
 
     def _save_for_model(self, chosen: OwnSampling) -> None:
@@ -152,15 +152,16 @@ class Details(QObject):
             self.changed.emit()
 
     def set_form(self, form: AnswerForm | None) -> None:
-        """What the chat's answers must be like from now on."""
+        """Set the response format of further answers."""
         self.form = form
         self._write(form=form)
         self.changed.emit()
 
     @property
     def limits(self) -> AnswerLimits:
-        """What ends answers; without a person's choice also the stop strings of the program that
-        stores the model.
+        """Limits of answers; without the user's choice also the stop strings of the program that
+        stores the model. Without a person's choice also the stop strings of the program that stores
+        the model.
         """
         chosen = self._preferences.of_model(self._model).limits
         if chosen is not None:
@@ -173,13 +174,13 @@ class Details(QObject):
         return str(self._session.path or "")
 
     def set_limits(self, limits: AnswerLimits) -> None:
-        """What ends answers from now on."""
+        """Set the limits of further answers."""
         if self._session.path is not None:
             self._preferences.update_model(str(self._session.path), limits=limits)
             self.changed.emit()
 
     def set_draft(self, text: str) -> None:
-        """What is being typed; saved half a second later."""
+        """Set the draft text; saved half a second later."""
         self.draft = text
         self._draft_timer.start()
 

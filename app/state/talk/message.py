@@ -48,7 +48,7 @@ class Message:
 
     @property
     def seed(self) -> int | None:
-        """What drew the answer."""
+        """The seed of the answer's sampling."""
         return self.stats.seed if self.stats is not None else None
 
     @property
@@ -58,7 +58,7 @@ class Message:
 
 
 def title_of(question: str, pictures: Sequence[Picture] = ()) -> str:
-    """What a chat is called that begins with this."""
+    """Return the title of a chat that starts with this message."""
     said = question.strip() or (pictures[0].name if pictures else "")
     line = said.splitlines()[0].strip() if said else "Picture"
     return line if len(line) <= TITLE else line[: TITLE - 1].rstrip() + "…"

@@ -1,4 +1,4 @@
-"""What a picture can be limited to in a model, and what each choice takes."""
+"""Limits that a picture can have in a model, and the number of tokens of each."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -19,7 +19,7 @@ class PricedLimits(NamedTuple):
 
 
 def choices(plans: Mapping[PictureLimits, PicturePlan]) -> list[PricedLimits]:
-    """Those of CHOICES that make a difference, the dearest first; the first has no limits.
+    """Return the CHOICES that make a difference, the largest first; the first has no limits.
 
     Models of one size for all pictures leave that one. One view goes before a number that comes to
     the same.

@@ -1,4 +1,4 @@
-"""What an answer says, as it is shown: thoughts apart, and calls of tools in words."""
+"""An answer split for display into reasoning, text and tool calls."""
 
 import json
 from dataclasses import dataclass
@@ -48,12 +48,12 @@ class Said:
 
     @property
     def thought(self) -> str:
-        """What was thought, without its marks and the empty lines around them."""
+        """The reasoning, without its marks and surrounding empty lines."""
         return self.thought_part.text
 
     @property
     def answer(self) -> str:
-        """What was answered, as Markdown, with its calls in words."""
+        """The answer as Markdown, with tool calls in words."""
         return self.answer_part.text
 
 

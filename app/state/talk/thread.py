@@ -119,7 +119,7 @@ class Thread:
 
     @property
     def can_put_back(self) -> bool:
-        """Whether something was deleted since this chat was opened."""
+        """True if a message was deleted since this chat was opened."""
         return self._removed is not None
 
     def put_back(self) -> None:

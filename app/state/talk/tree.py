@@ -74,7 +74,7 @@ class Tree:
         return [self.messages[n] for n in self._children[message.parent]]
 
     def has_children(self, message: Message) -> bool:
-        """Whether anything follows the message."""
+        """Return whether other messages follow this one."""
         return bool(self._children.get(message.id))
 
     def path(self) -> list[Message]:

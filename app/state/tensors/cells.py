@@ -37,7 +37,7 @@ class CacheUse:
 
     @cached_property
     def shared(self) -> int:
-        """Those of them that several sequences have in common."""
+        """The number of cells that several sequences share."""
         return int(np.count_nonzero(self.sequences > 1))
 
     @property
@@ -75,7 +75,7 @@ class CellsState(QObject):
         client.on(CellsRead, self._read)
 
     def shown(self, shown: bool) -> None:
-        """Whether somebody looks."""
+        """Set whether the view is visible."""
         self._shown = shown
         self._live.want(cells=shown)
         self._look()
@@ -101,7 +101,7 @@ class CellsState(QObject):
 
 
 def cache_use(told: CacheCells) -> CacheUse:
-    """What the engine told, counted."""
+    """Count the cells in the engine's record of a cache."""
     bits = np.frombuffer(told.bits, "<i4")
     sequences = np.unpackbits(bits.view(np.uint8)).reshape(-1, 32).sum(axis=1, dtype=np.int64)
     positions = np.frombuffer(told.positions, "<i4").astype(np.int32)

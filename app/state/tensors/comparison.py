@@ -43,7 +43,7 @@ class ComparisonState(QObject):
 
     @property
     def can_start(self) -> bool:
-        """Whether the open model has nothing else to do."""
+        """True if the open model is idle."""
         return self._session.status == "ready" and not self.is_busy
 
     @property
@@ -69,7 +69,7 @@ class ComparisonState(QObject):
             self._client.cancel(self._id)
 
     def errors(self, index: GraphIndex | None) -> Mapping[int, NodeError]:
-        """Of the nodes of a graph: of one token, or of a prompt."""
+        """Errors by node of a graph, either of one token or of a prompt."""
         if index is None or self.result is None:
             return {}
         phase = "decode" if index.graph.n_tokens == 1 else "prefill"
@@ -113,7 +113,7 @@ class ComparisonState(QObject):
 
 
 def verdict(result: Compared) -> str:
-    """What came of a comparison, in a sentence or two."""
+    """Summarise a comparison in a sentence or two."""
     rows = result.rows
     devices = ", ".join(dict.fromkeys(row.device for row in rows if row.device))
     looked = f"{len(rows)} results of {result.n_tokens} tokens and of one more"

@@ -74,7 +74,7 @@ class ExpertsState(QObject):
         return self._asked != 0
 
     def shown(self, shown: bool) -> None:
-        """Whether somebody looks; nothing is computed for nobody."""
+        """Set whether the view is visible; nothing is computed for nobody."""
         self._shown = shown
         self._follow()
 
@@ -121,7 +121,7 @@ class ExpertsState(QObject):
 
 
 def routing_of(found: Mapping[str, Floats]) -> Routing | None:
-    """Of results by name, each of one token; None where there are none of experts."""
+    """Read the routing from results by name, each for one token; None if there are no experts."""
     layers = sorted(
         int(named[2]) for name in found if (named := _NAMED.fullmatch(name)) and named[1] == "topk"
     )

@@ -1,4 +1,4 @@
-"""What the list of tensors is made of."""
+"""Items of the list of tensors."""
 
 from dataclasses import dataclass
 

@@ -36,7 +36,7 @@ class Numbers:
 
     @property
     def rows(self) -> int:
-        """Of all planes."""
+        """The number of rows over all planes."""
         return prod(self.dims[1:])
 
     @property

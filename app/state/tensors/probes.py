@@ -17,8 +17,8 @@ USUAL = r"l_out-\d+"
 
 @dataclass(frozen=True)
 class ProbedColumn:
-    """Of one token [rows]: root mean squares, largest |x|, and the channels where these are. `word`
-    is the token in the chat, None where its answer is not known any more.
+    """Probed values of one token [rows]: root mean squares, largest |x|, and the channels of those.
+    `word` is the token in the chat, None where its answer is not known any more.
     """
 
     word: tuple[int, int] | None  # message and index
@@ -52,7 +52,7 @@ class ProbesState(QObject):
         client.on(ProbedTokens, self._hear)
 
     def shown(self, shown: bool) -> None:
-        """Whether somebody looks; an answer tells nobody nothing."""
+        """Set whether the view is visible; hidden views request no data."""
         self._shown = shown
         self._want()
 

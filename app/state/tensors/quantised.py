@@ -61,8 +61,8 @@ def _halves(fields: str) -> list[int]:
 
 @dataclass(frozen=True)
 class Loss:
-    """Of one tensor against the same in another file: `worst` is the largest difference, at `row`
-    and `column`; `nmse` the squared differences over the other's squares.
+    """The error of a tensor against the same tensor in another file: `worst` is the largest
+    difference, at `row` and `column`; `nmse` the squared differences over the other's squares.
     """
 
     type: str

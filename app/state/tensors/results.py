@@ -1,4 +1,4 @@
-"""What the model computes: its results by name, and their numbers for a word of the chat."""
+"""Results of the model by name, and their numbers for one token of the chat."""
 
 import re
 from collections.abc import Callable
@@ -95,7 +95,7 @@ class ResultsState(QObject):
         return msgspec.structs.replace(talk.written(word[1]), probes=[pattern])
 
     def forget(self) -> None:
-        """What was asked for no longer matters."""
+        """Cancel the pending request."""
         if self._asked:
             self._client.cancel(self._asked)
             self._asked = 0

@@ -44,7 +44,7 @@ def save_csv(numbers: Numbers, path: Path, told: Told) -> bool:
 
 
 def dump_text(numbers: Numbers) -> str:
-    """As `cutaway dump` prints it; of a large one only what that shows is read."""
+    """Format numbers as `cutaway dump` does; of a large one only what that shows is read."""
     if numbers.size <= MOST_WHOLE:
         values = numbers.read(range(numbers.rows), range(numbers.columns))
         return dump(values.reshape(numbers.dims[::-1]))

@@ -1,4 +1,4 @@
-"""What can be said of all numbers of a tensor, computed in pieces."""
+"""Statistics over all numbers of a tensor, computed in pieces."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -27,8 +27,8 @@ class Outlier(NamedTuple):
 
 @dataclass
 class Statistics:
-    """Of the finite numbers, but for the counts of those that are none. `deviation` is that of all
-    (not of a sample); `norms` are the rows' Euclidean norms, `counts` [BINS] lie between `edges`.
+    """Statistics of the finite numbers, and counts of the others. `deviation` is that of all (not
+    of a sample); `norms` are the rows' Euclidean norms, `counts` [BINS] lie between `edges`.
     """
 
     size: int = 0

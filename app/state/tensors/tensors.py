@@ -72,11 +72,11 @@ class TensorsState(QObject):
 
     @property
     def ready(self) -> bool:
-        """Whether numbers of the file can be read."""
+        """True if the file's numbers can be read."""
         return self._weights is not None
 
     def shown(self, shown: bool) -> None:
-        """Whether somebody looks; nothing is read for nobody."""
+        """Set whether the view is visible; hidden views read nothing."""
         self._shown = shown
         if shown:
             self._file_changed()
@@ -192,7 +192,7 @@ class TensorsState(QObject):
         self.opened.emit()
 
     def _follow(self) -> None:
-        """What is selected elsewhere is looked at here."""
+        """Show the tensor that was selected in another view."""
         now = self._selection.now
         if not self._shown or now == self._unlisted:
             return

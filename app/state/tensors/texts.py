@@ -60,7 +60,7 @@ class TextsState(QObject):
 
     @property
     def can_start(self) -> bool:
-        """Whether the open model has nothing else to do."""
+        """True if the open model is idle."""
         return self._session.status == "ready" and not self.is_busy
 
     def versions(self) -> list[VersionOfChat]:
@@ -160,12 +160,14 @@ class TextsState(QObject):
 
 
 def paired_key(row: PairedResult) -> str:
-    """As the selection spells it: "Qcur-3#1" for the second of that name."""
+    """Return the result's key in a selection: "Qcur-3#1" for the second result of that name."""
     return f"{row.name}#{row.occurrence}" if row.occurrence else row.name
 
 
 def largest_error(row: PairedResult) -> tuple[float, int] | None:
-    """Of the rows of pairs the one that is farthest, and which pair; None where there is none."""
+    """Return the largest error of the result's pairs and the index of that pair; None where there
+    is none.
+    """
     errors = np.frombuffer(row.errors, "<f4")
     if not errors.size:
         return None
@@ -187,7 +189,7 @@ def error_map(result: TextsCompared) -> Floats:
 
 
 def texts_verdict(result: TextsCompared) -> str:
-    """What came of a comparison, in a sentence or two."""
+    """Summarise a comparison in a sentence or two."""
     looked = f"{len(result.rows)} results of {len(result.pairs)} pairs of tokens"
     if result.first is None:
         return f"No result differs by more than rounding errors: {looked}."

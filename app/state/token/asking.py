@@ -1,4 +1,4 @@
-"""What is asked about a word: all that can be told of it."""
+"""Requests for all data of one token."""
 
 from collections.abc import Callable
 
@@ -28,7 +28,7 @@ class Asking:
         self._chat, self._selection, self._contexts, self._parts = chat, selection, contexts, parts
 
     def whole(self, message: int) -> Question | None:
-        """Of which items a message's text consists."""
+        """Return all items of a message's text as one question."""
         talk = self._talk(message)
         return (talk, talk.whole()) if talk is not None else None
 

@@ -73,7 +73,7 @@ class ContextMap:
         return len(self._ends)
 
     def text(self, item: int) -> str:
-        """What an item says; empty for a picture's row."""
+        """Return the text of an item; empty for a picture's row. Empty for a picture's row."""
         answer = self._answer
         if answer is not None and item >= answer.begin:
             index = answer.index(item)
@@ -177,13 +177,13 @@ class ContextMap:
         return candidates[0] if candidates else None
 
     def _begins_item(self, at: int) -> bool:
-        """Whether nothing but white space is between an item's beginning and a place."""
+        """Return whether only white space is between the start of an item and an offset."""
         item = bisect_right(self._ends, at)
         return item < len(self) and not self._text[self._start(item) : at].strip()
 
 
 def _readings(message: Message) -> Iterator[tuple[str, int]]:
-    """What a template may make of a message, and where that begins in it."""
+    """Yield the forms that a template may give a message, each with its offset in the message."""
     for text, start in _forms(message):
         yield text.strip(), start + len(text) - len(text.lstrip())
 

@@ -35,7 +35,7 @@ class Contexts:
         return found[1].items_of(key[0])[key[1]] if found and key[1] < self.count(key[0]) else None
 
     def text(self, key: Key) -> str | None:
-        """What a word says."""
+        """Return the text of a token, or None."""
         found, item = self._of(key[0]), self.item(key)
         return found[1].text(item) if found is not None and item is not None else None
 

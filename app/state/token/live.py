@@ -1,4 +1,4 @@
-"""What the answer under way tells of its words."""
+"""Live data on the tokens of the current answer."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What is asked of the engine about words: one question at a time, and only where it can be."""
+"""Requests to the engine about tokens: one at a time, and only if it can answer them."""
 
 from collections.abc import Callable
 from typing import Literal

@@ -1,4 +1,4 @@
-"""What the engine tells of a word, as arrays."""
+"""The engine's data on a token, as arrays."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -54,7 +54,7 @@ class LensReading:
         return self._texts.get(self.wanted, "")
 
     def guesses(self, row: int) -> list[Guess]:
-        """What a layer would say, the likeliest first."""
+        """Return the predictions of a layer, the likeliest first."""
         pairs = zip(self._ids[row].tolist(), self._chances[row].tolist(), strict=True)
         return [Guess(token, self._texts.get(token, ""), chance) for token, chance in pairs]
 

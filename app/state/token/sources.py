@@ -59,7 +59,7 @@ class Sources:
         return sorted(found, key=lambda source: -source.share)[:most]
 
     def lights(self) -> dict[int, list[Light]]:
-        """Of each message what of its text is lit, in order."""
+        """Highlighted ranges of each message, in order."""
         found: dict[int, list[Light]] = defaultdict(list)
         for item in sorted(strongest(self._of_chat, MOST_LIT, FAINTEST**2 * self.largest)):
             part = self._context.part(item)
@@ -69,8 +69,8 @@ class Sources:
         return dict(found)
 
     def of_rows(self) -> dict[tuple[int, int], dict[int, float]]:
-        """Of each picture and view (picture's number, view) the share of each of its rows; learned
-        rows, which are of no view, are left out.
+        """Shares of attention by picture and view: for each (picture's number, view) the share of
+        each row; learned rows, which are of no view, are left out.
         """
         found: dict[tuple[int, int], dict[int, float]] = defaultdict(dict)
         for rows in self._context.rows:
@@ -80,7 +80,7 @@ class Sources:
         return dict(found)
 
     def of_pictures(self) -> dict[int, float]:
-        """Of each picture, by its number, the share of all its rows."""
+        """Shares of attention by picture's number, summed over its rows."""
         found: dict[int, float] = defaultdict(float)
         for rows in self._context.rows:
             found[rows.picture] += sum(self._shares(rows))

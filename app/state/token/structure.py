@@ -1,4 +1,4 @@
-"""What a model's file says of the parts that are looked at: known before anything runs."""
+"""Layers, heads and windows of a model from its file's header, before it runs."""
 
 from dataclasses import dataclass
 

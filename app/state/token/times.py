@@ -67,7 +67,7 @@ def time_shares(step: StepRecord) -> list[TimeShare]:
 
 
 def _gaps(step: StepRecord) -> Iterator[TimeShare]:
-    """What no device accounts for, named by where it lies."""
+    """Yield the time that no device accounts for, named by its position in the step."""
     busy = _busy(step.launches)
     if not busy:
         yield TimeShare(BEFORE, "", step.step_ns)

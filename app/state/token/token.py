@@ -83,22 +83,22 @@ class TokenState(QObject):
 
     @property
     def following(self) -> bool:
-        """Whether the newest word is looked at, since none is selected."""
+        """True if the newest token is shown, because none is selected."""
         return self._selection.now.token is None
 
     @property
     def live(self) -> bool:
-        """Whether an answer is looked into while it is written."""
+        """True if tokens are inspected during an answer."""
         return self._preferences.value.token_live
 
     @property
     def waits(self) -> bool:
-        """Whether what is asked comes after the answer under way."""
+        """True while the inspection waits for the current answer."""
         return self._chat.busy and self.questions.status != "idle"
 
     @property
     def can_follow(self) -> bool:
-        """Whether there is a newer word than the one that is looked at, which is not followed."""
+        """True if there is a newer token than the one shown."""
         newest = self._newest()
         return not self.following and newest is not None and newest != self._selected.token
 
@@ -109,12 +109,12 @@ class TokenState(QObject):
 
     @property
     def parts(self) -> ModelParts | None:
-        """What the file says of the model, before anything runs."""
+        """Layers and heads of the model, from its file."""
         return parts_of(self._file.content)
 
     @property
     def recorded(self) -> TokenInfo | None:
-        """What was told of the word when it was written, with what else could have come."""
+        """The data recorded with the token when it was generated, including its alternatives."""
         row = self._chat.row_of(self.word.message) if self.word is not None else None
         if row is None or self.word is None or self.word.index >= len(self._chat.tokens(row)):
             return None
@@ -136,11 +136,11 @@ class TokenState(QObject):
         return head if known and attention is not None and head in range(attention.n_head) else None
 
     def lights(self, message: int) -> Sequence[Light]:
-        """What of a message's text is lit."""
+        """Return the highlighted ranges of a message."""
         return self._lit.get(message, ())
 
     def text(self, message: int, index: int) -> str:
-        """What a word says; empty where that is not known."""
+        """Return the text of a token; empty if unknown."""
         word = self._words.word((message, index))
         return word.text if word is not None else ""
 
@@ -151,7 +151,7 @@ class TokenState(QObject):
     # What a person does
 
     def shown(self, shown: bool) -> None:
-        """Whether the view can be seen; what cannot be seen asks for nothing and lights nothing."""
+        """Set whether the view is visible; hidden views request and highlight nothing."""
         if shown != self._shown:
             self._shown = shown
             if shown:
@@ -367,7 +367,7 @@ class TokenState(QObject):
         self.changed.emit()
 
     def _basis_now(self) -> tuple[object, ...]:
-        """What all that is kept depends on."""
+        """The state that all kept results depend on."""
         return self._session.model, self._chat.details.system
 
     def _basis_changed(self) -> None:

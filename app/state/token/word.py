@@ -31,7 +31,7 @@ class Word:
 
 @dataclass(frozen=True)
 class Inside:
-    """What is known of a word; None for what is not, or not yet.
+    """All data on one token; None for what is not, or not yet.
 
     `n_computed` items of its context had to be computed for it.
     """
@@ -49,7 +49,7 @@ class Inside:
 
 @dataclass(frozen=True)
 class Conversation:
-    """What stands before a word: the path up to its message, and that message itself.
+    """The conversation before a token: the path up to its message, and that message.
 
     `tokens` are the message's, as far as the open model wrote them.
     """
@@ -97,7 +97,7 @@ class Conversation:
 
 
 def inside_of(word: Word, told: Examined, context: ContextMap | None) -> Inside:
-    """What the engine has told, as it is shown."""
+    """Convert the engine's data on a token for display."""
     return Inside(
         word,
         context,

@@ -12,7 +12,7 @@ class ChatWords:
         self._chat, self._contexts = chat, contexts
 
     def has(self, message: int) -> bool:
-        """Whether a message is in the path shown."""
+        """Return whether a message is in the visible path."""
         return self._chat.row_of(message) is not None
 
     def word(self, key: Key) -> Word | None:

@@ -52,13 +52,13 @@ class TrialState(QObject):
 
     @property
     def changes(self) -> Sequence[Change]:
-        """What the model was changed by."""
+        """The changes made to the model."""
         tried = self._message(self._tried)
         return tried.changes if tried is not None else ()
 
     @property
     def busy(self) -> bool:
-        """Whether the engine has still to tell something."""
+        """True while replies of the engine are outstanding."""
         return bool(self._asked)
 
     def row_to_try(self) -> int | None:
@@ -90,7 +90,7 @@ class TrialState(QObject):
         self.updated.emit()
 
     def answers(self) -> tuple[TriedAnswer, TriedAnswer] | None:
-        """As it is, and as it was changed; None where there are not both."""
+        """The original and the changed answer; None where there are not both."""
         tried = self._message(self._tried)
         plain = None if tried is None else self.plain(tried)
         if tried is None or plain is None:
@@ -181,6 +181,8 @@ class TrialState(QObject):
 
 
 def _own(tokens: Tokens) -> Floats:
-    """What the model that wrote them told; NaN where it did not."""
+    """Return the log-probabilities that the generating model reported; NaN if missing. NaN where it
+    did not.
+    """
     told = [tokens.logprob(i) for i in range(len(tokens))]
     return np.array([np.nan if p is None else p for p in told], np.float32)

@@ -1,4 +1,4 @@
-"""What is chosen at load: device, context and cache type, with the memory they would take."""
+"""Load options: device, context and cache type, with the memory they need."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -150,7 +150,7 @@ class OptionsView(QWidget):
         self._ask()
 
     def options(self) -> EngineOptions:
-        """What is chosen now."""
+        """The current choice."""
         return EngineOptions(
             device=self.devices.device,
             place=self.devices.place.text().strip(),

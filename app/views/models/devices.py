@@ -42,7 +42,7 @@ class DevicesChoice(QWidget):
         return ",".join(chosen) or None
 
     def show_devices(self, rows: Sequence[DeviceRow]) -> None:
-        """Those there are; what is checked stays so."""
+        """Show the available devices; what is checked stays so."""
         chosen = self.device
         self._rows = rows
         self._make_boxes([row.id for row in rows])

@@ -1,4 +1,4 @@
-"""What differs between the open file and another."""
+"""Differences between the open file and another."""
 
 from pathlib import Path
 

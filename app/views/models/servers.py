@@ -130,7 +130,7 @@ class ServerLine(QWidget):
         column.addLayout(links)
 
     def show_server(self, server: ServerState) -> None:
-        """What is known of it now."""
+        """Show the state of the server."""
         same = self._server is not None and self._server.models == server.models
         self._server = server
         self._title.setText(f"{self._name}  ·  {server.connection.host}")
@@ -147,7 +147,7 @@ class ServerLine(QWidget):
         self.ask.setEnabled(not server.asking)
 
     def _show_facts(self) -> None:
-        """What is known of the model that is chosen."""
+        """Show the facts of the selected model."""
         chosen = self.models.currentText()
         model = self._server.model(chosen) if self._server is not None else None
         self.facts.setText(_facts(model) if model is not None else "")
@@ -167,7 +167,7 @@ def _facts(model: ServedModel) -> str:
 
 
 def _words(server: ServerState) -> str:
-    """What it answered, or why it did not."""
+    """Describe the server's last response, or its error."""
     if server.asking:
         return "Listing its models …"
     if server.problem:

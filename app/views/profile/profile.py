@@ -140,7 +140,7 @@ class ProfileView(QWidget):
             self._select_longest(by, name)
 
     def _select_longest(self, by: By, name: str) -> None:
-        """Of a group the launch that takes longest."""
+        """Select the longest launch of a group."""
         answer = self._state.latest
         if answer is not None:
             found = answer.longest(by, name, self.shown_phase)

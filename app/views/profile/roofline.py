@@ -1,4 +1,4 @@
-"""What each kernel reaches of what its device can do."""
+"""Each kernel's speed relative to the limits of its device."""
 
 import numpy as np
 from PySide6.QtCore import Qt, Signal
@@ -96,7 +96,7 @@ class Roofline(QWidget):
 
 
 def _line(roof: DeviceRoof) -> PlotLine:
-    """As many operations as the bytes that can be read allow, up to the most of the device."""
+    """Return the roofline: limited by memory on the left, by arithmetic on the right."""
     ridge = roof.flops_per_s / roof.bytes_per_s
     x = np.array(sorted([LEFT, ridge, max(RIGHT, 2 * ridge)]))
     y = np.minimum(x * roof.bytes_per_s, roof.flops_per_s) / 1e9

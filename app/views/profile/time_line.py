@@ -138,7 +138,7 @@ def _device(
 
 
 def _host(answer: RecordedAnswer) -> SpanLane:
-    """What the host did in steps, and between them."""
+    """Return the host's activities in and between steps."""
     names: list[str] = []
     edges: list[tuple[int, int]] = []
     end = None

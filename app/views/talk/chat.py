@@ -76,7 +76,7 @@ class ChatView(QWidget):
 
     @property
     def paints_tokens(self) -> bool:
-        """Whether answers are shown as their tokens."""
+        """True if answers are shown as coloured tokens."""
         return bool(self.bench.preferences.value.probabilities_shown)
 
     # What a person does here

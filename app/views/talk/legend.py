@@ -1,4 +1,4 @@
-"""What the colours of tokens mean, and by what they are painted."""
+"""The legend of the token colours, and the choice of their quantity."""
 
 from collections.abc import Callable, Sequence
 

@@ -186,7 +186,7 @@ class MessageView(Row):
             self.row.rewrite(text, pictures)
 
     def show_actions(self) -> None:
-        """What can be done is there for the last answer, under the mouse, and with the keyboard."""
+        """Show the actions on the last answer, under the mouse, and at the keyboard focus."""
         now = QApplication.focusWidget()
         inside = now is not None and self.isAncestorOf(now)
         near = self.underMouse() or inside
@@ -378,7 +378,7 @@ class MessageView(Row):
 def _moved_lights(
     lights: Sequence[Light], excerpt: Excerpt, begin: int, end: int | None = None
 ) -> list[Light]:
-    """Those from `begin` to before `end`, in an excerpt of the text that they are lit in."""
+    """Return the highlighted ranges from `begin` to before `end`, in offsets of the excerpt."""
     moved = (
         (excerpt.here(first), excerpt.here(last), strength)
         for first, last, strength in lights

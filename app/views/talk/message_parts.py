@@ -1,4 +1,4 @@
-"""What stands around a message's text: speaker, actions, statistics, progress, thought."""
+"""Parts around a message's text: speaker, actions, statistics, progress, reasoning."""
 
 import time
 from collections.abc import Sequence
@@ -196,7 +196,7 @@ class AnswerProgress(QWidget):
         self.show_stage(None, [])
 
     def show_stage(self, stage: StageProgress | None, past: Sequence[PastStage]) -> None:
-        """What is being done, after what was done for this answer before it."""
+        """Show the current stage, after the earlier stages of this answer."""
         before = [f"{STAGES[done.name]} {duration(done.seconds)}" for done in past]
         if stage is None or stage.total <= 0:
             self._words.setText(LINE.join([*before, stage_title(stage)]))
@@ -250,7 +250,7 @@ class Thought(QWidget):
 
     @property
     def text(self) -> MarkdownView | None:
-        """What was thought, where it is unfolded."""
+        """The view of the reasoning, if it is unfolded."""
         return self._text
 
     def point(self, part: tuple[int, int] | None) -> int:

@@ -58,7 +58,7 @@ class MessageRow(QObject):
 
     @property
     def answering(self) -> bool:
-        """Whether the message is being written."""
+        """True while the message is generated."""
         return self._bench.chat.answering == self.number
 
     @property
@@ -68,12 +68,12 @@ class MessageRow(QObject):
 
     @property
     def past_stages(self) -> list[PastStage]:
-        """What it has behind it, while it is being written."""
+        """Finished stages of the message that is being generated."""
         return self._bench.session.past_stages
 
     @property
     def brought(self) -> PicturesInEngine:
-        """What the engine knows of pictures."""
+        """Pictures uploaded to the engine."""
         return self._bench.chat.brought
 
     @property
@@ -82,7 +82,7 @@ class MessageRow(QObject):
 
     @property
     def selected_token(self) -> int | None:
-        """The one of its tokens that is selected."""
+        """The index of its selected token, or None."""
         token = self._bench.selection.now.token
         return token[1] if token is not None and token[0] == self.message.id else None
 
@@ -94,12 +94,12 @@ class MessageRow(QObject):
 
     @property
     def lights(self) -> Sequence[Light]:
-        """What of its text is lit."""
+        """Highlighted ranges of its text."""
         return self._bench.token.lights(self.message.id)
 
     @property
     def painted(self) -> bool:
-        """Whether it is shown as its tokens."""
+        """True if it is shown as coloured tokens."""
         wanted = self._bench.preferences.value.probabilities_shown
         return bool(wanted) and not self.is_question and len(self.tokens) > 0
 
@@ -119,7 +119,7 @@ class MessageRow(QObject):
 
     @property
     def can_show_unchanged(self) -> bool:
-        """Whether an answer of the unchanged model stands beside this one of a changed one."""
+        """True if the original answer exists next to this modified one."""
         return self._bench.trial.plain(self.message) is not None
 
     def show_unchanged(self) -> None:
@@ -128,19 +128,19 @@ class MessageRow(QObject):
 
     @property
     def of_request(self) -> bool:
-        """Whether it belongs to the log of a served request, which is only read."""
+        """True if it belongs to a logged request, which is read-only."""
         return bool(self._bench.chat.details.served)
 
     @property
     def continues_text(self) -> bool:
-        """Whether a base model wrote it, which knows no chats."""
+        """True if a base model wrote it, which has no chat template."""
         session = self._bench.session
         open_now = session.model is not None and self.message.model == session.model_name
         return open_now and session.model is not None and session.model.chat == "none"
 
     @property
     def drops_oldest(self) -> bool:
-        """Whether answers drop the oldest tokens where the context is full."""
+        """True if answers drop the oldest tokens when the context is full."""
         return self._bench.chat.details.limits.when_full == "shift"
 
     @property
@@ -150,7 +150,7 @@ class MessageRow(QObject):
 
     @property
     def next_step(self) -> tuple[str, Callable[[], object]]:
-        """What to do about an answer that went wrong."""
+        """The title and the action that may repair a failed answer."""
         if self.message.text:
             return "Continue", self.continue_answer
         return "Try again", self.regenerate
@@ -184,18 +184,18 @@ class MessageRow(QObject):
         return self._bench.chat.edit_pictures(self.number, parent)
 
     def attachments(self, pictures: EditedPictures, loader: PictureLoader) -> Attachments:
-        """What shows them."""
+        """Make the widget that shows the pictures."""
         made = Attachments(self._bench, loader, pictures)
         made.vision_wanted.connect(self.vision_wanted)
         made.opened.connect(lambda place: self.picture_wanted.emit(pictures.pictures, place))
         return made
 
     def write(self, pictures: EditedPictures) -> None:
-        """What comes from now on is for these."""
+        """Direct further pictures to this edited message."""
         self._bench.chat.written = pictures
 
     def end_edit(self) -> None:
-        """What comes from now on is for the message being written."""
+        """Direct further pictures to the draft."""
         self._bench.chat.write_draft()
 
     def rewrite(self, text: str, pictures: tuple[Picture, ...] | None = None) -> bool:

@@ -33,7 +33,7 @@ class Overflow(QWidget):
 
     @property
     def refuses(self) -> bool:
-        """Whether the question must not be sent."""
+        """True if the message cannot be sent."""
         return not self.isHidden() and self._policy == "stop"
 
     def show_question(self, tokens: int | None) -> None:

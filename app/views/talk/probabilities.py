@@ -85,7 +85,7 @@ class TokenAnswer(QWidget):
 
     @property
     def bands(self) -> list[int | None]:
-        """Of each token the band of the legend that it is in."""
+        """The legend's band of each token."""
         return self._bands
 
     def append(self, first: int) -> None:

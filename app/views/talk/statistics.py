@@ -32,7 +32,7 @@ def summary(message: Message) -> str:
 
 
 def said_of(change: Change) -> str:
-    """As it stands under an answer: layer 12 left out."""
+    """Describe a change as under an answer: "layer 12 left out"."""
     head = "" if change.head is None else f"head {change.head}, "
     part = "" if change.head is not None else CHANGED[change.part]
     how = "left out" if change.factor == 0 else f"× {change.factor:g}"
@@ -46,7 +46,9 @@ def said_of_all(changes: Sequence[Change], capital: bool = True) -> str:
 
 
 def stage_title(stage: StageProgress | None) -> str:
-    """What is being done; without a stage, or once the prompt is read, the first token is due."""
+    """Return the title of the current stage; without a stage, or once the prompt is read, the first
+    token is due.
+    """
     if stage is not None and stage.note:
         return stage.note
     if stage is None or (stage.name == "prefill" and stage.done >= stage.total):
@@ -101,7 +103,7 @@ def details(message: Message) -> str:
 
 
 def _pictures(stats: Stats) -> list[str]:
-    """What the prompt's pictures took."""
+    """Describe the tokens and the time of the prompt's pictures."""
     if not stats.pictures:
         return []
     count, rows = len(stats.pictures), stats.n_image_rows

@@ -56,7 +56,7 @@ class CellsPage(QWidget):
 
     @property
     def cache(self) -> CacheUse | None:
-        """The one that is shown."""
+        """The selected cache."""
         at = self.which.currentIndex()
         return self._state.caches[at] if 0 <= at < len(self._state.caches) else None
 

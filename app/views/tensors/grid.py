@@ -183,7 +183,7 @@ class NumberGrid(QTableView):
 
 
 def number(value: float) -> str:
-    """As many digits as a column holds; what is none is said as the dump says it."""
+    """Format a number to the width of a column; what is none is said as the dump says it."""
     if value != value:
         return "NaN"
     if value in (float("inf"), float("-inf")):

@@ -15,7 +15,9 @@ from app.widgets.lists.report import ReportTable, ViewReport, table_of
 
 
 def tensors_report(bench: Workbench, view: TensorsView) -> ViewReport:
-    """Of a tensor its statistics and a dump; of a comparison, of probes and of caches all rows."""
+    """Return a report: statistics and a dump of a tensor; of a comparison, of probes and of caches
+    all rows.
+    """
     makers = {
         "Weights": _tensor,
         "Live probes": _probes,

@@ -1,4 +1,4 @@
-"""What is said of all numbers of a tensor: in words, how they spread, row by row."""
+"""Summary of a tensor: statistics, histogram, and norms by row."""
 
 import numpy as np
 from PySide6.QtCore import Signal

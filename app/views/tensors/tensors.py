@@ -133,7 +133,7 @@ class TensorsView(QWidget):
 
     @property
     def says(self) -> str:
-        """What is said of the tensor."""
+        """The description of the tensor."""
         return self._says.text()
 
     @property

@@ -99,7 +99,7 @@ class TrialView(QWidget):
 
     @property
     def change(self) -> Change:
-        """What the form says."""
+        """Return the change that the form describes."""
         kind = str(self.part.currentData())
         factor = round(self.factor.value, 2)
         if kind == HEAD:
@@ -108,7 +108,7 @@ class TrialView(QWidget):
         return Change(self.layer.value(), part, None, factor)
 
     def show_both(self, _: object = None) -> None:
-        """What there is by now."""
+        """Show the answers that exist so far."""
         chat, both = self._bench.chat, self._trial.answers()
         possible = self._trial.row_to_try() is not None and self.change.factor != 1
         self.try_it.setEnabled(not chat.busy and possible)

@@ -1,4 +1,4 @@
-"""What a view shows, for somebody who does not see it: sentences, tables, and data for programs."""
+"""A view's contents without its picture: sentences, tables, and data."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -49,7 +49,7 @@ class TableRows(QAbstractTableModel, Generic[R]):
 
     @property
     def all_rows(self) -> Sequence[R]:
-        """As they were given, before filter and order."""
+        """All rows, before filter and sort."""
         return self._all
 
     @property

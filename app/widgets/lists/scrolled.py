@@ -23,7 +23,7 @@ class Row(QWidget):
         return list(focusable(self))
 
     def mark_at(self, y: int) -> object:
-        """What is displayed at y, so that `y_of` finds it after heights have changed."""
+        """Return the content at y, so that `y_of` finds it after heights have changed."""
         return y
 
     def y_of(self, mark: object) -> int:
@@ -63,7 +63,7 @@ class ScrolledRows(QAbstractScrollArea, OwnOrder):
 
     @property
     def following(self) -> bool:
-        """Whether the end stays visible as rows grow."""
+        """True if the end stays visible as rows grow."""
         return self._following
 
     @property
@@ -253,7 +253,7 @@ class ScrolledRows(QAbstractScrollArea, OwnOrder):
             self.following_changed.emit(following)
 
     def _focus_moved(self, old: QWidget | None, now: QWidget | None) -> None:
-        """What gets the keyboard is scrolled into view."""
+        """Scroll the focused widget into view."""
         if now is None or not self.viewport().isAncestorOf(now):
             return
         area = now.rect().translated(now.mapTo(self.viewport(), now.rect().topLeft()))

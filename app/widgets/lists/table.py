@@ -192,7 +192,7 @@ class Table(QWidget):
         self._fit_columns()
 
     def _fit_columns(self) -> None:
-        """As long as nobody has moved a border."""
+        """Fit the columns to their contents, until the user resizes one."""
         if self._touched:
             return
         self._fitting = True

@@ -1,4 +1,4 @@
-"""What belongs to a block of code beside its text: language, copy button, scroll bar."""
+"""Controls of a code block: language, copy button, scroll bar."""
 
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
 from PySide6.QtGui import QGuiApplication

@@ -91,7 +91,7 @@ def _paragraph(block: TextBlock) -> QTextBlockFormat:
 
 
 def _draws(block: TextBlock) -> bool:
-    """Whether a formula in its text is drawn."""
+    """Return whether the block draws a formula."""
     named = (span.formula for span in block.spans if span.formula is not None)
     return any(pictures.get(formula) is not None for formula in named)
 

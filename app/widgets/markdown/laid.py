@@ -76,7 +76,7 @@ class Laid:
 
     @property
     def has_document(self) -> bool:
-        """Whether it is laid out now."""
+        """True if the document is laid out."""
         return self._document is not None
 
     def measure(self) -> bool:

@@ -35,7 +35,7 @@ class LitParts:
         self._placed.clear()
 
     def of_block(self, row: int, shown: str) -> list[Light]:
-        """What is lit of a block that shows this, by its characters."""
+        """Return the highlighted ranges of a block, by characters of its displayed text."""
         if not self.lights:
             return []
         if row not in self._placed:

@@ -36,7 +36,7 @@ def _break_line(state: StateInline, silent: bool) -> bool:
 
 
 def _as_typed(address: str) -> str:
-    """What a link to itself is called: where it goes, nothing decoded."""
+    """Return an autolink's address as it was typed, not decoded."""
     return address
 
 

@@ -34,7 +34,7 @@ def shown_part(source: str, shown: str, first: int, last: int) -> tuple[int, int
 def shown_parts(
     source: str, shown: str, parts: Sequence[tuple[int, int]]
 ) -> list[tuple[int, int] | None]:
-    """Of each part of the source its range in `shown`; None where nothing of it is shown."""
+    """Return the range in `shown` of each part of the source; None where nothing of it is shown."""
     pieces = _pieces(source, shown)
     ends = [found + length for _, found, length in pieces]
     ranges: list[tuple[int, int] | None] = []

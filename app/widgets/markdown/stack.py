@@ -33,7 +33,7 @@ class Stack:
 
     @property
     def complete(self) -> bool:
-        """Whether all heights are exact."""
+        """True if all heights are exact."""
         while self._guessed < len(self.laid) and self.laid[self._guessed].exact:
             self._guessed += 1
         return self._guessed == len(self.laid)
@@ -125,7 +125,7 @@ class Stack:
         )
 
     def _stack(self, first: int, last: int) -> None:
-        """Those from `first` to before `last` have other heights: they move, and the runs below."""
+        """Move the blocks from `first` to before `last`, whose heights changed, and those below."""
         begins = first // RUN
         for row in range(begins * RUN, min(-(-last // RUN) * RUN, len(self.laid))):
             laid, above = self.laid[row], self.laid[row - 1]

@@ -29,7 +29,7 @@ class Stream:
 
     @property
     def complete(self) -> bool:
-        """Whether all of the text is in `blocks`."""
+        """True if all of the text is in `blocks`."""
         return self._read == len(self._text)
 
     @property

@@ -65,7 +65,7 @@ def _end(source: str, start: int, stop: int, closing: str) -> int:
 
 
 def _is_formula(source: str, begin: int, end: int) -> bool:
-    """Whether two dollars enclose one, and are not amounts of money."""
+    """Return whether two dollar signs enclose a formula, rather than amounts of money."""
     inside, after = source[begin + 1 : end], source[end + 1 : end + 2]
     before = source[begin - 1 : begin]
     edges = inside[0].isspace() or inside[-1].isspace()

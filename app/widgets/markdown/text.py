@@ -94,7 +94,7 @@ class MarkdownText(QWidget):
 
     @property
     def blocks(self) -> list[TextBlock]:
-        """What is shown."""
+        """The displayed blocks."""
         return self._stream.blocks if self._plain is None else self._plain
 
     @property
@@ -104,7 +104,7 @@ class MarkdownText(QWidget):
 
     @property
     def complete(self) -> bool:
-        """Whether all is taken in, and every height exact."""
+        """True if all of the text is parsed, and every height exact."""
         return self._stream.complete and self._stack.complete
 
     @property
@@ -125,7 +125,7 @@ class MarkdownText(QWidget):
             self._timer.start(round(took * REST * 1000))
 
     def _go_on(self) -> None:
-        """What is left, or came in the rest behind the last slice; nothing where nothing did."""
+        """Parse and lay out the rest of the text; nothing where nothing did."""
         if not self.complete:
             self._pump()
 
@@ -182,13 +182,13 @@ class MarkdownText(QWidget):
 
     @property
     def pointed_text(self) -> str:
-        """What is marked by `point`, as it is shown."""
+        """The displayed text that `point` marks."""
         for row, place in self._pointed_in(range(len(self.laid))).items():
             return self.laid[row].document.toRawText()[slice(*place)]
         return ""
 
     def _pointed_in(self, rows: range) -> dict[int, tuple[int, int]]:
-        """The one of these blocks that is pointed at, with the range in its document."""
+        """Return the marked block of these, with the range in its document."""
         found = self._block_at(self._pointed[0]) if self._pointed is not None else None
         if self._pointed is None or found is None or found[0] not in rows:
             return {}
@@ -204,7 +204,7 @@ class MarkdownText(QWidget):
 
     @property
     def lit_words(self) -> list[tuple[str, float]]:
-        """What is lit, as it is shown, and how strongly."""
+        """Return the displayed highlighted words and their strengths."""
         return [
             (self.laid[row].document.toRawText()[first:last], strength)
             for row in range(len(self.laid))
@@ -212,7 +212,7 @@ class MarkdownText(QWidget):
         ]
 
     def _lit_in(self, row: int) -> list[Light]:
-        """What is lit of a block, by the characters that are shown."""
+        """Return the highlighted ranges of a block, by displayed characters."""
         return self._lit.of_block(row, self.laid[row].document.toRawText())
 
     def _block_at(self, position: int) -> tuple[int, int, str] | None:
@@ -285,7 +285,7 @@ class MarkdownText(QWidget):
             self._timer.start(1)
 
     def mark_at(self, y: int) -> tuple[int, int]:
-        """What is displayed at y: a block, and the distance below its top."""
+        """Return the content at y: a block, and the distance below its top."""
         row = self._stack.row_at(y) if self.laid else 0
         return row, y - self.laid[row].top if self.laid else y
 

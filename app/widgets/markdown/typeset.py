@@ -50,7 +50,7 @@ def typeset_all(formulas: Iterable[Formula]) -> dict[Formula, FormulaPicture | N
 
 
 def typeset_unguarded(formula: Formula) -> FormulaPicture | None:
-    """As `typeset`, one at a time; raises whatever the library raises."""
+    """Typeset one formula, like `typeset`; raises whatever the library raises."""
     if any(macro in formula.tex for macro in _MACROS):  # they multiply
         return None
     from latex2mathml.converter import convert_to_element

@@ -22,7 +22,7 @@ from app.widgets.tips import hide_tip, set_tip
 
 
 class MarkdownView(MarkdownText):
-    """What a person does with a text: select, copy, follow links, scroll code sideways."""
+    """Interaction with a text: select, copy, follow links, scroll code sideways."""
 
     link_clicked = Signal(str)
     word_clicked = Signal(int)  # the character of the text that was set
@@ -38,7 +38,7 @@ class MarkdownView(MarkdownText):
 
     @property
     def selected_text(self) -> str:
-        """What is selected, as plain text."""
+        """Return the selection as plain text."""
         return self._text_of_selection()
 
     def _place_at(self, point: QPointF) -> TextPlace:

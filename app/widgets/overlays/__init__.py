@@ -1,1 +1,1 @@
-"""What lies over other widgets, or pushes them aside for a while."""
+"""Widgets that cover or push aside others for a while."""

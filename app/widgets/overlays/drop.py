@@ -1,4 +1,4 @@
-"""What lies over the window while a file is dragged over it."""
+"""The overlay of the window while a file is dragged over it."""
 
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QWidget

@@ -43,8 +43,8 @@ class Offered:
 
 @dataclass(frozen=True)
 class PictureItem:
-    """What a card says; `path` is None while the file is on its way. `bad` is what is wrong, and
-    `offered` what the last line may be instead.
+    """The contents of a card; `path` is None while the file is on its way. `bad` is what is wrong,
+    and `offered` what the last line may be instead.
     """
 
     path: Path | None
@@ -261,7 +261,7 @@ DOT = "  ·  "
 
 
 def fitting(line: str, metrics: QFontMetrics, room: float) -> str:
-    """As many of its parts, between dots, as there is room for: no number is cut off."""
+    """Shorten a line by whole parts, between dots, until it fits: no number is cut off."""
     while metrics.horizontalAdvance(line) > room and DOT in line:
         line = line.rpartition(DOT)[0]
     return line

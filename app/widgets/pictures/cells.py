@@ -181,7 +181,7 @@ class CellPictures(Painted):
         return place, row * picture.columns + column
 
     def _boxes(self) -> dict[int, tuple[float, float, list[float], list[float]]]:
-        """Of each group its width and height, and where its columns and rows begin, in pixels."""
+        """Return width, height, and the starts of columns and rows of each group, in pixels."""
         found = {}
         for group in sorted({picture.group for picture in self.pictures}):
             members = [picture for picture in self.pictures if picture.group == group]

@@ -1,4 +1,4 @@
-"""What of the clipboard or of a drag is a picture: files, bytes, or pixels of another program."""
+"""Pictures on the clipboard or in a drag: files, bytes, or pixels of another program."""
 
 import io
 import os
@@ -22,7 +22,7 @@ MOST_OF_A_FOLDER = 100
 
 
 def is_picture(path: Path) -> bool:
-    """Whether its name says so."""
+    """Return whether a file's suffix is that of a picture."""
     return path.suffix.lower() in SUFFIXES
 
 

@@ -113,7 +113,7 @@ def _unopened(why: str) -> OpenedPicture:
 
 
 def _run(paths: Sequence[Path], edge: int) -> list[OpenedPicture]:
-    """Those that a process has come to the end of."""
+    """Open pictures in a process; return those it opened before it ended."""
     root = str(Path(__file__).resolve().parents[3])
     inherited = os.environ.get("PYTHONPATH", "")
     with tempfile.TemporaryFile() as out:

@@ -13,7 +13,7 @@ _FAINTEST, _BRIGHTEST = 0.10, 0.42  # of the tone over the ground
 
 
 def light_colour(strength: float) -> str:
-    """What is behind a lit word."""
+    """Return the background colour of a highlighted word."""
     share = _FAINTEST + (_BRIGHTEST - _FAINTEST) * min(max(strength, 0.0), 1.0)
     return mix(tokens().attention, tokens().canvas, share)
 

@@ -1,1 +1,1 @@
-"""What lies in the window: the top line, the talk with what is above it, the inspector."""
+"""The panes of the window: the top line, the chat with its notices, the inspector."""

@@ -11,7 +11,7 @@ from app.widgets.commands import Actions
 
 
 class ChatRail(QWidget):
-    """What one comes to the chats for: the list itself, a new chat, searching."""
+    """A narrow bar with buttons for the chat list, a new chat and search."""
 
     def __init__(self, commands: Actions[Any]) -> None:
         super().__init__()

@@ -37,7 +37,7 @@ class DeviceLine(QWidget):
 
     @property
     def devices(self) -> list[str]:
-        """Those that the open model is on."""
+        """Return the devices of the open model."""
         model = self._bench.session.model
         if model is None or self._bench.session.connection is not None:
             return []

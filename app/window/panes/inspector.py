@@ -107,11 +107,11 @@ class Inspector(QWidget):
         return self._made[id]
 
     def title(self, id: str) -> str:
-        """What a page's tab says."""
+        """Return the title of a page's tab."""
         return self._pages[id].title
 
     def report(self, id: str) -> ViewReport:
-        """What a page shows, for others."""
+        """Return the contents of a page for a report."""
         return self._pages[id].report(self._bench, self.page(id))
 
     @property
@@ -160,7 +160,7 @@ class Inspector(QWidget):
         self._changed()
 
     def show_talk_tab(self, shown: bool) -> None:
-        """Whether talk is one of the tabs."""
+        """Set whether the chat is one of the tabs."""
         self.close_button.setVisible(not shown)  # there the talk's tab does it
         has = self._tabs.tabData(0) == self.TALK
         if shown and not has:

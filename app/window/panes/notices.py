@@ -128,7 +128,7 @@ class Notices(QWidget):
 
     @property
     def can_undo(self) -> bool:
-        """Whether a banner offers to undo something."""
+        """True if a banner offers an undo."""
         return bool(self._undo)
 
     def undo(self) -> bool:

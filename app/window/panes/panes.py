@@ -31,7 +31,7 @@ BALANCED, INSIDE, ALONE = "body", "body-inside", "talk-alone"
 
 
 class Panes(QWidget):
-    """What is shown and how wide it is, kept in the preferences; F6 goes round in `order`.
+    """Visibility and widths of the panes, stored in the preferences; F6 goes round in `order`.
 
     Talk and inspector stand 42:58 (`BALANCED`), 25:75 (`INSIDE`) or the talk alone (`ALONE`), as
     at the first start. The talk keeps `LEAST_TALK` wherever the window has room for it.
@@ -97,13 +97,13 @@ class Panes(QWidget):
 
     @property
     def inspects(self) -> bool:
-        """Whether the inspector can be seen."""
+        """True if the inspector is visible."""
         at_page = self._inspector.tab != Inspector.TALK
         return at_page if self._is_narrow else self.kept.inspector_shown
 
     @property
     def lists_chats(self) -> bool:
-        """Whether the chats are a list, not icons."""
+        """True if the chats are a list, not icons."""
         if self._unfolded or not self._has_room:
             return self._unfolded
         chosen = self.kept.chats_listed
@@ -201,7 +201,7 @@ class Panes(QWidget):
 
     @property
     def _roomy(self) -> bool:
-        """Whether the list of chats fits beside the talk and what else is open."""
+        """Return whether the chat list fits next to the other open panes."""
         inside = LEAST_INSIDE if self.kept.inspector_shown and not self._narrow else 0
         return self.width() >= fonts.px(CHATS_WIDTH + LEAST_TALK + inside)
 

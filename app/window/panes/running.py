@@ -1,4 +1,4 @@
-"""What runs beside the talk, wherever one looks: a recording, pinned probes, serving others."""
+"""Indicators of background activity: a recording, pinned probes, the API server."""
 
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QWidget

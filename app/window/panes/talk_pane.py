@@ -58,7 +58,7 @@ class TalkPane(QWidget):
 
     @property
     def _writes(self) -> bool:
-        """Whether there is somewhere to write: while a model loads, its first question may wait."""
+        """Return whether the user can type: while a model loads, its first message may wait."""
         return self._bench.has_talk or self._bench.session.status == "loading"
 
     @property

@@ -21,7 +21,7 @@ VITALS_SHARE = 1000  # of what is left; the rest keeps the others apart where th
 
 
 class TopLine(QWidget):
-    """What is open, where it runs, how fast, how full."""
+    """The top line: model, device, speed, context."""
 
     def __init__(self, bench: Workbench, commands: Actions[Any], menu: QMenu) -> None:
         super().__init__()
@@ -90,7 +90,7 @@ class TopLine(QWidget):
         self._arrange()
 
     def _arrange(self) -> None:
-        """What there is room for: the model's name and the context come first."""
+        """Show the parts that fit: the model's name and the context come first."""
         self.setFixedHeight(fonts.px(TOP_LINE))
         here = self._session.model is not None and self._session.connection is None
         shown = here and self.width() >= fonts.px(DEVICE_FROM)

@@ -1,4 +1,4 @@
-"""What stands where a page would, whose numbers a server does not tell."""
+"""A placeholder for views that need a local model."""
 
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
@@ -55,8 +55,8 @@ class SeenPage(QStackedWidget):
 
     @property
     def is_missing(self) -> bool:
-        """Whether the open model is a server's, and the view one of what that does not tell. The
-        layers of a file on this disk may be placed meanwhile.
+        """True if the open model is remote and the view needs a local one. The layers of a file on
+        this disk may be placed meanwhile.
         """
         bench = self._bench
         if bench.session.connection is None or not self._need:

@@ -91,7 +91,7 @@ class Vitals(QWidget):
 
     @property
     def marked(self) -> bool:
-        """Whether a token of the answer that was measured is selected."""
+        """True if a token of the measured answer is selected."""
         token, latest = self.bench.selection.now.token, self._latest()
         return token is not None and latest is not None and token[0] == latest.id
 

@@ -1,4 +1,4 @@
-"""What all layouts share: joining texts, and keeping to a limit of rows."""
+"""Helpers that all layouts share: joining texts, and limiting rows."""
 
 from collections.abc import Callable, Iterable
 

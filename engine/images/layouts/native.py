@@ -66,7 +66,7 @@ def gemma4(
     before: str = "<|image>",
     after: str = "<image|>",
 ) -> ImagePlan:
-    """As large as `tokens` cells of `cell` pixels allow: patch size x pool."""
+    """The largest size that `tokens` cells of `cell` pixels (patch size x pool) allow."""
 
     def plan(tokens: int) -> ImagePlan:
         view = _view(size, fill_budget(size, cell, tokens), cell)

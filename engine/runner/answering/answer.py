@@ -40,12 +40,12 @@ class Words:
         )
 
     def first(self) -> Iterator[Reply]:
-        """What is told before any token."""
+        """Yield the replies before the first token."""
         if self.begun:
             yield from self._teller.push(self.begun, [])
 
     def text_of(self, token: int) -> str:
-        """What the token that follows makes certain."""
+        """Return the text that the next token completes."""
         return self._text.push(token)
 
     def tell(self, text: str, info: TokenInfo) -> Iterator[Reply]:
@@ -58,7 +58,7 @@ class Words:
         return self._stops.matched
 
     def rest(self) -> Iterator[Reply]:
-        """What waited for more."""
+        """Yield the text that was held back."""
         left = self._stops.push(self._text.flush()) + self._stops.flush()
         yield from self._teller.finish(left)
 
@@ -205,8 +205,8 @@ class RunningAnswer:
         return min(self.limit - self.tally.n_generated, foreseen)
 
     def part(self, most: int) -> Generator[Reply, None, tuple[list[Item], Extras]]:
-        """What its next step computes, and what pictures mean for it. A token that was drawn is a
-        part by itself. Raises `Cancelled`.
+        """Return the items of the answer's next step, and the effect of pictures on them. A token
+        that was drawn is a part by itself. Raises `Cancelled`.
         """
         if not self.is_reading:
             return self.pending[:], TEXT
@@ -268,7 +268,7 @@ class RunningAnswer:
             self._draw(row)
 
     def end(self) -> Iterator[Reply]:
-        """What is left to be told, `Finished` last."""
+        """Yield the remaining replies, `Finished` last."""
         assert self.reason is not None
         yield from self.words.rest()
         yield from self.watch.rest()
@@ -276,7 +276,7 @@ class RunningAnswer:
         yield Finished(self.request.id, reason, self.stats(), self.words.stop)
 
     def stats(self) -> Stats:
-        """What it took so far."""
+        """Return the statistics so far."""
         return self.tally.stats(
             self.model.tokenizer,
             self.prompt,
@@ -287,7 +287,7 @@ class RunningAnswer:
         )
 
     def _asked_infos(self) -> PromptInfos | None:
-        """What the prompt's tokens are told in, until they are."""
+        """Return the collector of the prompt's log-probabilities, until they are sent."""
         n_top = self.request.prompt_logprobs
         if n_top is None or self._n_drawn:
             return None

@@ -64,7 +64,7 @@ class CellRoom:
 
 
 class Piecemeal(NamedTuple):
-    """What a step computes of an answer."""
+    """The part of an answer that one step computes."""
 
     answer: RunningAnswer
     part: list[Item]
@@ -128,8 +128,8 @@ class Batcher:
         self.waiting.append(answer)
 
     def turn(self) -> Iterator[Told]:
-        """What the answers tell while one step of them is made, or one each where they cannot
-        share it.
+        """Run one step for all answers, or one each if they cannot share it, and yield their
+        replies.
         """
         yield from self._end_cancelled()
         for answer in self.running[:]:
@@ -169,7 +169,9 @@ class Batcher:
     def _safely(
         self, answers: list[RunningAnswer], tell: Callable[[], Iterator[Told]]
     ) -> Iterator[Told]:
-        """What is told; where it fails, those of the answers have that are still running."""
+        """Yield the replies; if that raises, the error ends those of the answers that are still
+        running. Where it fails, those of the answers have that are still running.
+        """
         try:
             yield from tell()
         except Exception as error:  # noqa: BLE001  who asked is told

@@ -58,7 +58,7 @@ class Drawing:
             self.guide.prepare()
 
     def info(self, token: int) -> TokenInfo:
-        """What is told of the token that was drawn last."""
+        """Return the log-probabilities for the last sampled token."""
         if not self._n_top:
             return TokenInfo(token)
         return token_info(self._tokenizer, self._logits, token, self._n_top)

@@ -1,4 +1,4 @@
-"""What is told of tokens: how likely they were, and which others could have come."""
+"""Log-probabilities of tokens and of their alternatives."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ from engine.tokenizer import Tokenizer
 def token_info(
     tokenizer: Tokenizer, logits: NDArray[np.float32], token: int, n_top: int
 ) -> TokenInfo:
-    """Of a token that follows logits [V], with so many alternatives."""
+    """Return a token's log-probability under logits [V], with `n_top` alternatives."""
     best = top_k(logits, min(n_top, logits.size)).ids if n_top else np.empty(0, np.int64)
     logp = log_softmax(logits, np.append(best, token))
     shown, half = tokenizer.shown, tokenizer.half

@@ -1,4 +1,4 @@
-"""What an answer took: its moments, its counts, and what became of its pictures."""
+"""Statistics of an answer: times, counts, and the use of its pictures."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -95,7 +95,7 @@ class Tally:
             )
 
     def _picture(self, tokenizer: Tokenizer, prompt: Prompt, i: int) -> PictureStats:
-        """What became of a picture; one that is shown twice took its time for the first."""
+        """Return a picture's statistics; one that is shown twice took its time for the first."""
         picture = prompt.pictures[i]
         is_first = prompt.pictures.index(picture) == i
         return PictureStats(

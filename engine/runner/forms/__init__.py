@@ -1,1 +1,1 @@
-"""What an answer must look like, and how its parts are told apart: forms, tools and their calls."""
+"""Structured output: answer formats, tools, and the parser of an answer's parts."""

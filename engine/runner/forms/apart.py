@@ -67,8 +67,8 @@ class Apart:
         yield from rest
 
     def finish(self, text: str) -> list[Piece]:
-        """What is left with the last `text`. A call that is not whole is text, unless its arguments
-        were told: nothing is told twice.
+        """Return the remaining pieces after the last `text`. A call that is not whole is text,
+        unless its arguments were told: nothing is told twice.
         """
         found = [*self._pieces(self._reader.push(text))]
         found = [*self._deltas(), *found]
@@ -144,7 +144,7 @@ def _kind(kind: str) -> PieceKind:
 
 
 def _types(request: Generate) -> Types:
-    """What JSON types the parameters of tools have."""
+    """Return the JSON types of the tools' parameters."""
     types = {}
     for tool in request.tools.known:
         properties = parameters_of(tool).get("properties")

@@ -36,7 +36,7 @@ class CallStyle:
     after: str
 
     def trigger(self, template: str) -> str:
-        """What an answer's text ends with when a call begins."""
+        """Return the end of an answer's text at which a call begins."""
         if self == FRAMED:
             return "to=functions."
         return _mark(self.before, template) or self.before
@@ -49,7 +49,7 @@ FRAMED = CallStyle("<|channel|>commentary to=functions.", " <|constrain|>json<|m
 
 
 def style_of(template: ChatTemplate, tokenizer: Tokenizer) -> CallStyle | None:
-    """What the template makes of calls; None where their arguments are no JSON."""
+    """Return the format of tool calls in the template; None where their arguments are no JSON."""
     if template.source != "file":
         return None
     if MESSAGE in template.text and CHANNEL in template.text:
@@ -108,7 +108,7 @@ def _callable(tools: Tools) -> Sequence[Tool]:
 
 
 def _written(template: ChatTemplate, tokenizer: Tokenizer, count: int) -> str:
-    """What a model is shown to have said that made so many calls, without what ends it."""
+    """Render an assistant message with `count` tool calls, without its end mark."""
     question = {"role": "user", "content": "?"}
     calls = [
         {"id": i, "type": "function", "function": {"name": _NAME, "arguments": {_KEY: value}}}
@@ -143,7 +143,9 @@ def _mark(said: str, template: str) -> str:
 
 
 def _taken_apart(text: str, value: str) -> tuple[str, str, str] | None:
-    """What stands before a name, between it and its arguments, and behind them."""
+    """Split a rendered call into the texts before the name, between name and arguments, and after
+    them.
+    """
     pattern = rf'{_NAME}(.*?)(?:\{{\s*"{_KEY}"\s*:\s*"{value}"\s*\}})'
     match = re.search(pattern, text, re.DOTALL)
     if match is None or _NAME in match[1]:

@@ -1,4 +1,4 @@
-"""What may follow in one answer: anything, what its form allows, or calls of tools."""
+"""Constraints on an answer's tokens, from its format or from tool calls."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ class Forming:
         return self._ended.wait(seconds) or self._is_late
 
     def constraint(self) -> Constraint:
-        """What was made, waited for. Raises `BadForm`."""
+        """Wait for the compiled constraint. Raises `BadForm`."""
         while not self.wait(0.05):
             pass
         if self._made is None:
@@ -82,8 +82,8 @@ class AnswerRule:
 def rule_of(
     tokenizer: Tokenizer, template: ChatTemplate, request: Generate, opened: str
 ) -> AnswerRule | None:
-    """What holds an answer, whose prompt has `opened` a thought; None: nothing does. Raises
-    `BadForm`, and `BadSetting` for tools that cannot be called.
+    """Return the rule that constrains an answer whose prompt has `opened` a thought; None: nothing
+    does. Raises `BadForm`, and `BadSetting` for tools that cannot be called.
     """
     mark, tools = thought_end(opened), request.tools
     if request.form is not None:

@@ -25,7 +25,7 @@ _ANSWERED: Message = {"role": "tool", "content": _RESULT, "tool_call_id": _ID, "
 
 
 class ToolForm:
-    """What of tools a template prints."""
+    """A template's rendering of tools and calls."""
 
     def __init__(self, template: ChatTemplate) -> None:
         self._template = template
@@ -65,7 +65,7 @@ class ToolForm:
 
 @lru_cache(maxsize=4)
 def tool_form(template: ChatTemplate) -> ToolForm:
-    """What of tools this template prints."""
+    """Return the template's rendering of tools and calls."""
     return ToolForm(template)
 
 

@@ -34,7 +34,7 @@ SEVERAL = "To call several, write one such object a line.\n"
 
 
 class AskedChat(Protocol):
-    """What a request says of a chat: `Generate` and `Render` do."""
+    """The chat in a request, as `Generate` and `Render` have it."""
 
     @property
     def messages(self) -> list[ChatMessage]: ...
@@ -50,8 +50,8 @@ def has_tools(chat: AskedChat) -> bool:
 
 
 def variables_of(template: ChatTemplate, chat: AskedChat) -> Turn:
-    """What reaches a template besides messages. Raises `BadSetting` for tools that cannot be
-    called, and for a variable that is not free.
+    """Return the template's variables besides the messages. Raises `BadSetting` for tools that
+    cannot be called, and for a variable that is not free.
     """
     for name in chat.template:
         if name in OURS:
@@ -126,7 +126,7 @@ def _result(template: ChatTemplate, turn: Turn, call_id: str, name: str) -> Turn
 
 
 def arguments_of(call: ToolCall) -> dict[str, object]:
-    """What a call was given. Raises `BadSetting` for what is no JSON object."""
+    """Parse the arguments of a call. Raises `BadSetting` for what is no JSON object."""
     try:
         value = json.loads(call.arguments or "{}")
     except (ValueError, RecursionError):

@@ -47,7 +47,7 @@ def _stranger(model: GGUFFile, tower: GGUFFile) -> Iterator[str]:
 
 
 def _names(metadata: Metadata) -> dict[str, str]:
-    """What a file calls itself and what it was made of, by key; the most telling first."""
+    """Return a file's name and the names of its base models, by key; the most telling first."""
     keys = [
         f"general.base_model.{i}.{key}" for i in range(MOST_BASES) for key in ("name", "repo_url")
     ]
@@ -114,7 +114,7 @@ class Opened:
 
     @cached_property
     def vision(self) -> Vision | None:
-        """What makes it see."""
+        """The vision encoder's description, or None."""
         tower = self.built.tower
         if tower is None or self.tower_file is None:
             return None

@@ -53,7 +53,7 @@ def shown(tokenizer: Tokenizer, viewer: Viewer, part: PicturePart) -> Shown:
 
 
 def n_tokens(tokenizer: Tokenizer, plan: ImagePlan) -> int:
-    """What a picture takes of the context: its rows and the tokens of its texts."""
+    """Return the number of context tokens of a picture: its rows and the tokens of its texts."""
     texts = [piece.text for piece in plan.pieces if isinstance(piece, Text)]
     rows = 0 if plan.cross else plan.rows
     return rows + sum(len(tokenizer.encode(text, add_special=False)) for text in texts)

@@ -1,4 +1,4 @@
-"""What a sequence is made of: tokens, and rows of pictures in their places.
+"""Items of a sequence: tokens, and rows of pictures at their positions.
 
 Two items are the same when a cache that holds one holds the other. A picture whose rows all see
 each other is one group: no step and no prefix ends inside.

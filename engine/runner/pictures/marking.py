@@ -34,7 +34,9 @@ class Marking:
 
     @cached_property
     def printed(self) -> str:
-        """What the template prints for a part that is a picture; empty where it takes no parts."""
+        """The text that the template prints for a picture part; empty if it takes no parts. Empty
+        where it takes no parts.
+        """
         if self.template.source != "file":
             return ""
         texts = []
@@ -55,7 +57,7 @@ class Marking:
 
     @property
     def mark(self) -> str:
-        """What stands for a picture in the rendered text."""
+        """The placeholder of a picture in the rendered text."""
         return self.printed or self._private
 
     def chunks(self, text: str, n_pictures: int) -> list[str]:
@@ -72,7 +74,9 @@ class Marking:
         return chunks
 
     def content(self, message: ChatMessage) -> str | list[Turn]:
-        """What the template is given. Every picture becomes one `mark` in what it prints."""
+        """Return a message's content for the template. Every picture becomes one `mark` in what it
+        prints.
+        """
         parts = [TextPart(message.content)] if isinstance(message.content, str) else message.content
         if self.printed and message.pictures:
             return [self._part(part) for part in parts]

@@ -35,7 +35,9 @@ class RowStore:
         self._kept: OrderedDict[Shown, Kept] = OrderedDict()
 
     def take(self, picture: Shown) -> Kept:
-        """What is there of a picture; room for it, if nothing is. Raises `NoMem`."""
+        """Return the stored rows of a picture, or allocate room for them. Room for it, if nothing
+        is. Raises `NoMem`.
+        """
         kept = self._kept.get(picture)
         if kept is None:
             kept = self._kept[picture] = self._allocate(picture.starts[-1])

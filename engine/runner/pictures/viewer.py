@@ -68,7 +68,7 @@ class Viewer:
         self.store = RowStore(host, width, kept_bytes)
 
     def plan(self, size: Size, limits: Limits) -> ImagePlan:
-        """What a picture of that size becomes, within what the context allows."""
+        """Plan a picture of that size, within the context's limits."""
         return self.tower.plan(size, self.within(limits))
 
     def within(self, limits: Limits) -> Limits:
@@ -89,7 +89,7 @@ class Viewer:
             raise ContextFull(picture.n_rows, n_ctx, detail)
 
     def patches(self, plan: ImagePlan) -> int:
-        """What the tower computes for all views."""
+        """Return the number of patches that the vision encoder computes for all views."""
         side = self.tower.params.patch
         return sum((view.size.w // side) * (view.size.h // side) for view in plan.views)
 

@@ -1,4 +1,4 @@
-"""What loading would allocate, to the byte: the same code as loading, without a device's memory."""
+"""Exact memory of loading a model: the same code as loading, without device memory."""
 
 import re
 from collections import Counter
@@ -74,14 +74,14 @@ class DryRun:
         return divide(self.graphs.one_token, *self._given())
 
     def outline(self, graph: Graph) -> Outline:
-        """What a plan of a graph of this model would be."""
+        """Outline the plan of a graph of this model."""
         backends, types, pins, mapped = self._given()
         return outline(graph, backends, types, pins=pins, mapped=mapped)
 
     def _given(
         self,
     ) -> tuple[Sequence[Backend], Types, Pins, Collection[Tensor]]:
-        """What every outline comes of, besides a graph."""
+        """Return the inputs that all outlines share."""
         types = _types(self.backends[-1], (*self.weights, *self.caches), self.mapped)
         return self.backends, types, self.pins, self.built.sources.keys()
 
@@ -193,7 +193,7 @@ def _pins(
 
 
 def _arenas(outlines: Sequence[Outline], backends: Sequence[Backend]) -> Iterator[WantedBuffer]:
-    """What a planner allocates for graphs that share their arenas."""
+    """Yield the buffers that a planner allocates for graphs that share their arenas."""
     for backend in backends:
         for size, name in _chunks([one.layouts[backend.name] for one in outlines]):
             owner = Owner(Component.GRAPH, name=name)

@@ -19,7 +19,7 @@ _NAMED = re.compile(r"^blk\.\d+\.ffn_\w+_exps\.")
 
 @dataclass(frozen=True)
 class ExpertWeights:
-    """Of each layer that has experts whose place nobody fixed, in order: their tensors."""
+    """Expert tensors by layer, for layers without a fixed placement, in order."""
 
     layers: Mapping[int, Sequence[Tensor]]
     n_layer: int

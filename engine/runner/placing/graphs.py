@@ -1,4 +1,4 @@
-"""What a model computes wherever it lies: the graphs that dry runs of all its placements share."""
+"""Graphs of a model that the dry runs of all its placements share."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,12 +23,12 @@ class ModelGraphs:
 
     @classmethod
     def of(cls, built: BuiltModel, options: EngineOptions) -> Self:
-        """As the options have attention computed."""
+        """Make the graphs for the options' kind of attention."""
         return cls(built, options.flash_attention is not False)
 
     @cached_property
     def lowerings(self) -> Lowerings:
-        """What backends made of them last."""
+        """Lowered graphs of the previous backends."""
         return Lowerings()
 
     @cached_property
@@ -39,7 +39,7 @@ class ModelGraphs:
 
     @cached_property
     def worst(self) -> tuple[Graph, ...]:
-        """What needs the most memory; a full batch over whole caches is the first."""
+        """The graphs with the highest memory use; a full batch over whole caches is the first."""
         return tuple(worst_cases(self.built, self.fused))
 
     @cached_property
@@ -53,8 +53,8 @@ class ModelGraphs:
 
 
 def worst_cases(built: BuiltModel, fused_attention: bool = True) -> list[Graph]:
-    """What needs the most memory in a chat: a full batch over whole caches, first, the shift of
-    each cache, and where it sees the largest picture.
+    """Return the graphs with the highest memory use in a chat: a full batch over whole caches
+    first, the shift of each cache, and the largest picture for vision models.
     """
     cells = tuple(c.n_cells for c in built.caches.caches)
     most = bucket_of(built.n_batch)

@@ -93,18 +93,20 @@ def _check(now: EngineOptions, wanted: EngineOptions) -> None:
 
 
 def _devices(now: OpenedDevices, options: EngineOptions, stack: ExitStack) -> OpenedDevices:
-    """Those that the options ask for; such as are open already, as they are."""
+    """Open the devices in the options; devices that are already open are reused. Such as are open
+    already, as they are.
+    """
     wanted = open_devices(options, stack)
     known = {backend.name: backend for backend in now.backends}
     for backend in wanted.backends:
         other = known.get(backend.name, backend)
         if _context(backend) != _context(other):
-            raise NeedsReload(f"what {backend.name} is opened together with")
+            raise NeedsReload(f"the devices used together with {backend.name}")
     return replace(wanted, backends=tuple(known.get(b.name, b) for b in wanted.backends))
 
 
 def _context(backend: Backend) -> object:
-    """What buffers belong to that the driver copies by itself."""
+    """Return the context within which the driver copies buffers by itself."""
     return backend.context if isinstance(backend, OpenCLBackend) else None
 
 
@@ -115,8 +117,8 @@ def _fill(
     progress: StageProgress,
     cancelled: Callable[[], bool],
 ) -> MovedBytes:
-    """What belongs into new buffers: weights from the file, unless the device has them laid out
-    so, and what caches hold. Raises `Cancelled`.
+    """Fill new buffers: with weights from the file, unless the device has them in the same layout,
+    and with the caches' contents. Raises `Cancelled`.
     """
     opened, placed = model.opened, model.room.placed
     sizes = {t: size for one in (*dry.weights, *dry.caches) for t, size in one.tensors}

@@ -253,7 +253,7 @@ class _Placing:
 
 
 def _rank(fitted: Fitted) -> tuple[bool, int, int]:
-    """What is better is greater."""
+    """Return a sort key; better placements are greater."""
     return fitted.failure is None, fitted.layout.total, -_spread(fitted)
 
 

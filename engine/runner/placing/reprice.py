@@ -69,8 +69,8 @@ class Repricer:
         known: Placement | None = None,
         depth: int = 0,
     ) -> Repriced:
-        """What the placement takes that `options` lead to, or the `known` one that they led to,
-        and how fast it is after `depth` tokens.
+        """Return memory and speed after `depth` tokens, for the `known` placement or the one that
+        `options` lead to.
 
         Raises as `load_model` does where files, options or the rule are wrong, but not `NoMem`.
         """
@@ -103,7 +103,9 @@ class Repricer:
 
 
 def _current(kept: _Kept | None, path: str, options: EngineOptions) -> _Kept:
-    """What is kept, if it is of this file and of these options but for the rule; else made anew."""
+    """Return the kept model if it has this file and these options, apart from the rule; else made
+    anew.
+    """
     if kept is not None:
         devices = kept.devices.ruled(options.place)
         if kept.facts[1:] == _facts(path, options) and devices is not None and kept.is_current:
@@ -123,13 +125,15 @@ def _current(kept: _Kept | None, path: str, options: EngineOptions) -> _Kept:
 
 
 def _facts(path: str, options: EngineOptions) -> Facts:
-    """What the built model and the devices come of; so do files that lie beside it."""
+    """Return the facts that the built model and the devices depend on; so do files that lie beside
+    it.
+    """
     folders = {Path(path).absolute().parent, Path(path).resolve().parent}
     return path, replace(options, place=""), frozenset(map(_state, folders))
 
 
 def _files(opened: Opened) -> tuple[tuple[object, ...], ...]:
-    """What tells whether a file is still the one that was read."""
+    """Return the state of the files, to detect changes."""
     files = [opened.file, *([opened.tower_file] if opened.tower_file is not None else [])]
     return tuple(_state(path) for file in files for path in file.paths)
 
@@ -185,7 +189,7 @@ def _causes(placement: Placement) -> list[str]:
 
 
 def _budgets(dry: DryRun, backends: Sequence[Backend]) -> list[BudgetRow]:
-    """Of every device in question, by priority; those without anything too."""
+    """Return the budget of every candidate device, by priority; those without anything too."""
     used = {row.device: row for row in budgets(dry)}
     return [used.get(b.name) or budget_row(b, 0) for b in backends]
 

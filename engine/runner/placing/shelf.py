@@ -44,8 +44,8 @@ class WeightShelf:
 
 
 def contents(wanted: Allocation, stored: Callable[[Tensor], InFile]) -> Hashable:
-    """What a buffer of weights holds, in words that stay true when the file is opened again: the
-    same numbers of the same files as they were then, laid out for the same device.
+    """Return a key for the contents of a weight buffer that stays valid when the file is reopened:
+    the same numbers of the same files in the same state, in the layout of the same device.
     """
     tensors = tuple(
         (*_source(stored(tensor)), tensor.fmt, tensor.shape, size)

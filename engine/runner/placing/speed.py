@@ -63,7 +63,7 @@ Timed = TypeVar("Timed", TimedAlone, TimedInTurn)
 
 
 class Timings:
-    """What was measured of a model on some devices; it is kept in the cache folder, by the model's
+    """Measured times of a model on some devices; it is kept in the cache folder, by the model's
     shapes and formats, and by the devices' names and drivers.
     """
 

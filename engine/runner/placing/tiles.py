@@ -1,4 +1,4 @@
-"""What each layer has where: its parts in bytes, patterns that move them, words for its kind."""
+"""Parts of each layer by device: bytes, patterns to move them, and descriptions."""
 
 import re
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""What a decode step takes on devices, measured without loading the model.
+"""Times of a decode step on devices, measured without loading the model.
 
 The model's own graph runs, with the kernels that an answer would use, but its weights and caches
 share a little memory: enough that none is still in a processor's cache when it is read again.

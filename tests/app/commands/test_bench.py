@@ -186,9 +186,9 @@ def test_loads_are_compared_by_their_medians() -> None:
     assert (found["grown"], found["theirs_grown"], found["memory"]) == (5, 7, {"weights": 90})
     (first, origin, *_) = load_lines(found | {"model_type": "m", "backends": "b"})
     assert "2.00 s per GB" in first
-    assert origin.endswith("packed anew in each load")
+    assert origin.endswith("repacked for each load")
     (_, origin, *_) = load_lines(found | {"model_type": "m", "backends": "b", "problem": "full"})
-    assert origin.endswith("packed anew in each load: full")
+    assert origin.endswith("repacked for each load: full")
 
 
 def test_loads_say_whether_weights_were_prepared() -> None:

@@ -88,7 +88,7 @@ def test_the_history_is_sent_and_kept_in_the_cache(chat: Terminal) -> None:
 
 def test_regen_draws_anew_from_the_same_prompt(anew: Terminal) -> None:
     anew.send("/regen\n")
-    anew.expect("nothing has been said")
+    anew.expect("the chat is empty")
     first = say(anew, "one")
     again = say(anew, "/regen")
     assert "seed 1 " not in again
@@ -109,7 +109,7 @@ def test_a_system_message(anew: Terminal) -> None:
 
 def test_what_is_no_command(anew: Terminal) -> None:
     anew.send("/nonsense\n")
-    anew.expect("no /nonsense")
+    anew.expect("unknown command /nonsense")
     assert "prompt" in say(anew, "/etc/hosts is a file")
 
 

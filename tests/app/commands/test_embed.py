@@ -41,9 +41,9 @@ def test_people_see_how_near_texts_are(tiny_path: Path, capsys: pytest.CaptureFi
 
 
 def test_what_cannot_be_embedded_is_said(tiny_path: Path, tmp_path: Path) -> None:
-    assert_one_line_error(run_here("embed", str(tiny_path), *HOST, given="\n"), "a text a line")
+    assert_one_line_error(run_here("embed", str(tiny_path), *HOST, given="\n"), "one text per line")
     wide = run_here("embed", str(tiny_path), *HOST, "--text", "and", "--width", "65")
     assert_one_line_error(wide, "1 to 64")
     out = str(tmp_path / "none" / "x.npy")
     refused = run_here("embed", str(tiny_path), *HOST, "--text", "and", "--out", out)
-    assert_one_line_error(refused, "a folder that exists")
+    assert_one_line_error(refused, "an existing folder")

@@ -195,7 +195,7 @@ def test_an_answer_that_repeats_itself_ends(tiny: str) -> None:
     answer = json.loads(ended.stdout)
     assert answer["finish_reason"] == "loop"
     assert answer["stats"]["n_generated"] <= 128
-    assert "repeated itself; try --repeat-penalty 1.1" in ended.stderr
+    assert "kept repeating itself; try --repeat-penalty 1.1" in ended.stderr
 
 
 def test_one_answer_is_bounded(tiny: str, monkeypatch: pytest.MonkeyPatch) -> None:

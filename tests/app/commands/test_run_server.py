@@ -60,7 +60,7 @@ def test_waiting_is_said(server: ChatServer, capsys: pytest.CaptureFixture[str])
     assert run(server) == 0
     said = capsys.readouterr()
     assert said.out == "Hello\n"
-    assert "asking again in 0.01 s" in said.err
+    assert "retrying in 0.01 s" in said.err
 
 
 def test_what_came_is_printed_before_the_error(
@@ -71,7 +71,7 @@ def test_what_came_is_printed_before_the_error(
     said = capsys.readouterr()
     assert said.out == "Hel\n"
     assert said.err.count("\n") == 1
-    assert "broke off" in said.err
+    assert "connection closed" in said.err
 
 
 @pytest.mark.parametrize(

@@ -146,7 +146,7 @@ def test_a_limited_rate_is_waited_for_once(hub: FakeHub, monkeypatch: pytest.Mon
     assert len(Hub(waiting=waited.append).search(SearchQuery())[0]) == 4
     assert (waited[0], round(now[0])) == (55.0, 55)
     hub.limits = [20, 7]
-    with pytest.raises(HubError, match=r"limits how often.* try again in 7 s") as caught:
+    with pytest.raises(HubError, match=r"limits the rate.* try again in 7 s") as caught:
         Hub().search(SearchQuery())
     assert caught.value.cause == "busy"
 

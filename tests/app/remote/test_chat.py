@@ -155,7 +155,7 @@ def test_without_counts_they_are_about(opened: Asker, server: ChatServer) -> Non
     end = opened.chat()
     assert isinstance(end, Finished)
     assert end.stats.n_generated == 2
-    assert any("about" in note for note in end.stats.notes)
+    assert any("estimated" in note for note in end.stats.notes)
 
 
 def test_what_a_server_does_not_know_is_left_out_and_said(
@@ -218,8 +218,8 @@ def test_waiting_is_said_and_ends_with_an_answer(opened: Asker, server: ChatServ
     notes = [event.note for event in opened.told if isinstance(event, Progress)]
     assert len(notes) == 1
     assert "slots are full" in notes[0]
-    assert "asking again" in notes[0]
-    assert any("Asked again" in note for note in end.stats.notes)
+    assert "retrying" in notes[0]
+    assert any("Retried" in note for note in end.stats.notes)
     assert json.dumps(server.chats[0].body) == json.dumps(server.chats[1].body)
 
 

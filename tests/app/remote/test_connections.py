@@ -134,7 +134,7 @@ def test_a_redirect_carries_no_key_elsewhere(asker: Asker, server: ChatServer) -
         server.pages["/v1/models"] = Said(b"", 302, headers={"Location": f"{other.url}/v1/models"})
         end = asker.ask(ProbeServer(0, connection(server, headers={"X-Team": "a"}), KEY))
         assert isinstance(end, Failed)
-        assert f"sends on to {other.url}" in end.message
+        assert f"redirects to {other.url}" in end.message
         assert other.heard == []
     server.pages["/v1/models"] = Said(b"", 302, headers={"Location": "/moved"})
     server.pages["/moved"] = page({"data": []})
@@ -146,7 +146,7 @@ def test_a_redirect_to_what_is_no_address(asker: Asker, server: ChatServer) -> N
         server.pages["/v1/models"] = Said(b"", 302, headers={"Location": there})
         end = asker.ask(ProbeServer(0, connection(server), KEY))
         assert isinstance(end, Failed)
-        assert (end.kind, f"sends on to {there}" in end.message) == ("ServerFailed", True)
+        assert (end.kind, f"redirects to {there}" in end.message) == ("ServerFailed", True)
 
 
 @pytest.mark.parametrize("url", ["http://[::1", "http://[", "http://a:b", "https://[x]/v1"])
@@ -244,8 +244,8 @@ def test_ollama_tells_more_of_the_model_that_is_opened(asker: Asker, server: Cha
         (Said(b"<html></html>", kind="text/html"), "web page"),
         (page({"models": []}), "lists no models"),
         (page([]), "lists no models"),
-        (Said(b"\xff\xfe", kind="application/json"), "not JSON"),
-        (Said(b"[" * 200_000, kind="application/json"), "not JSON"),
+        (Said(b"\xff\xfe", kind="application/json"), "not valid JSON"),
+        (Said(b"[" * 200_000, kind="application/json"), "not valid JSON"),
     ],
 )
 def test_what_is_no_server(asker: Asker, server: ChatServer, said: Said, words: str) -> None:
@@ -274,7 +274,7 @@ def test_a_probe_ends_whatever_hangs(
 def test_certificates_are_files(asker: Asker, server: ChatServer, tmp_path: Path) -> None:
     end = asker.open(server, ca=str(tmp_path / "none.pem"))
     assert isinstance(end, Failed)
-    assert "no file of certificates" in end.message
+    assert "not a file of certificates" in end.message
 
 
 def test_encryption_where_there_is_none(asker: Asker, server: ChatServer) -> None:

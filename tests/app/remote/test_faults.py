@@ -35,7 +35,7 @@ def error(message: str, status: int, code: str = "", **more: Any) -> Said:
 
 
 FAULTS = {
-    "wrong key": (error("bad key", 401), "give one in the connection"),
+    "wrong key": (error("bad key", 401), "add it to the connection"),
     "not allowed": (error("no", 403), "does not allow this"),
     "no model": (error("no such", 404, "model_not_found"), "has no model 'tiny'"),
     "too long": (
@@ -50,26 +50,26 @@ FAULTS = {
     "failed": (error("assert", 500), "see its log"),
     "busy for long": (
         page({"error": "full"}, 429, **{"Retry-After": "600"}),
-        "asked too much at once",
+        "rate limit is reached",
     ),
     "loading": (error("Loading model", 503), "may be loading"),
     "a page": (Said(b"<html>Welcome</html>", kind="text/html"), "web page"),
     "a page not found": (Said(b"<html>?</html>", 418, "text/html"), "web page"),
-    "plain text": (Said(b"hello", kind="text/plain"), "text/plain, not JSON"),
-    "no JSON": (Said([b"data: {what\n\n"]), "no JSON of a chat"),
-    "wrong types": (Said([frame(choices="many")]), "no JSON of a chat"),
-    "deep": (Said([b"data: " + b"[" * 100_000 + b"\n\n"]), "no JSON of a chat"),
+    "plain text": (Said(b"hello", kind="text/plain"), "text/plain, not valid JSON"),
+    "no JSON": (Said([b"data: {what\n\n"]), "not chat JSON"),
+    "wrong types": (Said([frame(choices="many")]), "not chat JSON"),
+    "deep": (Said([b"data: " + b"[" * 100_000 + b"\n\n"]), "not chat JSON"),
     "huge event": (Said([b"data: " + b"x" * (5 << 20) + b"\n\n"]), "larger than 4 MiB"),
-    "an empty object": (page({}), "without an answer"),
-    "an error in the stream": (Said([frame(error={"message": "CUDA"})]), "broke off the answer"),
-    "nothing": (Said([]), "in the middle of the answer"),
+    "an empty object": (page({}), "contains no answer"),
+    "an error in the stream": (Said([frame(error={"message": "CUDA"})]), "aborted the answer"),
+    "nothing": (Said([]), "during the answer"),
     "elsewhere": (
         Said(b"", 307, headers={"Location": "http://127.0.0.2:9/v1/chat/completions"}),
-        "sends on to http://127.0.0.2:9",
+        "redirects to http://127.0.0.2:9",
     ),
     "a circle": (
         Said(b"", 307, headers={"Location": "/v1/chat/completions?"}),
-        "sends on",
+        "redirects",
     ),
 }
 
@@ -119,7 +119,7 @@ def test_before_the_first_token_it_is_asked_again(opened: Asker, server: ChatSer
     end = opened.chat()
     assert isinstance(end, Finished)
     assert len(server.chats) == 3
-    assert len([note for note in end.stats.notes if "Asked again" in note]) == 2
+    assert len([note for note in end.stats.notes if "Retried" in note]) == 2
 
 
 def test_a_failure_is_not_paid_for_three_times(opened: Asker, server: ChatServer) -> None:

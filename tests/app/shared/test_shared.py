@@ -229,11 +229,11 @@ def test_engines_load_here_what_nobody_shares(
 
 def test_a_folder_that_others_may_enter_is_not_used(folder: Path, tiny_path: Path) -> None:
     folder.chmod(0o750)
-    with pytest.raises(BadSetting, match="only you may enter"):
+    with pytest.raises(BadSetting, match="only you can enter"):
         EngineHost(ScriptedEngine(), "x", folder).start()
     (folder / place.SOCKET).touch()
     guest = Program(SharedEngine(folder))
-    assert "not yours alone" in guest.open(tiny_path).message
+    assert "other users can access" in guest.open(tiny_path).message
 
 
 def test_the_socket_is_this_users_alone(
@@ -241,7 +241,7 @@ def test_the_socket_is_this_users_alone(
 ) -> None:
     _, host = scripted
     assert host.path.stat().st_mode & 0o077 == 0
-    with pytest.raises(BadSetting, match="another program"):
+    with pytest.raises(BadSetting, match="no other program"):
         EngineHost(ScriptedEngine(), "y", folder).start()
     monkeypatch.setattr(place, "is_same_user", lambda connection: False)
     with connected(host) as stranger:

@@ -58,7 +58,7 @@ class WantedFunction(Struct):
 
 
 class WantedFormat(Struct):
-    """What the text must be like."""
+    """The requested response format."""
 
     type: Literal["text", "json_object", "json_schema"] = "text"
     schema: Raw = NULL
@@ -139,7 +139,7 @@ async def _content(
 
 
 def tools(body: ResponseBody) -> Tools:
-    """What may be called. Raises `Refusal`."""
+    """Return the requested tools. Raises `Refusal`."""
     given, choice = body.tools or [], body.tool_choice
     if len(given) > MOST_TOOLS:
         raise Refusal(400, f"tools: at most {MOST_TOOLS}", param="tools")
@@ -156,7 +156,7 @@ def tools(body: ResponseBody) -> Tools:
 
 
 def form(body: ResponseBody) -> AnswerForm | None:
-    """What the text must be like. Raises `Refusal`."""
+    """Return the requested response format. Raises `Refusal`."""
     wanted = body.text.format if body.text is not None else None
     if wanted is None or wanted.type == "text":
         return None

@@ -25,7 +25,7 @@ class GrowingResponse:
     stats: Stats | None = None
 
     def value(self) -> dict[str, Any]:
-        """As it is told."""
+        """Return the response as a JSON value."""
         cut = self.status == "incomplete"
         return {
             "id": self.id,
@@ -82,7 +82,7 @@ class ResponseEvents:
         return told
 
     def failed(self, refusal: Refusal) -> list[dict[str, Any]]:
-        """What ends a response that fails."""
+        """Return the events that end a failed response."""
         error = error_value(refusal)["error"]
         value = self.response.value() | {"status": "failed", "error": error}
         return [self._event("response.failed", response=value)]

@@ -49,7 +49,7 @@ async def _request(call: HttpCall, body: bodies.ResponseBody) -> Generate:
 
 
 def _given(body: bodies.ResponseBody) -> dict[str, Any]:
-    """What a response tells back of its request."""
+    """Return the fields of a request that its response repeats."""
     choice = body.tool_choice
     if isinstance(choice, bodies.WantedFunction):
         told: Any = {"type": "function", "name": choice.name}

@@ -225,7 +225,7 @@ def _message(chat_id: int, said: ChatFileMessage) -> Message:
 
 
 def _label(name: str) -> str:
-    """What a stranger called a picture, as plain text in Markdown."""
+    """Return a picture's name from an untrusted file as plain text in Markdown."""
     return re.sub(r"[\[\]\\`*_<>!\s]+", " ", name).strip()
 
 

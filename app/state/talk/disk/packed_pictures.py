@@ -19,7 +19,7 @@ LONGEST_STEM = 60  # characters of a file's name
 
 
 class BadPicture(ValueError):
-    """What a chat's file says of a picture is not so."""
+    """Raised if a chat's file contradicts one of its pictures."""
 
 
 def packed(files: PictureFiles, pictures: Sequence[Picture]) -> Iterator[bytes]:
@@ -74,7 +74,7 @@ def write_beside(
 
 
 def _decoded(text: bytes) -> bytes:
-    """Of a string in JSON. Raises BadPicture."""
+    """Decode a JSON string. Raises BadPicture."""
     if text[:1] != b'"' or text[-1:] != b'"':
         raise BadPicture("a picture is not text")
     if len(text) // 4 * 3 > MOST_PICTURE_BYTES + 3:

@@ -73,7 +73,7 @@ class PictureFiles:
 
 
 def hash_of(data: bytes) -> str:
-    """What a picture's file is called."""
+    """Return the file name of a picture: the SHA-256 of its bytes."""
     digest = sha256()
     for first in range(0, len(data), CHUNK):
         digest.update(data[first : first + CHUNK])

@@ -30,11 +30,11 @@ class PictureRows:
     def write(
         self, connection: sqlite3.Connection, chat: int, message: int, pictures: Sequence[Picture]
     ) -> None:
-        """Those of a new message."""
+        """Insert the pictures of a new message."""
         self._insert(connection, chat, message, pictures)
 
     def of_chat(self, chat: int) -> dict[int, tuple[Picture, ...]]:
-        """Those of all messages of a chat, in their order."""
+        """Return the pictures of all messages of a chat, in order."""
         found: dict[int, list[Picture]] = defaultdict(list)
         where = "chat = ? AND message IS NOT NULL"
         for row in self._db.read(f"SELECT * FROM pictures WHERE {where} ORDER BY place", chat):
@@ -42,7 +42,7 @@ class PictureRows:
         return {message: tuple(pictures) for message, pictures in found.items()}
 
     def of_draft(self, chat: int | None) -> tuple[Picture, ...]:
-        """Those of a draft; of None those of the chat that is not begun."""
+        """Return the pictures of a chat's draft; with None, those of the new chat."""
         query = f"SELECT * FROM pictures WHERE {OF_DRAFT} ORDER BY place"
         return tuple(map(_picture, self._db.read(query, chat)))
 

@@ -1,4 +1,4 @@
-"""What the rows of the chats' database mean."""
+"""Conversions between rows of the chats' database and objects."""
 
 import sqlite3
 from dataclasses import dataclass, replace
@@ -86,7 +86,7 @@ def own_as_json(sampling: OwnSampling) -> str:
 
 
 def _own_of(text: str) -> OwnSampling:
-    """What `own_as_json` made; earlier versions kept a whole sampling there."""
+    """Parse the JSON of `own_as_json`; earlier versions kept a whole sampling there."""
     try:
         kept = msgspec.json.decode(text, type=dict[str, Any])
         return msgspec.convert(kept.get("own", own_of_whole(kept)), OwnSampling)

@@ -14,7 +14,9 @@ from app.widgets.pictures.strip import PictureStrip
 
 
 class Attachments(QWidget):
-    """Those of `written`; hidden where there are none. `changed` tells that `ready` may differ."""
+    """The pictures of `written`; hidden where there are none. `changed` tells that `ready` may
+    differ.
+    """
 
     changed = Signal()
     opened = Signal(int)  # the place of the one to be looked at
@@ -48,7 +50,7 @@ class Attachments(QWidget):
 
     @property
     def ready(self) -> bool:
-        """Whether what is attached can be sent, which nothing can."""
+        """True if the attached pictures can be sent."""
         return not (self._written.arriving or self._bad or self._blind)
 
     @property
@@ -73,7 +75,7 @@ class Attachments(QWidget):
 
     @property
     def _bad(self) -> str:
-        """What is wrong with each that cannot be sent, a line each."""
+        """Problems of the pictures that cannot be sent, one per line."""
         chat, found = self._bench.chat, []
         for picture in self._written.pictures:
             bad = words.item(picture, chat.brought, self._loader).bad.rstrip(".")

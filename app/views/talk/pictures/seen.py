@@ -125,7 +125,7 @@ class SeenPicture(QWidget):
 
     @property
     def _limit(self) -> list[str]:
-        """What was chosen for the picture, where that was something."""
+        """Describe the picture's limit, if it has one."""
         limits = self._picture.limits if self._picture is not None else UNLIMITED
         return [] if limits == UNLIMITED else [limited(limits).lower()]
 

@@ -67,7 +67,7 @@ class PictureViewer(QWidget):
 
     @property
     def looks(self) -> bool:
-        """Whether it shows what the model sees."""
+        """True if it shows the picture as the model sees it."""
         return self.stack.currentWidget() is self.seen
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802

@@ -1,4 +1,4 @@
-"""What is said of a picture: its size, what it takes, how long that may last."""
+"""Texts on a picture: its size, its tokens, the expected time."""
 
 from collections.abc import Iterator, Sequence
 
@@ -42,14 +42,14 @@ def tokens(count: int) -> str:
 
 
 def limited(limits: PictureLimits) -> str:
-    """What a picture was limited to."""
+    """Describe the limit of a picture."""
     if limits.one_view:
         return "Without tiles"
     return "Model default" if limits.rows is None else f"At most {tokens(limits.rows)}"
 
 
 def offered(choices: Sequence[PricedLimits], now: PicturePlan) -> Iterator[Offered]:
-    """What it may be limited to, and which of them comes to what it is now."""
+    """Yield the possible limits, and mark the current one."""
     for choice in choices:
         plan = choice.plan
         takes = f"{grouped(plan.n_rows)} embeddings" if plan.cross else tokens(plan.n_tokens)
@@ -76,7 +76,7 @@ def item(
 
 
 def all_of(pictures: Sequence[Picture], brought: PicturesInEngine) -> str:
-    """Of several pictures together; nothing of one, whose card says it."""
+    """Describe several pictures together; nothing of one, whose card says it."""
     plans = [plan for plan in map(brought.plan, pictures) if plan is not None]
     if len(pictures) < 2 or len(plans) < len(pictures):
         return ""
@@ -84,7 +84,7 @@ def all_of(pictures: Sequence[Picture], brought: PicturesInEngine) -> str:
 
 
 def notes(pictures: Sequence[Picture], brought: PicturesInEngine) -> list[str]:
-    """What was done to them that a person may want to know, each once, such as what was cut."""
+    """Return notes on changes to the pictures, such as cropping, each once."""
     said: dict[str, list[str]] = {}
     for picture in pictures:
         info = brought.info(picture)

@@ -1,1 +1,1 @@
-"""What is set beside the composer, but for how tokens are drawn."""
+"""Settings beside the composer, except sampling."""

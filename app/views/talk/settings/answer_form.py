@@ -1,4 +1,4 @@
-"""What a chat's answers are to be like: text, JSON, JSON by a schema, or by an expression."""
+"""The response format of a chat: text, JSON, JSON schema, or regular expression."""
 
 from collections.abc import Callable
 from typing import Literal

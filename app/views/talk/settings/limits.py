@@ -28,7 +28,7 @@ STOPS_HINT = f"One per line, at most {MOST_STOPS}; \\n is a line break. Default:
 
 
 class WhenFullChoice(QComboBox):
-    """What is left out where the context is full; kept for all chats with the model."""
+    """The choice of what to drop when the context is full; kept for all chats with the model."""
 
     def __init__(self, bench: Workbench) -> None:
         super().__init__()

@@ -99,7 +99,7 @@ def test_what_cannot_be_moved_is_loaded_where_that_is_wanted(
         engine.say(Failed(engine.last_of(Move).id, "NeedsReload", problem))
         bar.refresh()
         assert bar.button.text() == "Load"
-        assert "Load opens the model anew" in state.applying.result
+        assert "Load reopens the model" in state.applying.result
         if not again:
             move_layers(state, [4], B)
             reprice(engine, model)

@@ -144,7 +144,7 @@ def test_gone_and_back(opened: Workbench, server: ChatServer, until: Until) -> N
     assert answered(opened, until) == "Hel"
     answer = opened.chat.path[-1]
     assert answer.finish == "failed"
-    assert "broke off" in answer.problem
+    assert "connection closed" in answer.problem
     server.answers = [Said(HELLO)]
     assert opened.session.status == "ready"
     opened.chat.regenerate(1)

@@ -35,7 +35,7 @@ def test_deleted_by_another_window(
     asking.open_model(tmp_path / "gone.gguf")
     chat.details.set_draft("second")
     assert not chat.send("second")
-    assert "deleted in another window; what you wrote is kept" in problems[-1].text
+    assert "deleted in another window; your message is kept" in problems[-1].text
     assert "constraint" not in problems[-1].text.lower()
     assert (chat.chat_id, chat.path, chat.details.draft) == (None, [], "second")
     assert chat.send("second")

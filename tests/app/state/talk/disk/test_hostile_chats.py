@@ -150,8 +150,8 @@ def test_the_good_one_is_taken_in(store: ChatStore, tmp_path: Path) -> None:
 def test_what_is_no_file(store: ChatStore, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.json")
     for path, problem in (
-        (tmp_path / "pipe.json", "no ordinary file"),
-        (Path("/dev/zero"), "no ordinary file"),
+        (tmp_path / "pipe.json", "not a regular file"),
+        (Path("/dev/zero"), "not a regular file"),
         (tmp_path / "a\0b.json", "null"),
     ):
         with pytest.raises(BadChatFile, match=problem):

@@ -205,7 +205,7 @@ def test_left_over_files_are_collected_at_start(
 def test_chats_that_are_not_kept_have_pictures_too(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     store = ChatStore(tmp_path / "file" / "chats.sqlite")
-    assert "not kept" in store.notice
+    assert "not saved" in store.notice
     with store.elsewhere() as other:
         other.pictures.add_to_draft(None, CAT, "cat.png")
     _, question = ask(store)
@@ -252,7 +252,7 @@ def test_files_with_damaged_pictures(tmp_path: Path) -> None:
     for broken, reason in (
         (good.replace(b"R0lG", b"R0lH"), "is damaged"),
         (good.replace(b"R0lG", b"R*lG"), "is not base64"),
-        (good.replace(b'"R0lGODlhIGRvZw=="', b"7"), "is no text"),
+        (good.replace(b'"R0lGODlhIGRvZw=="', b"7"), "is not text"),
         (good.replace(hash, b"0" * 64, 1), "is not in the file"),
         (good.replace(hash, b"../secret", 1), "is not a Cutaway chat"),
         (good.replace(b'"version": 2', b'"version": 3'), "update it"),

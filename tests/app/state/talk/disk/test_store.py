@@ -201,12 +201,12 @@ def test_what_cannot_be_opened_is_not_touched(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for path, reason in (
         (newer, "newer Cutaway"),
-        (tmp_path / "file" / "chats.sqlite", "not kept"),
-        (tmp_path, "not kept"),
+        (tmp_path / "file" / "chats.sqlite", "not saved"),
+        (tmp_path, "not saved"),
     ):
         store = ChatStore(path)
         assert reason in store.notice
-        assert "chats are not kept this time" in store.notice
+        assert "chats are not saved in this session" in store.notice
         store.create("works")
         assert titles(store) == ["works"]
         store.close()

@@ -106,7 +106,7 @@ def test_what_belongs_together_is_written_together(tmp_path: Path) -> None:
         assert (store.tree(chat).path(), store.chats()) == before, change
         assert new.id == 0
     with pytest.raises(StoreError), store.together():
-        say(store, store.create("not kept"), "\ud800")
+        say(store, store.create("not saved"), "\ud800")
     assert titles(store) == ["a"]
     store.finish(answers[1], Tokens())
     assert store.tree(chat).path()[1].text == "half an answer"
