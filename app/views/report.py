@@ -45,7 +45,7 @@ class ReportView(QWidget):
         self.device.setSizeAdjustPolicy(
             QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
         )
-        self.full = QCheckBox("Complete self-test (takes some minutes more)")
+        self.full = QCheckBox("Complete self-test: minutes more")
         self.tune = QCheckBox("Tune the kernels first")
         for box in (self.full, self.tune):
             box.setAccessibleName(box.text())

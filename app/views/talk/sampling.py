@@ -40,7 +40,7 @@ NUMBERS: tuple[tuple[str, str, str, float, float, float, int, str], ...] = (
     ("temperature", "Temperature", "Higher is more random; 0 always picks the likeliest token",
      0, 2, 100, 2, ""),
     ("top_k", "Top k", "Sample from the k likeliest tokens only", 0, 100, 1e6, 0, "off"),
-    ("top_p", "Top p", "Sample from the likeliest tokens whose probabilities add up to p; 1 is off",
+    ("top_p", "Top p", "Sample from the likeliest tokens that add up to p; 1 is off",
      0, 1, 1, 2, ""),
     ("min_p", "Min p",
      "Drop tokens less likely than this fraction of the likeliest token; 0 is off",

@@ -129,7 +129,7 @@ class TrialView(QWidget):
         if both is None:
             return
         lines = ["answer\tword\toriginal\tchanged"]
-        for name, one in zip(("current", "changed"), both, strict=True):
+        for name, one in zip(("original", "changed"), both, strict=True):
             for at in range(len(one.tokens)):
                 found = (_percent(_at(scores, at)) for scores in (one.plain, one.changed))
                 lines.append("\t".join([name, _word(one, at), *found]))

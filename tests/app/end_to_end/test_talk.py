@@ -49,7 +49,7 @@ def answered(person: Person) -> str:
 
 
 def begin_endless(person: Person) -> None:
-    """An answer is being written, and will not end by itself."""
+    """An answer is being generated, and will not end by itself."""
     ask(person, REPEATS, ENDLESS)
     person.wait(lambda: person.bench.chat.path[-1].n_tokens > 8)
 

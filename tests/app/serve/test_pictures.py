@@ -94,7 +94,7 @@ def test_addresses_of_the_net(address: str) -> None:
      "https://ok.example@evil.example/", "https://127.0.0.1/", "file:///etc/passwd", "https://"],
 )  # fmt: skip
 def test_only_hosts_that_were_named(url: str) -> None:
-    with pytest.raises(Refusal, match="alone") as refused:
+    with pytest.raises(Refusal, match="only") as refused:
         asyncio.run(fetching.fetched(url, ("ok.example",), "x"))
     assert refused.value.param == "x"
 
@@ -113,5 +113,5 @@ def test_a_named_host_that_leads_home(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("it was connected to")
 
     monkeypatch.setattr(asyncio, "open_connection", connected)
-    with pytest.raises(Refusal, match="not of the net"):
+    with pytest.raises(Refusal, match="private address"):
         asyncio.run(ask())

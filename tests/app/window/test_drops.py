@@ -57,7 +57,7 @@ def test_what_is_no_model_is_not_offered_a_place(window: MainWindow, tmp_path: P
     asked = len(client.asked)
     for name, says in (
         ("cat.png", "does not support pictures"),
-        ("notes.txt", "is neither a model"),
+        ("notes.txt", "is not a model"),
     ):
         data = files(tmp_path / name)
         assert not drag(window, data).isAccepted()

@@ -240,7 +240,7 @@ def test_a_failure_is_shown_and_the_log_has_it(window: MainWindow, qtbot: QtBot)
         raise Planted("here")
     except Planted as error:
         report(error, "Vitals.paintEvent")
-    qtbot.waitUntil(lambda: any("failed" in text for text in window.talk.notices.texts))
+    qtbot.waitUntil(lambda: any("error occurred" in text for text in window.talk.notices.texts))
     (line,) = (x for x in window.bench.log.lines if x.source == SOURCE)
     assert line.text == "Vitals.paintEvent failed: Planted: here"
     assert "Traceback" in line.details

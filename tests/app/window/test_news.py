@@ -96,7 +96,7 @@ def test_an_answer_being_written_is_told_until_it_ends(window: MainWindow, tmp_p
     open_model(window, tmp_path / "SmolLM2.gguf")
     assert chat.send("One?")
     assert not chat.delete_message(0)
-    assert notices.texts == ["An answer is being written; stop it first"]
+    assert notices.texts == ["An answer is being generated; stop it first"]
     (stop,) = (b for b in notices.findChildren(Button) if b.text() == "Stop")
     stop.click()
     assert isinstance(scripted(window).asked.pop(), Cancel)

@@ -152,7 +152,7 @@ def chooses_by_temperature_and_top_k(client: Anthropic) -> None:
 
 
 def hears_of_a_model_that_is_not_here(client: Anthropic) -> None:
-    with pytest.raises(anthropic.NotFoundError, match="not here"):
+    with pytest.raises(anthropic.NotFoundError, match="not available"):
         client.messages.create(**ASK | {"model": "claude-9"})
 
 

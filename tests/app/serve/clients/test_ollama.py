@@ -118,7 +118,7 @@ def asks_whether_a_model_is_there(client: ollama.Client) -> None:
 
 def hears_of_a_model_that_is_not_here(client: ollama.Client) -> None:
     for stream in (False, True):
-        with pytest.raises(ollama.ResponseError, match="not here") as missing:
+        with pytest.raises(ollama.ResponseError, match="not available") as missing:
             list(client.chat(model="llama9", messages=CHAT, stream=stream))
         assert missing.value.status_code == 404
 

@@ -41,7 +41,7 @@ def lists_models(client: OpenAI) -> None:
 
 def retrieves_a_model(client: OpenAI) -> None:
     assert client.models.retrieve("tiny").owned_by == "cutaway"
-    with pytest.raises(openai.NotFoundError, match="not here"):
+    with pytest.raises(openai.NotFoundError, match="not available"):
         client.models.retrieve("gpt-9")
 
 

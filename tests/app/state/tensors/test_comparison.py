@@ -65,7 +65,7 @@ def test_the_open_chat_is_what_is_compared(
 ) -> None:
     bench.chat.details.set_system("Be brief.")
     assert bench.chat.send("What is the capital of France?")
-    assert not state.can_start  # an answer is being written
+    assert not state.can_start  # an answer is being generated
     engine.write("Paris")
     engine.end()
     state.start()

@@ -228,7 +228,7 @@ def test_overlays_and_their_legend(view: GraphView) -> None:
     assert view.legend.chart.keys == [0.0, 1.0]
     view.bar.overlay.setCurrentIndex(3)
     assert view.legend.chart.keys == []
-    assert "No step was recorded" in view.legend.says
+    assert "No times yet" in view.legend.says
 
 
 def test_both_steps_beside_each_other(

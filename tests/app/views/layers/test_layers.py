@@ -110,7 +110,7 @@ def test_the_lane_turns_red_while_dragging(view: LayersView, answer: Answer) -> 
     QTest.mouseMove(view.chart, lane_of(view, C))
     answer()
     (lane,) = [lane for lane in view.state.lanes() if lane.over]
-    said = f"{lane.over / (1 << 20):.1f} MiB short"
+    said = f"{lane.over / (1 << 20):.1f} MiB too much"
     assert lane.device == C
     assert said in view.apply.says.text()
     assert view.apply.says.property("tone") == "bad"
@@ -184,7 +184,7 @@ def test_the_cache_goes_with_its_layer(view: LayersView) -> None:
     key(view, Qt.Key.Key_Down, modifier=ALT)
     assert view.state.placement is not None
     assert set(view.state.placement.layers) == {A}
-    assert "goes with its layer" in view.apply.says.text()
+    assert "stays with its layer" in view.apply.says.text()
 
 
 def test_a_boundary_is_dragged_and_walked(view: LayersView, answer: Answer) -> None:
@@ -312,7 +312,7 @@ def test_a_speed_is_predicted_before_and_after(
     move_layers(view.state, [4], B)
     answer()
     assert view.figures.in_words().startswith("143 → – tokens/s")
-    assert "not measured" in view.figures.toolTip()
+    assert "Speed unknown" in view.figures.toolTip()
     assert view.measure.text() == "Measure speed"
     view.measure.click()
     assert view.measure.text() == "Cancel measuring"

@@ -119,7 +119,7 @@ def test_splits_are_walked_and_listed(window: MainWindow, client: ScriptedEngine
     QTest.keyClick(window.windowHandle(), Qt.Key.Key_L, CTRL | SHIFT)
     view = window.inspector.memory
     assert view.page == "splits"
-    assert "Nothing" in view.split_chart.band.accessibleDescription()
+    assert "No times" in view.split_chart.band.accessibleDescription()
     assert not view.splits.isVisible()
     for token in (1, 2):
         client.say(step_times(token))

@@ -125,7 +125,7 @@ def test_the_engine_is_asked_what_it_would_take(
     assert isinstance(last, Predict)
     assert last.options.ctx == 4096
     client.predict(memory("planned", fits=False))
-    assert "312 MiB short" in says(window)
+    assert "312 MiB too much" in says(window)
     assert options.load.text() == "Load anyway"
 
 

@@ -39,7 +39,7 @@ def test_a_server_is_added_by_the_keyboard(
     assert isinstance(asked, ProbeServer)
     assert (asked.connection.name, asked.key) == ("work", None)
     line = window.sheets.chooser.servers.lines["work"]
-    assert "Asking" in line.says.text()
+    assert "Listing" in line.says.text()
     engine.answer(ProbeServer, "vllm", "1", MODELS, 0.01)
     assert "2 models" in line.says.text()
     QTest.keyClick(line.chat, Qt.Key.Key_Return)
@@ -79,13 +79,13 @@ def test_what_cannot_be_saved_says_why(
 def test_a_server_is_changed_and_removed(window: MainWindow, engine: ScriptedEngine) -> None:
     servers(window)
     view = window.sheets.chooser.servers
-    assert "Nothing answers at" in view.lines["home"].says.text()
+    assert "No server responds at" in view.lines["home"].says.text()
     view.lines["home"].change.click()
     assert view.form.url.text() == "http://192.168.1.7:8085"
     assert view.form.key.text() == ""
     view.form.name.setText("work")
     view.form.save.click()
-    assert "there is a server of this name" in view.form.problem
+    assert "another server has this one" in view.form.problem
     view.form.name.setText("house")
     view.form.save.click()
     assert list(view.lines) == ["work", "house"]

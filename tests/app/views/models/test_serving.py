@@ -174,4 +174,4 @@ def test_a_servers_model_is_not_served_on(window: MainWindow) -> None:
     window.commands.run("model.serve")
     view = window.sheets.serving
     assert not view.switch.isEnabled()
-    assert "on a server already" in view._says.text()
+    assert "runs on a server" in view._says.text()

@@ -147,7 +147,7 @@ def test_the_roofline(
     assert [line.name for line in roof.dots.lines] == ["roof of intel:0"]
     (dot,) = [d for d in roof.dots.dots if d.says.startswith("gemv Q4_1 on intel:0")]
     assert (dot.x, dot.y) == (pytest.approx(2), pytest.approx(8))
-    assert "20 % of the roof" in dot.says
+    assert "20 % of the device's limit" in dot.says
     roof.dots.setFocus()
     QTest.keyClick(roof.dots, Qt.Key.Key_Right)
     assert window.bench.selection.now.operation is not None

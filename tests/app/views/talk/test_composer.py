@@ -359,7 +359,7 @@ def test_every_sampler_has_a_hint_with_its_range_and_default(talk: Talk) -> None
     fields = set(Sampling.__struct_fields__) - {"seed"}
     assert popover.numbers.keys() == fields
     for field, number in popover.numbers.items():
-        hint = number.name.toolTip()
+        hint = " ".join(number.name.toolTip().split())
         assert f"default {getattr(Sampling(), field):g}" in hint
         assert "From " in hint
     for widget in (popover.seed, popover.limits.stops, popover.limits.length.field):

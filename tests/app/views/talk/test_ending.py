@@ -96,7 +96,7 @@ def test_a_full_context_says_its_size_and_goes_on_without_the_oldest(
     assert isinstance(request, Generate)
     assert (request.prefix, request.when_full) == ("Half", "shift")
     finish(engine, "context")
-    assert "reload with a larger one" in end(talk).text
+    assert "with a larger context" in end(talk).text
     assert steps(end(talk)) == []
 
 
@@ -126,13 +126,13 @@ def test_an_interrupted_answer_says_so_with_the_way_on(
         cause = "the engine stopped"
     else:
         finish(engine, "")  # as the store has it where the program was killed
-        cause = "the program ended"
+        cause = "Cutaway was closed"
     notes = end(talk)
     if written:
         assert notes.text == f"Interrupted: {cause}."
         assert steps(notes) == ["Continue", "Regenerate"]
     else:
-        assert notes.text == f"Interrupted before the first word: {cause}."
+        assert notes.text == f"Interrupted before the first token: {cause}."
         assert steps(notes) == ["Try again"]
     assert view(talk, 1).row.speaker == "SmolLM2", "it is no bare Answer"
     click(notes, steps(notes)[0])

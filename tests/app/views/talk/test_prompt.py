@@ -25,7 +25,7 @@ def test_the_template_of_the_draft_is_shown(talk: Talk, engine: ScriptedEngine) 
     chat = talk.bench.chat
     view = PromptView(talk.bench)
     view.refresh()
-    assert "type a message" in view.facts.text()
+    assert "Type one" in view.facts.text()
     chat.details.set_system("Be brief.")
     chat.details.set_draft("user <b>x</b>")
     view.refresh()

@@ -13,7 +13,7 @@ from tests.app.helpers.scripted import ScriptedEngine
 
 @pytest.fixture
 def engine(window: MainWindow, tiny_path: object) -> ScriptedEngine:
-    """An answer is being written, with all layers pinned."""
+    """An answer is being generated, with all layers pinned."""
     window.setProperty("tiny", str(tiny_path))
     numbers_live(window)
     made = window.bench.engine

@@ -51,7 +51,7 @@ def test_two_typed_texts(window: MainWindow, engine: ScriptedEngine, page: Texts
     page.first.typed.set_text("a red hat")
     page.other.typed.set_text("")
     QTest.keyClick(page.first.typed, Qt.Key.Key_Return)
-    assert "Type both texts" in page.says.text()
+    assert "Type two texts" in page.says.text()
     page.other.typed.set_text("a blue hat")
     QTest.keyClick(page.other.typed, Qt.Key.Key_Return)
     request = asked(engine)

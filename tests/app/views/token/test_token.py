@@ -86,7 +86,7 @@ def test_the_lens_shows_each_layers_words_and_the_climb(
     assert [row[3] for row in rows[1:]] == [
         f"{rank:,}".replace(",", "\u2009") for rank in reading.rank.tolist()
     ]
-    assert token.lens.accessibleDescription().endswith("It is on top from layer 20 on")
+    assert token.lens.accessibleDescription().endswith("It leads from layer 20 on")
 
 
 def test_the_lens_walks_and_selects_layers(
@@ -144,12 +144,12 @@ def test_the_map_shows_all_heads_and_selects_one(
     QTest.keyClick(panel.map, Qt.Key.Key_Right)
     assert (bench.selection.now.layer, bench.selection.now.head) == (7, 3)
     assert panel.list.lines == ()
-    assert "Reading" in panel.says.text()
+    assert "Loading" in panel.says.text()
     inside.answer(engine)
     of_chat = full[7, 3, [*range(3, 9), 14, 15, 16]]
     assert panel.list.lines[0].share == pytest.approx(full[7, 3, 0])
     assert [line.share for line in panel.list.lines[2:]] == pytest.approx(sorted(of_chat)[::-1])
-    assert "layer 7 looked: head 3" in panel.says.text()
+    assert "layer 7: head 3" in panel.says.text()
 
 
 def test_steppers_go_through_layers_and_heads(
@@ -186,7 +186,7 @@ def test_sources_are_listed_with_the_first_token_apart(
     shares = [line.share for line in lines[2:]]
     assert shares == sorted(shares, reverse=True)
     assert "France?" in painted(token.attention.list)
-    for at, said in ((0, "heads rest there"), (1, "what the model's chat format puts")):
+    for at, said in ((0, "the attention sink"), (1, "tokens that the chat template adds")):
         place = token.attention.list.row_area(at).center().toPoint()
         QTest.mouseClick(token.attention.list, Qt.MouseButton.LeftButton, pos=place)
         assert said in token.attention.says.text()
@@ -264,7 +264,7 @@ def test_the_choice_tells_what_each_step_removed(
     shown = painted(token.choice.bars)
     assert shown[2:5] == ["Paris", "62 %", "74 %"]
     assert "by min-p" in shown
-    assert "top-k leaves 40, takes 2.1 %" in token.choice.says.text()
+    assert "top-k leaves 40, removes 2.1 %" in token.choice.says.text()
     assert ["a", "1.0 %", "", "min-p"] in token.choice.rows()
 
 
@@ -427,7 +427,7 @@ def test_a_click_on_the_word_that_came_or_on_one_of_a_question_says_why_it_stays
     assert not token.choice.hint.isHidden()
     token.choice.show_choice(inside.choice(7, " Paris"), None, "")
     by_click(token, 1)
-    assert "Only a word of an answer" in token.choice.word.text()
+    assert "Only tokens of an answer" in token.choice.word.text()
     assert token.choice.hint.isHidden()
     assert len(engine.asked) == before
 

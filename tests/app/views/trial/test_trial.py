@@ -44,11 +44,11 @@ def test_both_answers_are_painted_by_what_the_other_model_finds(window: MainWind
     assert view.changed.text.bands[5] == 4  # two in a hundred
     for _ in range(5):
         QTest.keyClick(view.changed.text, Qt.Key.Key_Right)
-    assert view.under.text() == "“a”: as it is 2.0 %, changed 80.0 %"
+    assert view.under.text() == "“a”: original 2.0 %, changed 80.0 %"
     view.copy_table()
     lines = QApplication.clipboard().text().split("\n")
     assert len(lines) == 1 + len(PLAIN) + len(TRIED)
-    assert lines[6] == "as it is\tParis\t80.0 %\t2.0 %"
+    assert lines[6] == "original\tParis\t80.0 %\t2.0 %"
 
 
 def test_nothing_is_said_of_comparing_before_something_was_tried(window: MainWindow) -> None:
@@ -110,7 +110,7 @@ def test_it_says_why_nothing_can_be_compared(window: MainWindow) -> None:
     chat.open(None)
     view.refresh()
     assert not view.try_it.isEnabled()
-    assert "Ask something first" in view.says.text()
+    assert "Send a message first" in view.says.text()
     window.bench.session.unload()
     assert view.isVisible()
 

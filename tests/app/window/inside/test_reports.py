@@ -162,7 +162,7 @@ def test_three_files_or_none(
         assert not list(folder.iterdir()), kind
     monkeypatch.setattr(reporting, "write_named", write_named)
     (folder / "cat.png").write_bytes(b"a cat")
-    with pytest.raises(CutawayError, match="is there already"):
+    with pytest.raises(CutawayError, match="already exists"):
         write_report(folder / "cat.md", facts(window), report(), picture)
     assert (folder / "cat.png").read_bytes() == b"a cat"
     write_report(folder / "b.md", facts(window), report(), picture)

@@ -117,7 +117,7 @@ def test_what_was_chosen_is_seen_so(
     assert isinstance(asked, ShowPicture)
     assert asked.limits == PictureLimits(one_view=True)
     show(engine, lambda w, h: limited(w, h, asked.limits))
-    assert "one view only" in window.sheets.viewer.seen.facts.text()
+    assert "without tiles" in window.sheets.viewer.seen.facts.text()
 
 
 def test_what_cross_attention_holds_is_not_of_the_context(

@@ -278,7 +278,11 @@ def test_another_model_counts_anew(
 
 
 def banner(window: MainWindow) -> Banner:
-    return next(b for b in window.talk.notices.findChildren(Banner) if "pictures" in b.text)
+    return next(
+        b
+        for b in window.talk.notices.findChildren(Banner)
+        if "pictures" in b.text or "vision model" in b.text
+    )
 
 
 def test_a_model_that_cannot_see_offers_what_lies_beside(

@@ -186,7 +186,7 @@ def test_control_tokens_are_in_no_form(model: Model) -> None:
 
 
 REFUSED = {
-    "not JSON": (JsonSchema("{"), "no JSON"),
+    "not JSON": (JsonSchema("{"), "not JSON"),
     "a number": (JsonSchema("3"), "JSON object"),
     "too deep": (JsonSchema('{"items":' * 20_000 + "{}" + "}" * 20_000), "deep"),
     "deep": (JsonSchema('{"items":' * 400 + "{}" + "}" * 400), "recursion limit"),

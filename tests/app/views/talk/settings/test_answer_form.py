@@ -42,13 +42,13 @@ def test_a_schema_is_checked_while_it_is_written(talk: Talk, engine: ScriptedEng
     choose(view, "schema")
     assert view.text.isVisibleTo(view)
     assert details.form is None
-    assert "Nothing is written" in view.problem.text()
+    assert "Empty" in view.problem.text()
     write(view, '{"uniqueItems": true')
     asked = engine.last
     assert asked == CheckForm(asked.id, JsonSchema('{"uniqueItems": true'))
     engine.say(FormChecked(asked.id, "the schema is not JSON <b>: line 1"))
     QApplication.processEvents()
-    assert view.problem.text() == "The schema is no JSON <b>: line 1"
+    assert view.problem.text() == "The schema is not JSON <b>: line 1"
     write(view, "{}")
     engine.say(FormChecked(engine.last.id, ""))
     QApplication.processEvents()
@@ -96,7 +96,7 @@ def test_what_the_engine_says_of_forms() -> None:
     assert problem(JsonSchema('{"type": "object"}')) == problem(Regex("a+")) == ""
     assert problem(JsonObject()) == problem(Grammar('start: "a"')) == ""
     assert "uniqueItems" in problem(JsonSchema('{"uniqueItems": true}'))
-    assert "no JSON" in problem(JsonSchema("{"))
+    assert "not JSON" in problem(JsonSchema("{"))
     assert "look-around" in problem(Regex("(?=a)"))
     for form in (Regex("(" * 300_000), JsonSchema("{"), Regex("(?=a)")):
         assert "\n" not in problem(form)
