@@ -94,7 +94,9 @@ class Service:
         if not damage:
             return
         if self.is_answering:
-            raise BadFile(damage.partition(": ")[0], "prepared weights are damaged; ask again")
+            raise BadFile(
+                damage.partition(": ")[0], "prepared weights are damaged; send the request again"
+            )
         told = f"{damage}; its weights are read from the model's file again"
         self.send(Progress(request.id, "load", 0, 0, note=told))
         model = self.answering.model
