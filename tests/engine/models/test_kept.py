@@ -74,7 +74,7 @@ def test_a_latent_is_one_row_of_which_the_last_channels_are_the_value() -> None:
     ]
     assert latent.v.storage is latent.k
     assert (latent.v.dims, latent.v.offset, latent.v.strides[1]) == ((512, 512), 128, 1152)
-    with pytest.raises(BadSetting, match="part of the latent's row of 48 is no multiple"):
+    with pytest.raises(BadSetting, match="part of the latent's row of 48 is not a multiple"):
         make_caches([Latent(48, 512, ROPE)], 300, 512, Q8_0)
 
 

@@ -23,13 +23,13 @@ def refusal(path: Path, **metadata: str) -> str:
 @pytest.mark.parametrize(
     ("arch", "what"),
     [
-        ("t5", "a model of text to text with an encoder"),
-        ("llada-moe", "a diffusion model"),
+        ("t5", "an encoder-decoder model like T5"),
+        ("llada-moe", "a diffusion language model"),
         ("rwkv7", "an RWKV model"),
         ("qwen3tts", "a model of speech"),
-        ("eagle3", "a draft for another model"),
-        ("kimi-linear", "a model for servers"),
-        ("clip", "an image projector; open the language model beside it"),
+        ("eagle3", "a draft model for speculative decoding"),
+        ("kimi-linear", "a server-size model"),
+        ("clip", "an image projector; open the language model in the same folder"),
     ],
 )
 def test_kinds_that_do_not_run(arch: str, what: str, tmp_path: Path) -> None:
@@ -45,7 +45,7 @@ def test_a_name_that_nobody_knows(tmp_path: Path) -> None:
 
 def test_an_adapter_is_no_model(tmp_path: Path) -> None:
     said = refusal(tmp_path / "m.gguf", **{"general.type": "adapter", "adapter.type": "lora"})
-    assert said.startswith("adapter 'lora' is not supported (changes to another model; merge")
+    assert said.startswith("adapter 'lora' is not supported (a LoRA adapter; merge")
 
 
 def test_nothing_that_opens_is_called_one_that_does_not() -> None:
@@ -57,4 +57,4 @@ def test_experts_in_tensors_of_their_own(tmp_path: Path) -> None:
     Draft({"general.architecture": (ValueType.STRING, "llama")}, tensors).write(path)
     with open_gguf(path) as file, pytest.raises(UnsupportedModel) as caught:
         build_model(file, None, 1)
-    assert "before April 2024; convert or download the model anew" in str(caught.value)
+    assert "before April 2024; convert or download the model again" in str(caught.value)

@@ -224,7 +224,7 @@ def test_further_rows_are_as_many_as_the_text_model_adds(files: Mapping[str, Pat
     fits = host("qwen3vl")
     with open_gguf(files["qwen3vl"]) as file:
         build_tower(file, replace(fits, n_deepstack=2))
-        words = "makes 2 further rows for each place, the text model adds such in 3 layers"
+        words = "makes 2 additional rows for each place, the text model adds such in 3 layers"
         with pytest.raises(BadFile, match=words):
             build_tower(file, replace(fits, n_deepstack=3))
 

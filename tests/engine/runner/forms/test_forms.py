@@ -195,7 +195,7 @@ REFUSED = {
     "lenient": (JsonSchema('{"x-guidance": {"lenient": true}, "uniqueItems": true}'), "x-guidance"),
     "format": (JsonSchema('{"type": "string", "format": "nonsense"}'), "nonsense"),
     "never": (JsonSchema("false"), "false"),
-    "itself": (JsonSchema('{"$ref": "#"}'), "fits"),
+    "itself": (JsonSchema('{"$ref": "#"}'), "matches"),
     "elsewhere": (JsonSchema('{"$ref": "http://169.254.169.254/x"}'), "does not fetch"),
     "too long": (JsonSchema(json.dumps({"enum": ["x" * 300_000]})), "262144 at most"),
     "look-around": (Regex("(?=a)b"), "look-around"),

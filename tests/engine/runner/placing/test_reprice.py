@@ -185,7 +185,7 @@ def test_layers_are_labelled_where_they_differ(tmp_path: Path, repricer: Reprice
 def test_each_layer_has_its_cause(tmp_path: Path, repricer: Repricer) -> None:
     path = write_tiny(tmp_path / "m.gguf", "llama")
     asked = repricer.reprice(1, str(path), replace(HOST, place="0-1=host"))
-    assert asked.causes[:2] == ["on host as asked"] * 2
+    assert asked.causes[:2] == ["on host, as set by the user"] * 2
     assert asked.causes[2:] == ["host takes layer 2 and the output block: no other device is in"
                                 " use for layers"] * 2  # fmt: skip
 
