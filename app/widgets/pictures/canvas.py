@@ -54,7 +54,7 @@ class PictureCanvas(Stage):
             self.camera.scale = 1 / self.devicePixelRatioF()
             self.camera.look_at(self.whole().center(), self.room())
             self.released()
-        self.unsetCursor()
+        self.rest_cursor()
 
     @property
     def pixels(self) -> QSize:
@@ -79,7 +79,7 @@ class PictureCanvas(Stage):
         if self.pixel_by_pixel:
             self.camera.keep_within(self.whole(), self.room(), 0.0)
 
-    def unsetCursor(self) -> None:  # noqa: N802
+    def rest_cursor(self) -> None:
         shape = Qt.CursorShape.OpenHandCursor if self.movable() else Qt.CursorShape.ArrowCursor
         self.setCursor(shape)
 

@@ -89,6 +89,10 @@ class Stage(Painted):
         self.settle()
         self.update()
 
+    def rest_cursor(self) -> None:
+        """Show the cursor of a scene that is not being moved."""
+        self.unsetCursor()
+
     def draw(self, paper: Paper) -> None:
         self.draw_scene(paper)
         if self.hasFocus():
@@ -118,7 +122,7 @@ class Stage(Painted):
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:  # noqa: N802
         pressed, self._pressed = self._pressed, None
-        self.unsetCursor()
+        self.rest_cursor()
         if pressed and (event.position() - pressed).manhattanLength() <= DRAGGED:
             self.clicked_at(event.position())
 

@@ -233,7 +233,7 @@ def test_another_model_in_mid_answer(person: Person) -> None:
         if names[person.window.sheets.chooser.table.view.currentIndex().row()].startswith("tiny"):
             break
         person.key(Qt.Key.Key_Down)
-    person.wait(lambda: person.reads("when the answer under way has ended"))
+    person.wait(lambda: person.reads("after the current answer"))
     person.key(Qt.Key.Key_Return)
     worker.resume()
     person.wait(lambda: bench.session.status == "ready" and bench.session.model_name == "tiny")

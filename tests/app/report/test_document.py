@@ -64,7 +64,7 @@ def test_what_stands_on_top() -> None:
     text = markdown(report("passed", "failed"))
     head, rest = text.split("## Machine", 1)
     assert "| 1.5 | 100.0 | 5.0 | – |" in head  # medians, and what there is none of
-    assert "`cutaway report` wrote it" in head
+    assert "written by `cutaway report`" in head
     assert "### Self test" in rest
     assert "| add | case 1 | 2.0e-03 | 1e-07 |" in rest
     assert "4.000 ms, 7 launches: host before 10.0%, kernels 75.0%, gaps 5.0%, host after" in rest

@@ -114,7 +114,7 @@ def test_stopped_while_a_driver_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     report = gather.gather(wanted, lambda w, *_: at.append(w), lambda: "loading" in at[-1])
     assert report.stopped
     assert report.devices[0].cases
-    assert "Stopped before it was done" in summary(report)[-1]
+    assert "Stopped early" in summary(report)[-1]
 
 
 @pytest.mark.usefixtures("known")

@@ -110,7 +110,7 @@ def test_the_lane_turns_red_while_dragging(view: LayersView, answer: Answer) -> 
     QTest.mouseMove(view.chart, lane_of(view, C))
     answer()
     (lane,) = [lane for lane in view.state.lanes() if lane.over]
-    said = f"{lane.over / (1 << 20):.1f} MiB too much"
+    said = f"{lane.over / (1 << 20):.1f} MiB short"
     assert lane.device == C
     assert said in view.apply.says.text()
     assert view.apply.says.property("tone") == "bad"

@@ -135,7 +135,7 @@ def test_the_verdict_has_the_speed_where_it_was_measured(
     number, told = client.last_of(Predict).id, memory("planned")  # type: ignore[attr-defined]
     known = msgspec.structs.asdict(told) | {"id": number, "tokens_per_s": 46.28}
     client.say(PredictedMemory(**known))
-    assert says(window).endswith(" MiB free for it. About 46.3 tokens per second.")
+    assert says(window).endswith(" MiB free. About 46.3 tokens per second.")
 
 
 def test_options_are_kept_with_the_model(

@@ -63,7 +63,7 @@ def test_a_picture_is_given_fewer_tokens(
     price(engine)
     card = strip.cards[0]
     assert strip.stops() == [card, card.more_button, card.close_button]
-    assert "What big.png takes: 475 tokens" in card.more_button.accessibleName()
+    assert "Tokens of big.png: 475 tokens" in card.more_button.accessibleName()
     menu = menu_of(card)
     lines = [action.text().split("\t") for action in menu.actions()]
     assert lines == [
@@ -149,7 +149,7 @@ def test_statistics_tell_tokens_and_what_is_beside_them() -> None:
             9, 0, 1, 0, 0, 0, 0, 7, 9, encode_s=0.5, n_image_rows=in_prompt, pictures=[picture]
         )
         text = details(Message(1, 1, None, "assistant", stats=stats))
-        return next(line for line in text.splitlines() if line.startswith("Looked"))
+        return next(line for line in text.splitlines() if line.startswith("Encoded"))
 
     assert told(1, 6404, 1).endswith(": 1 token, and 6\u2009404 embeddings outside the context")
     assert told(260, 256, 256).endswith(": 256 tokens")

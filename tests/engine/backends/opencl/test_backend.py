@@ -153,7 +153,7 @@ def test_launch_that_does_not_fit_its_kernel(backend, pool, tiny):
     buffer = allocate(backend, 64)
     x = leaf("x", F32, (4,), Role.INPUT)
     enough, few = arguments(x, x, 2, 1), {"y": x}
-    for args, local, said in ((few, None, "takes 8 arguments"), (enough, (5,), "no multiple")):
+    for args, local, said in ((few, None, "takes 8 arguments"), (enough, (5,), "not a multiple")):
         launch = Launch("tiny", "scaled", args, (16,), local, {"BIAS": 0})
         with pytest.raises(AssertionError, match=said):
             prepared_with(backend, [(x, launch)], lambda t: Location(buffer, 0))
