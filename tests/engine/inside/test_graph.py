@@ -238,11 +238,11 @@ def test_who_decided_is_told(worker: Worker, tiny_path: Path) -> None:
         "its weight blk.1.attn_norm.weight is on pocl:0: layer 1 was placed there by the user"
     )
     assert why["ffn_out-0", 0] == (
-        r"its weight blk.0.ffn_down.weight is on pocl:1: required by the rule blk\.0\.ffn_down.*=pocl:1"
-        ""
+        "its weight blk.0.ffn_down.weight is on pocl:1: required by the rule "
+        r"blk\.0\.ffn_down.*=pocl:1"
     )
     assert why["ffn_norm-2", 0] == "pinned to intel:0 by the rule ^ffn_norm-2$=intel:0"
-    assert why["Qcur-0", 0].endswith("the automatic placement put layer 0 there")
+    assert why["Qcur-0", 0].endswith("the automatic placement chose it for layer 0")
     assert why["result_output", 0].endswith("the output block was placed there by the user")
     assert why["Qcur-1", 1] == "follows its source Qcur-1 (reshaped), which pocl:0 computes"
     assert why["inp_tokens", 0] == "an input: the host fills it in every step"
