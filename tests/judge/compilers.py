@@ -1,0 +1,194 @@
+"""The vendors' own compilers, and the machine code that they make of a program.
+
+    NVIDIA  clang-19 to PTX, ptxas to machine code, nvdisasm to text
+    AMD     clang-19 with ROCm's device library
+    Intel   ocloc, which leaves its listing among its dumps
+
+They are asked for nothing but text: no driver, no device.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from engine.backends.opencl.source import OPTIONS
+
+NVIDIA, AMD, INTEL = "nvidia", "amd", "intel"
+TARGETS = {
+    "sm_80": NVIDIA,
+    "sm_90": NVIDIA,
+    "gfx906": AMD,
+    "gfx90a": AMD,
+    "gfx1100": AMD,
+    "dg2": INTEL,
+    "pvc": INTEL,
+}
+OCLOC = Path("/opt/ocloc")
+"""Where .ci/run unpacks Intel's compiler: as an installed driver it would show a device."""
+
+HALF = """#pragma OPENCL EXTENSION cl_khr_fp16 : enable
+#define AT(p, i) ((float)(p)[i])
+#define AT2(p, i) AT(p, i), AT(p, (i) + 1)
+#define AT4(p, i) AT2(p, i), AT2(p, (i) + 2)
+#define AT8(p, i) AT4(p, i), AT4(p, (i) + 4)
+#define vload_half(i, p) AT(p, i)
+#define vload_half2(i, p) ((float2)(AT2(p, 2 * (i))))
+#define vload_half4(i, p) ((float4)(AT4(p, 4 * (i))))
+#define vload_half8(i, p) ((float8)(AT8(p, 8 * (i))))
+#define vload_half16(i, p) ((float16)(AT8(p, 16 * (i)), AT8(p, 16 * (i) + 8)))
+#define PUT(n, v, i, p) for (int h = 0; h < n; h++) (p)[n * (i) + h] = (half)(v)[h]
+#define vstore_half_rte(v, i, p) ((p)[i] = (half)(v))
+#define vstore_half4_rte(v, i, p) PUT(4, v, i, p)
+#define vstore_half8_rte(v, i, p) PUT(8, v, i, p)
+#define vstore_half16_rte(v, i, p) PUT(16, v, i, p)
+"""
+"""libclc converts halves in software; NVIDIA's own compiler has an instruction for it."""
+
+CLANG = "clang-19"
+AS_CL = (
+    "-x",
+    "cl",
+    *OPTIONS,
+    "-O3",
+    "-S",
+    "-Xclang",
+    "-finclude-default-header",
+    "-Wno-everything",
+)
+LIBCLC = Path("/usr/lib/clc/nvptx64--nvidiacl.bc")
+ROCM = Path("/usr/lib/x86_64-linux-gnu/amdgcn/bitcode")
+WAVES_OF_32 = ("gfx10", "gfx11", "gfx12")
+NEWEST_ISA = "1036"  # the last that this device library has a file for
+
+
+class Missing(Exception):
+    """A compiler is not installed; says how to get it."""
+
+
+@dataclass(frozen=True)
+class Code:
+    """What a compiler made of one program: its listing and what it says of it, as text."""
+
+    target: str
+    listing: str
+    notes: str = ""
+
+
+def compiled(target: str, source: str, defines: Sequence[str]) -> Code:
+    """The machine code of a program. Raises `Missing`; `AssertionError` with what it refuses."""
+    vendor = TARGETS[target]
+    make = {NVIDIA: _nvidia, AMD: _amd, INTEL: _intel}[vendor]
+    with TemporaryDirectory() as folder:
+        text = (HALF if vendor == NVIDIA else "") + source
+        (Path(folder) / "k.cl").write_text(text)
+        return make(target, Path(folder), [f"-D{one}" for one in defines])
+
+
+@cache
+def version(target: str) -> str:
+    """Which compiler it is. Raises `Missing`."""
+    vendor = TARGETS[target]
+    if vendor == INTEL:
+        known = sorted(OCLOC.glob("usr/lib/*/libigc.so.*"))
+        _ocloc()
+        return known[-1].name if known else "installed"
+    said = _run([_clang(), "--version"]).splitlines()[0]
+    made = re.search(r"\d+\.\d+\.\d+", said)
+    found = [f"clang {made[0] if made else said}"]
+    if vendor == NVIDIA:
+        found += [f"ptxas {distribution('nvidia-cuda-nvcc').version}"] if _cuda("ptxas") else []
+    return ", ".join(found)
+
+
+def _clang() -> str:
+    found = shutil.which(CLANG)
+    if found is None:
+        raise Missing(f"needs {CLANG}: apt-get install {CLANG}")
+    return found
+
+
+def _cuda(program: str) -> str:
+    package = {"ptxas": "nvidia-cuda-nvcc", "nvdisasm": "nvidia-cuda-nvdisasm"}[program]
+    try:
+        files = distribution(package).files or ()
+    except PackageNotFoundError:
+        raise Missing(f"needs {program}: pip install {package}") from None
+    (path,) = (one for one in files if one.name == program)
+    return str(path.locate())
+
+
+def _ocloc() -> tuple[str, dict[str, str]]:
+    """The program, and the environment that it finds its libraries in."""
+    own = OCLOC / "usr/bin/ocloc"
+    found = str(own) if own.exists() else shutil.which("ocloc")
+    if found is None:
+        raise Missing("needs ocloc: see .ci/run")
+    folders = ":".join(str(path) for path in sorted((OCLOC / "usr/lib").glob("*-linux-gnu")))
+    return found, {**os.environ, "LD_LIBRARY_PATH": folders}
+
+
+def _run(words: Sequence[str], env: dict[str, str] | None = None) -> str:
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False, env=env)
+    assert done.returncode == 0, done.stderr or done.stdout
+    return done.stdout + done.stderr
+
+
+def _linked(*libraries: Path) -> list[str]:
+    words = []
+    for library in libraries:
+        if not library.exists():
+            package = "libclc-19" if library == LIBCLC else "rocm-device-libs"
+            raise Missing(f"needs {library.name}: apt-get install {package}")
+        words += ["-Xclang", "-mlink-builtin-bitcode", "-Xclang", str(library)]
+    return words
+
+
+def _nvidia(target: str, folder: Path, defines: list[str]) -> Code:
+    words = ["--target=nvptx64--nvidiacl", "-Xclang", "-cl-ext=+cl_khr_fp16", *_linked(LIBCLC)]
+    words += ["-Xclang", "-target-cpu", "-Xclang", "sm_80"]
+    words += ["-Xclang", "-target-feature", "-Xclang", "+ptx75"]
+    ptx, cubin = str(folder / "k.ptx"), str(folder / "k.cubin")
+    _run([_clang(), *AS_CL, *words, *defines, "-o", ptx, str(folder / "k.cl")])
+    notes = _run([_cuda("ptxas"), f"-arch={target}", "-v", "-o", cubin, ptx])
+    return Code(target, _run([_cuda("nvdisasm"), "-c", cubin]), notes)
+
+
+def _amd(target: str, folder: Path, defines: list[str]) -> Code:
+    wide = "off" if target.startswith(WAVES_OF_32) else "on"
+    isa = target.removeprefix("gfx")
+    isa = isa if (ROCM / f"oclc_isa_version_{isa}.bc").exists() else NEWEST_ISA
+    switches = f"daz_opt_off unsafe_math_off finite_only_off correctly_rounded_sqrt_on \
+        wavefrontsize64_{wide} isa_version_{isa} abi_version_500"
+    names = ["opencl", "ocml", "ockl", *(f"oclc_{one}" for one in switches.split())]
+    words = ["--target=amdgcn-amd-amdhsa", f"-mcpu={target}", "-nogpulib"]
+    words += ["-mcode-object-version=5", *_linked(*(ROCM / f"{name}.bc" for name in names))]
+    out = folder / "k.s"
+    _run([_clang(), *AS_CL, *words, *defines, "-o", str(out), str(folder / "k.cl")])
+    return Code(target, out.read_text())
+
+
+def _intel(target: str, folder: Path, defines: list[str]) -> Code:
+    ocloc, env = _ocloc()
+    dumps = folder / "dumps"
+    dumps.mkdir()
+    env |= {"IGC_ShaderDumpEnable": "1", "IGC_DumpToCustomDir": str(dumps)}
+    words = [ocloc, "compile", "-file", str(folder / "k.cl"), "-device", target]
+    words += ["-out_dir", str(folder), "-options", " ".join([*OPTIONS, *defines])]
+    _run(words, env)
+    # A kernel that spills is compiled once more, in a narrower way; the last listing is what runs.
+    listings = sorted(dumps.glob("*.asm"), key=lambda path: path.stat().st_mtime_ns)
+    last = {text.split("\n", 1)[0]: text for text in (path.read_text() for path in listings)}
+    private = "\n".join(
+        line
+        for path in dumps.glob("*codegen*.ll")
+        for line in path.read_text().splitlines()
+        if "privateMemoryPerWI" in line
+    )
+    return Code(target, "\n".join(last.values()), private)

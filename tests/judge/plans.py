@@ -1,0 +1,139 @@
+"""Launches of whole models on a GPU, from headers alone: no device, no weights."""
+
+from collections.abc import Iterator, Mapping
+from math import prod
+from os import truncate
+from pathlib import Path
+from typing import NamedTuple
+
+from engine.backends.opencl.launch import DeviceTraits, Launch
+from engine.backends.opencl.launches import KERNEL_FAMILIES, launches_of
+from engine.backends.opencl.lowering.fuse import fuse
+from engine.backends.opencl.lowering.lower import lower
+from engine.backends.opencl.tiles.layouts import layout_for
+from engine.device.backend import PLAIN, BufferType
+from engine.gguf.reader import open_gguf
+from engine.gguf.values import ValueType
+from engine.graph.graph import Graph
+from engine.graph.op import VIEW_OPS
+from engine.graph.tensor import Role, Tensor
+from engine.models.build import BuiltModel, build_model
+from engine.weights.load import matmul_only
+from tests.engine.models.published.header import F16, F32, pair
+from tests.engine.models.published.size import Size
+from tests.engine.models.published.sizes import SIZES
+from tests.engine.models.published.weights import BLOCKS, kind_of
+from tests.gguf_files import Blocks, Draft, padded
+
+TRAITS = DeviceTraits(False, 64, 1024, 32 << 10)
+"""A GPU with the smallest local memory that OpenCL allows."""
+
+PROMPT, CONTEXT, BATCH = 512, 8192, 512
+Q4_0, Q8_0 = 2, 8
+FLAT = {Q4_0: (32, 18), **BLOCKS}
+MODELS: Mapping[str, tuple[str, int | None]] = {
+    "8b": ("llama-3.1-8b", None),
+    "8b-q4_0": ("llama-3.1-8b", Q4_0),
+    "8b-q8_0": ("llama-3.1-8b", Q8_0),
+    "gemma": ("gemma3-4b", None),
+    "experts": ("qwen3-30b-a3b", None),
+}
+"""Each model's size, and the one format of its matrices; None is the mix of Q4_K_M."""
+
+
+def written(folder: Path, model: str) -> Path:
+    """The header of a model's file, in front of a hole."""
+    name, flat = MODELS[model]
+    size = SIZES[name]
+    path = folder / f"{model}.gguf"
+    pairs = {"general.architecture": pair(size.arch), "general.name": pair(model)}
+    pairs |= {f"{size.arch}.{key}": pair(value) for key, value in size.keys.items()}
+    pairs["tokenizer.ggml.model"] = pair("gpt2")
+    pairs["tokenizer.ggml.tokens"] = (ValueType.ARRAY, (ValueType.STRING, ["a"] * 64))
+    tensors, offsets, end = {}, {}, 0
+    for tensor, shape in size.shapes.items():
+        kind = _kind(tensor, size, flat)
+        weights, nbytes = FLAT[kind]
+        tensors[tensor] = Blocks(kind, shape, b"")
+        offsets[tensor] = end
+        end += padded(prod(shape) // weights * nbytes, 32)
+    header = Draft(pairs, tensors, offsets=offsets).header()
+    path.write_bytes(header)
+    truncate(path, padded(len(header), 32) + end)
+    return path
+
+
+def _kind(tensor: str, size: Size, flat: int | None) -> int:
+    mixed = kind_of(tensor, size)
+    return mixed if flat is None or mixed in (F32, F16) else flat
+
+
+def built(folder: Path, model: str) -> BuiltModel:
+    """The model behind a header."""
+    with open_gguf(written(folder, model)) as file:
+        return build_model(file, CONTEXT, BATCH)
+
+
+def steps(model: BuiltModel) -> dict[str, list[Launch]]:
+    """The launches of a decode step behind a context, and of a prompt's."""
+    cells = model.buckets([PROMPT] * len(model.caches.caches))
+    return {
+        "decode": list(launches(model.build(1, 1, cells)[1])),
+        "prefill": list(launches(model.build(PROMPT, 1, cells)[1])),
+    }
+
+
+def launches(graph: Graph, traits: DeviceTraits = TRAITS) -> Iterator[Launch]:
+    """All that a device runs of a graph; what it has no kernel for runs on the host."""
+    tiled = matmul_only(graph)
+
+    def type_of(tensor: Tensor) -> BufferType | None:
+        if tensor.role not in (Role.WEIGHT, Role.CACHE):
+            return None
+        layout = layout_for(tensor.fmt, tensor.shape, traits) if tensor in tiled else PLAIN
+        return BufferType("gpu:0", layout, 128, 1 << 40)
+
+    nodes = [t for t in graph.nodes if t.op not in VIEW_OPS and t.op in KERNEL_FAMILIES]
+    nodes = [t for t in nodes if KERNEL_FAMILIES[t.op].supports(t, type_of)]
+    kept = frozenset(t.storage for t in (*graph.outputs, *graph.effects))
+    for node in fuse(lower(nodes, type_of, traits), kept, traits):
+        yield from launches_of(node, type_of, traits)
+
+
+class Program(NamedTuple):
+    """A kernel as some launch of a step wants it built."""
+
+    family: str
+    kernel: str
+    defines: tuple[str, ...]
+
+    @classmethod
+    def of(cls, launch: Launch) -> "Program":
+        defines = tuple(f"{name}={value}" for name, value in sorted(launch.defines.items()))
+        return cls(launch.family, launch.kernel, defines)
+
+    @property
+    def name(self) -> str:
+        """How the file of figures and its reader call it."""
+        return " ".join((f"{self.family}.{self.kernel}", *self.defines))
+
+    @property
+    def multiply_adds(self) -> int:
+        """Those of a turn of its innermost loop, for products that multiply pairs: a block of one
+        column, or of several; or a word of four columns (WORDS_AT_ONCE in tiled_sums.cl).
+        """
+        given = dict(define.split("=", 1) for define in self.defines)
+        if "WORDS" not in given or not self.family.startswith("matmul"):
+            return 0
+        panel = int(given["PANEL"])
+        whole = panel == 1 or given["HIGH"] != "0" or given["SUMS"] == "2"
+        return 32 * panel if whole else 32
+
+
+def programs(folder: Path) -> list[Program]:
+    """Every program of the models' decode and prefill steps, each once."""
+    found: dict[Program, None] = {}
+    for model in MODELS:
+        for launched in steps(built(folder, model)).values():
+            found |= dict.fromkeys(map(Program.of, launched))
+    return list(found)

@@ -1,0 +1,115 @@
+"""Kernels as the vendors' compilers make them get no worse; a planted fault is seen."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from engine.backends.opencl.source import source
+from tests.judge.compilers import TARGETS, Code, Missing, version
+from tests.judge.figures import Instruction, figures, hottest, repeated
+from tests.judge.judge import judged, kept, worse
+from tests.judge.plans import Program, programs
+
+
+@pytest.fixture(scope="session")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> list[Program]:
+    return programs(tmp_path_factory.mktemp("headers"))
+
+
+@pytest.fixture(params=TARGETS)
+def target(request: pytest.FixtureRequest) -> str:
+    """A device whose compiler is here."""
+    try:
+        version(request.param)
+    except Missing as missing:
+        if "CI" in os.environ:
+            pytest.fail(f"CI installs it: {missing}")
+        pytest.skip(str(missing))
+    return str(request.param)
+
+
+def test_no_figure_is_worse(target: str, asked: list[Program]) -> None:
+    found = judged(target, asked)
+    assert found.keys() <= kept().kernels.keys(), "python -m tests.judge --write"
+    assert not worse(found, target, kept())
+
+
+def one_of(asked: list[Program], family: str, *defines: str) -> Program:
+    return next(p for p in asked if p.family == family and set(defines) <= set(p.defines))
+
+
+def planted(family: str, old: str, new: str) -> Callable[[str], str]:
+    """The sources with a fault in one of them."""
+    text = source(family)
+    assert text.count(old) == 1, old
+
+    return lambda name: text.replace(old, new) if name == family else source(name)
+
+
+def test_a_planted_spill_is_seen(target: str, asked: list[Program]) -> None:
+    """Sums that are found by a number which only the device knows lie in memory."""
+    program = one_of(asked, "norm_chain", "FIRST=0")
+    fault = planted(
+        "norm_chain",
+        "      float shift = CAT(NORM2, _shift)(x), factor",
+        "      float own[64];\n"
+        "      for (int i = 0; i < 64; i++) own[i] = x[i * given.per_group];\n"
+        "      x += (int)own[given.panel & 63] & 4;\n"
+        "      float shift = CAT(NORM2, _shift)(x), factor",
+    )
+    found = judged(target, [program], fault)
+    assert found[program.name].scratch
+    assert any("scratch" in line for line in worse(found, target, kept()))
+
+
+def test_a_planted_narrow_load_is_seen(target: str, asked: list[Program]) -> None:
+    """A weight's words byte by byte."""
+    program = one_of(asked, "matmul_tiled", "PANEL=1", "WORDS=8", "HALVES=1")
+    fault = planted(
+        "matmul_tiled",
+        "  return *(const RECORDS_IN words *)((const RECORDS_IN uint *)p + i * TILE + lane);",
+        "  const volatile RECORDS_IN uchar *q =\n"
+        "      (const volatile RECORDS_IN uchar *)p + 4 * (i * TILE + lane);\n"
+        "  return as_ushort2((uint)(q[0] | q[1] << 8 | q[2] << 16 | (uint)q[3] << 24));",
+    )
+    found = judged(target, [program], fault)
+    assert any(": narrow" in line for line in worse(found, target, kept()))
+
+
+def test_the_hottest_loop_holds_no_other() -> None:
+    a, b, c = (Instruction(name, 32) for name in "abc")
+    lines = ["out", a, "in", b, b, Instruction("jump", to="in"), c, Instruction("jump", to="out")]
+    assert [one.name for one in hottest(lines)] == ["b", "b", "jump"]
+    assert len(repeated(lines)) == 6
+    assert hottest([a, "past", Instruction("jump", to="past2"), "past2"]) == []
+
+
+def test_what_a_listing_tells() -> None:
+    """A loop of NVIDIA's, by hand."""
+    notes = (
+        "ptxas info    : Compiling entry function 'k' for 'sm_90'\n"
+        "    8 bytes stack frame, 16 bytes spill stores, 16 bytes spill loads\n"
+        "ptxas info    : Used 40 registers, used 1 barriers\n"
+    )
+    listing = """
+        .section\t.text.k,"ax",@progbits
+        /*0000*/                   LDG.E.U8.CONSTANT R1, desc[UR4][R2.64] ;
+.L_x_0:
+        /*0010*/                   LDG.E.128 R4, desc[UR4][R2.64] ;
+        /*0020*/              @!P0 LDG.E R8, desc[UR4][R2.64] ;
+        /*0030*/                   IDP.4A.S8.S8 R1, R4, R5, R6 ;
+        /*0040*/               @P1 BRA `(.L_x_0) ;
+        /*0050*/                   EXIT ;
+"""
+    found = figures(Code("sm_90", listing, notes))["k"]
+    assert (found.registers, found.scratch, found.occupancy) == (40, 24, 51)
+    assert found.loads == {"8": 1, "32": 1, "128": 1}
+    assert (found.loop, found.narrow, found.each) == (4, 1, 2.0)
+
+
+def test_headers_make_the_steps_of_whole_models(asked: list[Program], tmp_path: Path) -> None:
+    families = {program.family for program in asked}
+    assert {"matmul_tiled", "matmul_experts", "norm_chain", "rope_store", "route"} <= families
+    assert any("ACT=GELU" in program.defines for program in asked)
