@@ -142,7 +142,10 @@ __kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void attention(ATTEN
   }
   if (a.panel && a.chunks == 1) {
     barrier(CLK_GLOBAL_MEM_FENCE);
-    for (int r = 0; r < u.real; r++)
-      for (int b = me; b < a.dim_v / 32; b += LOCAL) quantize_row(&a, &u, r, out[r], b);
+    int blocks = a.dim_v / 32;
+    for (int i = me; i < u.real * blocks; i += LOCAL) {
+      const __global float *made = row_of_out(&a, query_of(&a, &u, i / blocks), share.chunk);
+      quantize_row(&a, &u, i / blocks, made, i % blocks);
+    }
   }
 }

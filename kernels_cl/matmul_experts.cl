@@ -37,14 +37,10 @@ static int pair_of(const Group *group, int i) {
   return group->pairs ? group->pairs[i] : group->first;
 }
 
-// Where the rows of x lie for PANEL pairs from `i` on.
-static void find_rows(const __global char *rows[PANEL], const Group *group, int i,
-                      const __global char *x, long x_row, int used, int step) {
-#pragma unroll
-  for (int c = 0; c < PANEL; c++) {
-    int pair = pair_of(group, i + c);
-    rows[c] = x + (pair / used * step + pair % used % step) * x_row;
-  }
+// The row of x of pair `i`.
+static int row_of(const Group *group, int i, int used, int step) {
+  int pair = pair_of(group, i);
+  return pair / used * step + pair % used % step;
 }
 
 #define ARGS                                                                                      \
@@ -65,7 +61,9 @@ __kernel __attribute__((vec_type_hint(int8))) void matmul_experts(ARGS) {
   const __global char *a = group.a + (long)(first / TILE) * records * RECORD;
   for (int i = 0; i < group.count; i += PANEL) {
     const __global char *x[PANEL];
-    find_rows(x, &group, i, x_buf + x_off, x_row, used, step);
+#pragma unroll
+    for (int c = 0; c < PANEL; c++)
+      x[c] = x_buf + x_off + row_of(&group, i + c, used, step) * x_row;
     for (int row = first; row < first + ROWS; row += VECTORS * LANES) {
       floats acc[PANEL][VECTORS];
       clear(acc);
@@ -88,16 +86,18 @@ __kernel void matmul_experts(ARGS) {
   __local float sums[TEAM][PANEL][TILE];
   Group group;
   FIND_GROUP(group, get_group_id(1));
-  long x_row = (long)records * BLOCKS * X_BYTES;
   int lane = get_local_id(0), t = get_local_id(1), row = get_global_id(0);
   const __global char *a = group.a + (long)(row / TILE) * records * RECORD;
   for (int i = 0; i < group.count; i += PANEL) {
-    const __global char *x[PANEL];
-    find_rows(x, &group, i, x_buf + x_off, x_row, used, step);
+    Scattered x;
+    x.x = x_buf + x_off;
+#pragma unroll
+    for (int c = 0; c < PANEL; c++)
+      x.first[c] = row_of(&group, i + c, used, step) * records * BLOCKS;
     floats acc[PANEL][VECTORS];
     clear(acc);
     for (int r = t; r < (group.a ? records : 0); r += TEAM)
-      add_record(acc, a + (long)r * RECORD, lane, x, r * BLOCKS);
+      add_record(acc, a + (long)r * RECORD, lane, &x, r * BLOCKS);
 #pragma unroll
     for (int c = 0; c < PANEL; c++) sums[t][c][lane] = acc[c][0];
     barrier(CLK_LOCAL_MEM_FENCE);

@@ -24,17 +24,26 @@ static void make_rows(float sums[CHUNK][ROWS], const __global char *a, int lane,
 #endif
 
 #ifdef SHARED
+// Sums lie in registers where every index is known; of more than these compilers could not keep all.
+#if PANELS * PANEL <= 16
+  #define PANELS_AT_ONCE PANELS
+#else
+  #define PANELS_AT_ONCE 1
+#endif
+
 // Sums of a row with the panels first, first + TEAM ... of x, of which there are `all`: each record is
 // brought once for all items of the group.
 static void add_shared(floats acc[PANELS][PANEL][VECTORS], __local uint4 *record,
                        const __global char *a, const __global char *x, int records, int first,
                        int all) {
   int lane = get_local_id(0), item = get_local_id(1) * TILE + lane;
+#pragma unroll PANELS_AT_ONCE
   for (int k = 0; k < PANELS; k++) clear(acc[k]);
   for (int r = 0; r < records; r++, a += RECORD) {
     for (int i = item; i < RECORD / 16; i += TILE * TEAM)
       record[i] = ((const __global uint4 *)a)[i];
     barrier(CLK_LOCAL_MEM_FENCE);
+#pragma unroll PANELS_AT_ONCE
     for (int k = 0; k < PANELS; k++) {
       long panel = min(first + k * TEAM, all - 1);
       add_record(acc[k], (const __local char *)record, lane,
@@ -160,6 +169,7 @@ __kernel void matmul(PARTS, const __global char *x_buf, Numbers given) {
   const __global char *a = part.a + (long)(part.row / TILE) * records * RECORD;
   floats acc[PANELS][PANEL][VECTORS];
   add_shared(acc, record, a, x_buf + given.x_off, records, first, (n + PANEL - 1) / PANEL);
+#pragma unroll PANELS_AT_ONCE * PANEL
   for (int c = 0; c < PANELS * PANEL; c++) {
     int column = (first + c / PANEL * TEAM) * PANEL + c % PANEL;
     if (row < part.m && column < n) {
@@ -335,6 +345,7 @@ __kernel void gated(GATED, const __global char *x_buf, Numbers given) {
     const __global char *a = (which ? up : gate) + (long)tile * records * RECORD;
     floats acc[PANELS][PANEL][VECTORS];
     add_shared(acc, record, a, x_buf + given.x_off, records, first, all);
+#pragma unroll PANELS_AT_ONCE * PANEL
     for (int c = 0; c < PANELS * PANEL; c++) {
       float sum = acc[c / PANEL][c % PANEL][0];
       both[t][c][lane] = which ? ACT(both[t][c][lane]) * sum : sum;

@@ -302,6 +302,14 @@ static float8 eight_iq1_m(Block b, uint i, float4 s) {
     return CAT(eight_, fmt)(block, (uint)i % elements / 8, scales);                               \
   }
 
+// Number i of eight. Of an array whose index is not known compilers for GPUs make memory.
+static float one_of8(float8 v, int i) {
+  int8 bits = as_int8(v) & ((int8)(0, 1, 2, 3, 4, 5, 6, 7) == (int8)i);
+  int4 halves = bits.lo | bits.hi;
+  int2 quarters = halves.lo | halves.hi;
+  return as_float(quarters.x | quarters.y);
+}
+
 #define BLOCK_FORMAT(fmt, elements, bytes)                                                        \
   enum { CAT(size_, fmt) = bytes };                                                               \
   IN_BLOCKS(fmt, elements, bytes)                                                                 \
@@ -309,9 +317,7 @@ static float8 eight_iq1_m(Block b, uint i, float4 s) {
     return SCALEDW(fmt, row, i, SCALES(fmt, row, i));                                             \
   }                                                                                               \
   static float CAT(fetch_, fmt)(const __global char *row, int i) {                                \
-    float each[8];                                                                                \
-    vstore8(FETCHW(fmt, row, i), 0, each);                                                        \
-    return each[i % 8];                                                                           \
+    return one_of8(FETCHW(fmt, row, i), i % 8);                                                   \
   }
 
 PLAIN_FORMAT(f32)

@@ -11,6 +11,11 @@
   #define LOCAL 64 // items a work-group, a power of two; 1 where items do not work together
 #endif
 
+// Intel's compiler may give a thread so many lanes that registers do not hold what they compute with.
+#ifdef SUB_GROUP
+  #define __kernel __kernel __attribute__((intel_reqd_sub_group_size(SUB_GROUP)))
+#endif
+
 #ifndef RUN
   #define RUN 1    // vectors of a row that an item takes, one after the other
 #endif

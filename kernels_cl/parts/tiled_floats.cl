@@ -13,6 +13,9 @@
 static void add_record(floats acc[PANEL][VECTORS], const RECORDS_IN char *a, int lane, Columns x,
                        int b) {
   fetch_ahead(a, RECORD);
+#if LANES == 1
+  #pragma unroll 1
+#endif
   for (int from = 0; from < 32; from += 4) {
 #pragma unroll
     for (int k = from; k < from + 4; k++) {

@@ -92,8 +92,15 @@ typedef BY_LANE(float) floats;
 #define BF16_AT(p, i, lane) UPPER((const RECORDS_IN ushort *)(p) + (i) * TILE + (lane))
 
 // Block b of row i of x: PANEL rows lie together block by block; or each somewhere else, and x is
-// where.
-#ifdef SCATTERED
+// where: to lanes the number of its first block, which takes fewer registers.
+#if defined(SCATTERED) && LANES == 1
+typedef struct {
+  const __global char *x;
+  int first[PANEL];
+} Scattered;
+typedef const Scattered *Columns;
+  #define X_AT(x, i, b) ((x)->x + (long)((x)->first[i] + (b)) * X_BYTES)
+#elif defined(SCATTERED)
 typedef const __global char *const *Columns;
   #define X_AT(x, i, b) ((x)[i] + (long)(b) * X_BYTES)
 #else

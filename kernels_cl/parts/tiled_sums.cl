@@ -157,6 +157,9 @@ static void add_unmoved(ints sums[SUMS], const RECORDS_IN char *a, int lane,
 }
 #endif
 
+// The sum that pair p belongs to; a number that is known where there is but one.
+#define SUM_OF(p) (SUMS == 1 ? 0 : (p) * SUMS / 16)
+
 // Words that compilers see at once. Of several rows of x sixteen registers hold the sums and little
 // more, and what compilers would like to keep goes to the stack.
 #if PANEL == 1 || LANES == 16 || HIGH || SUMS == 2
@@ -207,7 +210,7 @@ static void add_block(floats acc[PANEL][VECTORS], const RECORDS_IN char *a, int 
         int pair_x = ((const __global int *)X_AT(x, i, b))[p];
 #pragma unroll
         for (int v = 0; v < VECTORS; v++)
-          sums[i][v][p * SUMS / 16] += madd(from_a[v], AS_PAIRS((ints)pair_x));
+          sums[i][v][SUM_OF(p)] += madd(from_a[v], AS_PAIRS((ints)pair_x));
       }
     }
   }

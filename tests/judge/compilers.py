@@ -18,6 +18,7 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from engine.backends.opencl.program import lanes_of_thread
 from engine.backends.opencl.source import OPTIONS
 
 NVIDIA, AMD, INTEL = "nvidia", "amd", "intel"
@@ -30,6 +31,9 @@ TARGETS = {
     "dg2": INTEL,
     "pvc": INTEL,
 }
+SUB_GROUPS = {"dg2": (8, 16, 32), "pvc": (16, 32)}
+"""What Intel's driver says of these devices."""
+
 OCLOC = Path("/opt/ocloc")
 """Where .ci/run unpacks Intel's compiler: as an installed driver it would show a device."""
 
@@ -180,7 +184,8 @@ def _intel(target: str, folder: Path, defines: list[str]) -> Code:
     dumps.mkdir()
     env |= {"IGC_ShaderDumpEnable": "1", "IGC_DumpToCustomDir": str(dumps)}
     words = [ocloc, "compile", "-file", str(folder / "k.cl"), "-device", target]
-    words += ["-out_dir", str(folder), "-options", " ".join([*OPTIONS, *defines])]
+    lanes = lanes_of_thread(SUB_GROUPS[target])
+    words += ["-out_dir", str(folder), "-options", " ".join([*OPTIONS, *lanes, *defines])]
     _run(words, env)
     # A kernel that spills is compiled once more, in a narrower way; the last listing is what runs.
     listings = sorted(dumps.glob("*.asm"), key=lambda path: path.stat().st_mtime_ns)

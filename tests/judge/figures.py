@@ -156,6 +156,7 @@ def _sass(section: str) -> Iterator[Line]:
 
 # AMD: `	global_load_dwordx4 v[0:3], ...` and `s_cbranch_vccnz .LBB0_5` between labels.
 _GCN = re.compile(r"\t([a-z]\w+)\s*(.*)")
+_STACK = ("scratch_", "buffer_load", "buffer_store")
 _NOTED = re.compile(r"; (\w+): (\d+)")
 _GLOBAL = re.compile(r"(?:global|flat|buffer)_load_(\w+)")
 _BITS = {"ubyte": 8, "sbyte": 8, "u8": 8, "i8": 8, "ushort": 16, "sshort": 16, "u16": 16, "i16": 16}
@@ -168,9 +169,12 @@ def _amd(code: Code) -> Iterator[Kernel]:
         begin = code.listing.index(f"\n{name}:")
         body, rest = code.listing[begin:].split(".Lfunc_end", 1)
 
+        lines = list(_gcn(body))
         said = {what: int(n) for what, n in reversed(_NOTED.findall(rest))}  # the first counts
+        if not any(one.name.startswith(_STACK) for one in _only(lines)):
+            said["ScratchSize"] = 0  # room for scalars, all of which went to other registers
         sizes = (said[what] for what in ("NumVgprs", "ScratchSize", "Occupancy"))
-        yield Kernel(name, list(_gcn(body)), *sizes)
+        yield Kernel(name, lines, *sizes)
 
 
 def _gcn(body: str) -> Iterator[Line]:

@@ -36,6 +36,10 @@ def test_no_figure_is_worse(target: str, asked: list[Program]) -> None:
     assert not worse(found, target, kept())
 
 
+def test_no_kernel_has_scratch(target: str, asked: list[Program]) -> None:
+    assert not [name for name, figure in judged(target, asked).items() if figure.scratch]
+
+
 def one_of(asked: list[Program], family: str, *defines: str) -> Program:
     return next(p for p in asked if p.family == family and set(defines) <= set(p.defines))
 
@@ -54,9 +58,9 @@ def test_a_planted_spill_is_seen(target: str, asked: list[Program]) -> None:
     fault = planted(
         "norm_chain",
         "      float shift = CAT(NORM2, _shift)(x), factor",
-        "      float own[64];\n"
-        "      for (int i = 0; i < 64; i++) own[i] = x[i * given.per_group];\n"
-        "      x += (int)own[given.panel & 63] & 4;\n"
+        "      float own[512];\n"
+        "      for (int i = 0; i < 512; i++) own[i] = x[i * given.per_group];\n"
+        "      x += (int)own[given.panel & 511] & 4;\n"
         "      float shift = CAT(NORM2, _shift)(x), factor",
     )
     found = judged(target, [program], fault)

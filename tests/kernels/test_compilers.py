@@ -16,6 +16,7 @@ import pytest
 from engine.backends.opencl.launch import DeviceTraits
 from engine.backends.opencl.launches.sizes import BLOCK_WIDTH, ROW_NAMES, vector_width
 from engine.backends.opencl.packing import pack
+from engine.backends.opencl.program import lanes_of_thread
 from engine.backends.opencl.source import OPTIONS, families, source
 from engine.backends.opencl.tiles.schemes import SCHEMES
 from engine.gguf.formats import I8, Q4_K, Format
@@ -189,3 +190,11 @@ def test_clang_takes_the_packer_of_every_format(compiled: Compile, fmt: Format) 
     blocks = leaf("blocks", I8, (fmt.row_bytes(256),), Role.INPUT)
     launch = pack(blocks, blocks, fmt, 256, traits)
     compiled("pack", ANY, *(f"-D{name}={value}" for name, value in launch.defines.items()))
+
+
+def test_a_device_of_many_lanes_takes_the_fewest() -> None:
+    """Intel's compiler begins with 32, and registers then hold half as much; elsewhere it is left
+    alone.
+    """
+    assert lanes_of_thread([16, 32]) == ["-DSUB_GROUP=16"]
+    assert lanes_of_thread([8, 16, 32]) == lanes_of_thread([]) == lanes_of_thread([32]) == []

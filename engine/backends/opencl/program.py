@@ -8,7 +8,7 @@ gets noise may end the process.
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from hashlib import sha256
@@ -18,11 +18,14 @@ from typing import NamedTuple
 from pyopencl.characterize import has_src_build_cache
 
 from engine.backends.opencl.caches import kept_folder
-from engine.backends.opencl.drivers.loader import cl
+from engine.backends.opencl.drivers.loader import cl, sub_group_sizes
 from engine.backends.opencl.drivers.vectors import build_options
 from engine.backends.opencl.source import OPTIONS, source
 from engine.errors import KernelBuildFailed
 from engine.kept import read_kept
+
+FEWEST_LANES = 16
+"""Lanes of a thread of Intel's Xe-HPC, at least."""
 
 MAGIC = b"CutawayKernel1\n"
 
@@ -78,7 +81,8 @@ class Programs:
 
     def _build(self, key: ProgramKey) -> cl.Program:
         text = source(key.family)
-        options = [*OPTIONS, *build_options(), *(f"-D{n}={value}" for n, value in key.defines)]
+        defines = (f"-D{name}={value}" for name, value in key.defines)
+        options = [*OPTIONS, *build_options(), *_sub_groups(self._handles), *defines]
         if len(self._handles) != 1 or has_src_build_cache(self._handles[0]):  # the driver keeps it
             return self._from_source(key, text, options)
         device = self._handles[0]
@@ -123,6 +127,21 @@ class Programs:
             log.warning("%s: the driver refuses it (%s); the kernel is built again", path, error)
             return None
         return program
+
+
+def lanes_of_thread(sizes: Sequence[int]) -> list[str]:
+    """Build options for sub-groups of these sizes: 16 lanes where there are no fewer.
+
+    Intel's compiler then begins with 32, which leaves each lane half as many registers; where
+    there are fewer lanes to a thread it goes down to these by itself.
+    """
+    return ["-DSUB_GROUP=16"] if sizes and min(sizes) == FEWEST_LANES else []
+
+
+def _sub_groups(handles: Sequence[cl.Device]) -> list[str]:
+    if len(handles) != 1 or not handles[0].type & cl.device_type.GPU:
+        return []
+    return lanes_of_thread(sub_group_sizes(handles[0]))
 
 
 def _binary(program: cl.Program, device: cl.Device) -> bytes:

@@ -4,12 +4,14 @@ Importing this module hands the drivers that were found to the loader. `platform
 no driver works; a driver that cannot be loaded is skipped by the loader and hurts no other.
 """
 
+import ctypes
 import os
 import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +29,7 @@ limit_drivers()
 import pyopencl as cl  # noqa: E402
 from pyopencl import invoker  # noqa: E402
 
-__all__ = ["cl", "platforms", "set_bytes", "sweep"]
+__all__ = ["cl", "platforms", "set_bytes", "sub_group_sizes", "sweep"]
 
 PREFIX = "cutaway-icd-"
 ABANDONED = 3600.0  # seconds after which nobody loads drivers from a folder any more
@@ -75,6 +77,22 @@ _leave_out_headers()
 set_bytes: Callable[[cl.Kernel, int, bytes], None] = getattr(
     cl.Kernel, "_set_arg_buf", cl.Kernel.set_arg
 )
+
+
+# pyopencl always makes an event of a launch, and does not know what some vendors' devices tell.
+_library = ctypes.CDLL(str(import_module("pyopencl._cl").__file__))
+SUB_GROUP_SIZES = 0x4108
+
+
+def sub_group_sizes(device: cl.Device) -> list[int]:
+    """The lanes that a thread of Intel's devices may have; none where a driver does not tell."""
+    ask = getattr(_library, "clGetDeviceInfo", None)
+    if ask is None or "cl_intel_required_subgroup_size" not in device.extensions:
+        return []
+    sizes, used = (ctypes.c_size_t * 16)(), ctypes.c_size_t()
+    handle = ctypes.c_void_p(device.int_ptr)
+    failed = ask(handle, SUB_GROUP_SIZES, ctypes.sizeof(sizes), sizes, ctypes.byref(used))
+    return [] if failed else list(sizes)[: used.value // ctypes.sizeof(ctypes.c_size_t)]
 
 
 @contextmanager
