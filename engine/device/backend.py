@@ -319,6 +319,11 @@ class Backend(ABC):
     def watch_builds(self, progress: Callable[[int, int], None]) -> None:
         """Tell `progress` (built, wanted) while kernels are built, from now on."""
 
+    def measure(self, wanted: bool) -> None:  # noqa: B027  nothing to do where it is no slower
+        """Keep the times of what is queued from now on, which `run_recorded` and the spans of
+        events need, or no longer; what was queued before has ended.
+        """
+
     @abstractmethod
     def synchronize(self) -> None:
         """Wait until everything queued is done; raises `DeviceError` if something failed."""

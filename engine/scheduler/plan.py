@@ -163,6 +163,8 @@ class Plan:
 
     def _fill(self, inputs: Values, recorder: Recorder) -> None:
         """Bring the inputs to every device that reads them."""
+        for backend in self.outline.places.backends:
+            backend.measure(recorder.measures)
         recorder.given(self.outline, inputs)
         block = self._staging.claim(0, self.outline.input_block)
         for tensor, array in self._inputs.items():

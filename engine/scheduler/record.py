@@ -45,6 +45,9 @@ class Copied:
 class Recorder:
     """Records nothing: how every step runs unless somebody measures it."""
 
+    measures = False
+    """Whether devices keep times."""
+
     def given(self, made: Outline, inputs: Values) -> None:
         """A step with this outline begins, with these inputs."""
 
@@ -74,6 +77,8 @@ class RanSplit:
 
 class Recording(Recorder):
     """Keeps the host's spans, without gaps from the moment it is made, every launch and copy."""
+
+    measures = True
 
     def __init__(self) -> None:
         self.inputs: Values = {}

@@ -173,7 +173,7 @@ def test_a_big_endian_file_is_packed_as_the_little_endian_one(
     with ExitStack() as stack:
         places = {w: stack.enter_context(poisoned(either, Q4_K, shape)) for w in weights}
         file = stack.enter_context(open_gguf(draft.write(tmp_path / "big.gguf")))
-        cl.enqueue_barrier(either.queue, wait_for=[gate])
+        cl.enqueue_barrier(either.queue.now, wait_for=[gate])
         assert sum(fill(places, lambda _: either, lambda w: InFile(file, w.name))) == sum(
             data.size for data in blocks
         )

@@ -1,7 +1,8 @@
 """An OpenCL device as a backend: one context, one in-order queue, programs built when needed."""
 
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import prod
 from threading import Lock
 from types import MappingProxyType
 
@@ -18,7 +19,8 @@ from engine.backends.opencl.lowering.in_place import IN_PLACE
 from engine.backends.opencl.lowering.lower import lower
 from engine.backends.opencl.packing import BlockSource, InPlace, Packer, Staged, packing
 from engine.backends.opencl.pages import LargePages, has_fresh_pages
-from engine.backends.opencl.program import Programs
+from engine.backends.opencl.program import ProgramKey, Programs
+from engine.backends.opencl.queue import Queue
 from engine.backends.opencl.roof import measure
 from engine.backends.opencl.shared import PAGE, FilledBuffer, shared
 from engine.backends.opencl.tiles import layouts
@@ -70,8 +72,7 @@ class OpenCLBackend(Backend):
         self.is_integrated = self.pool.name == SYSTEM and not self._traits.is_cpu
         try:
             self.context = context or cl.Context([device.handle])
-            profiling = cl.command_queue_properties.PROFILING_ENABLE
-            self.queue = cl.CommandQueue(self.context, device.handle, profiling)
+            self.queue = Queue(self.context, device.handle)
             self._memory_of = {Shared.COUNTERS: _zeros(self.context, COUNTERS_BYTES)}
         except cl.Error as error:
             raise cannot_open(self.name, error) from None
@@ -157,10 +158,35 @@ class OpenCLBackend(Backend):
         def type_of(tensor: Tensor) -> BufferType:
             return where(tensor.storage).buffer.type
 
+        made = [(node, launches_of(node, type_of, self._traits)) for node in nodes]
+        self.programs.build_all(
+            ProgramKey.of(launch.family, launch.defines) for _, some in made for launch in some
+        )
         launches = [
-            (node, launch) for node in nodes for launch in launches_of(node, type_of, self._traits)
+            (node, launch) for node, some in made for launch in self._fitting(node, some, type_of)
         ]
         return self.prepare(launches, where)
+
+    def _fitting(
+        self, node: Tensor, launches: Sequence[Launch], type_of: TypeOf
+    ) -> Sequence[Launch]:
+        """The launches of a node, with groups that their kernels take."""
+        most = self._traits.max_work_group
+        while True:
+            refused = [limit for one in launches if (limit := self._limit(one)) is not None]
+            if not refused or most == 1:
+                return launches
+            most = min(most // 2, *refused)
+            launches = launches_of(node, type_of, replace(self._traits, max_work_group=most))
+
+    def _limit(self, launch: Launch) -> int | None:
+        """The largest group that a launch's kernel takes, where the launch has a larger one."""
+        group = prod(launch.local_size or (1,))
+        if group == 1:
+            return None
+        key = ProgramKey.of(launch.family, launch.defines)
+        limit = self.programs.group_limit(key, launch.kernel)
+        return limit if limit < group else None
 
     def prepare(self, launches: Sequence[tuple[Tensor, Launch]], where: Where) -> OpenCLCommands:
         """Commands for launches, each behind the node that it computes.
@@ -172,9 +198,16 @@ class OpenCLBackend(Backend):
     def watch_builds(self, progress: Callable[[int, int], None]) -> None:
         self.programs.progress = self._told = progress
 
+    def measure(self, wanted: bool) -> None:
+        try:
+            self.queue.measure(wanted)
+        except cl.Error as error:
+            left = self.pool.limit - self.pool.used
+            raise driver_error(self.name, "measuring", self.used, left, error) from None
+
     def synchronize(self) -> None:
         try:
-            self.queue.finish()
+            self.queue.now.finish()
         except cl.Error as error:
             left = self.pool.limit - self.pool.used
             raise driver_error(self.name, "computing", self.used, left, error) from None

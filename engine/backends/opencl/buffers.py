@@ -9,6 +9,7 @@ import numpy as np
 
 from engine.backends.opencl.drivers.loader import cl
 from engine.backends.opencl.pages import LARGE, FilledPages, FreshPages, LargePages
+from engine.backends.opencl.queue import Queue
 from engine.device.backend import Buffer, BufferType, Bytes, Event, Location, MemoryPool, Owner
 from engine.errors import DeviceError, NoMem
 
@@ -69,7 +70,7 @@ class OpenCLBuffer(Buffer):
 
     def __init__(
         self,
-        queue: cl.CommandQueue,
+        queue: Queue,
         pool: MemoryPool,
         buffer_type: BufferType,
         size: int,
@@ -113,8 +114,8 @@ class OpenCLBuffer(Buffer):
             # Drivers hand out memory they do not have; only using it tells. They fill byte by
             # byte what is given as bytes.
             pattern = np.zeros(gcd(max(self.size, 1), WIDEST), np.uint8)
-            cl.enqueue_fill_buffer(self.queue, memory, pattern, 0, max(self.size, 1))
-            self.queue.finish()
+            cl.enqueue_fill_buffer(self.queue.now, memory, pattern, 0, max(self.size, 1))
+            self.queue.now.finish()
         return memory
 
     def touch(self, end: int) -> None:
@@ -133,7 +134,7 @@ class OpenCLBuffer(Buffer):
         try:
             for start in range(0, flat.size, PIECE):
                 piece = flat[start : start + PIECE]
-                cl.enqueue_copy(self.queue, self.memory, piece, dst_offset=offset + start)
+                cl.enqueue_copy(self.queue.now, self.memory, piece, dst_offset=offset + start)
         except cl.Error as error:
             raise self._failed("writing", flat.size, error) from None
 
@@ -142,7 +143,7 @@ class OpenCLBuffer(Buffer):
         data = np.empty(size, np.uint8)
         if size:
             try:
-                cl.enqueue_copy(self.queue, data, self.memory, src_offset=offset)
+                cl.enqueue_copy(self.queue.now, data, self.memory, src_offset=offset)
             except cl.Error as error:
                 raise self._failed("reading", size, error) from None
         return data
@@ -153,7 +154,7 @@ class OpenCLBuffer(Buffer):
         try:
             events = [
                 cl.enqueue_copy(
-                    self.queue,
+                    self.queue.now,
                     self.memory,
                     data[start : start + PIECE],
                     dst_offset=offset + start,
@@ -170,10 +171,10 @@ class OpenCLBuffer(Buffer):
         start = perf_counter_ns()
         try:
             event = cl.enqueue_copy(
-                self.queue, into, self.memory, src_offset=offset, is_blocking=False
+                self.queue.now, into, self.memory, src_offset=offset, is_blocking=False
             )
             made = self._event([event], start)
-            self.queue.flush()  # It starts now, not when somebody waits for it.
+            self.queue.now.flush()  # It starts now, not when somebody waits for it.
         except cl.Error as error:
             raise self._failed("reading", into.size, error) from None
         return made
@@ -181,9 +182,9 @@ class OpenCLBuffer(Buffer):
     def mark(self) -> OpenCLEvent:
         start = perf_counter_ns()
         try:
-            event = cl.enqueue_marker(self.queue)
+            event = cl.enqueue_marker(self.queue.now)
             made = self._event([event], start)
-            self.queue.flush()  # Other queues may wait for it.
+            self.queue.now.flush()  # Other queues may wait for it.
         except cl.Error as error:
             raise self._failed("marking", 0, error) from None
         return made
@@ -196,7 +197,7 @@ class OpenCLBuffer(Buffer):
         start = perf_counter_ns()
         try:
             event = cl.enqueue_copy(
-                self.queue,
+                self.queue.now,
                 self.memory,
                 theirs.memory,
                 src_offset=source.offset,
@@ -205,8 +206,10 @@ class OpenCLBuffer(Buffer):
                 wait_for=list(after.events),
             )
             made = self._event([event], start)
-            self.queue.flush()
-            cl.enqueue_barrier(theirs.queue, wait_for=[event])  # It may overwrite the source next.
+            self.queue.now.flush()
+            cl.enqueue_barrier(
+                theirs.queue.now, wait_for=[event]
+            )  # It may overwrite the source next.
         except cl.Error as error:
             raise self._failed("copying", size, error) from None
         return made
@@ -215,7 +218,7 @@ class OpenCLBuffer(Buffer):
         if self._memory is not None:
             if self._pages is not None:  # a driver keeps its own until nobody uses it
                 with suppress(cl.Error):
-                    self.queue.finish()
+                    self.queue.now.finish()
             self._memory = self._pages = None
             self._pool.give_back(self.type.device, self.owner, self.size)
 

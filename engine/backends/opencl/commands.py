@@ -2,13 +2,15 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from time import perf_counter_ns
+from typing import NamedTuple
 
 import numpy as np
 
 from engine.backends.opencl.buffers import OpenCLBuffer, driver_error, moment
-from engine.backends.opencl.drivers.loader import cl, set_bytes
+from engine.backends.opencl.drivers.loader import cl, launcher, set_bytes
 from engine.backends.opencl.launch import Launch, Shared
 from engine.backends.opencl.program import ProgramKey, Programs
+from engine.backends.opencl.queue import Queue
 from engine.device.backend import Commands, Spans, Where
 from engine.errors import CutawayError, DeviceError
 from engine.graph.tensor import Tensor
@@ -20,8 +22,20 @@ CLOCKED = 32
 
 Number = np.int32 | np.int64 | np.float32
 Value = cl.Buffer | Number | bytes | None
-Step = tuple[cl.Kernel, tuple[int, ...], tuple[int, ...] | None]
 What = tuple[Tensor, str]
+
+
+class Step(NamedTuple):
+    """A launch with its arguments set; `queued` queues it without an event."""
+
+    kernel: cl.Kernel
+    size: tuple[int, ...]
+    local: tuple[int, ...] | None
+    queued: Callable[[cl.CommandQueue], bool]
+
+    def recorded(self, queue: cl.CommandQueue) -> cl.Event:
+        """Queue it, for an event. Raises `cl.Error`."""
+        return cl.enqueue_nd_range_kernel(queue, self.kernel, self.size, self.local)
 
 
 class OpenCLCommands(Commands):
@@ -30,7 +44,7 @@ class OpenCLCommands(Commands):
     def __init__(
         self,
         device: str,
-        queue: cl.CommandQueue,
+        queue: Queue,
         steps: Sequence[Step],
         memory: Iterable[cl.Buffer],
         what: Sequence[What],
@@ -43,27 +57,28 @@ class OpenCLCommands(Commands):
         self.launched = tuple(what)
 
     def run(self) -> None:
-        queue, enqueue = self._queue, cl.enqueue_nd_range_kernel
+        queue = self._queue.now
         try:
             for batch in self._batches:
-                for kernel, global_size, local_size in batch:
-                    enqueue(queue, kernel, global_size, local_size)
+                for step in batch:
+                    if not step.queued(queue):
+                        step.recorded(queue)
                 queue.flush()
         except cl.Error as error:
-            raise self._failed(kernel, error) from None
+            raise self._failed(step.kernel, error) from None
 
     def run_recorded(self) -> Callable[[], Spans]:
-        queue, enqueue, now = self._queue, cl.enqueue_nd_range_kernel, perf_counter_ns
+        queue, now = self._queue.now, perf_counter_ns
         events: list[cl.Event] = []
         looks = [now()]
         try:
             for batch in self._batches:
-                for kernel, global_size, local_size in batch:
-                    events.append(enqueue(queue, kernel, global_size, local_size))
+                for step in batch:
+                    events.append(step.recorded(queue))
                     looks.append(now())
                 queue.flush()
         except cl.Error as error:
-            raise self._failed(kernel, error) from None
+            raise self._failed(step.kernel, error) from None
         return lambda: _spans(events, looks)
 
     def _failed(self, kernel: cl.Kernel, error: cl.Error) -> CutawayError:
@@ -91,7 +106,7 @@ def _spans(events: Sequence[cl.Event], looks: Sequence[int]) -> Spans:
 
 def prepare(
     device: str,
-    queue: cl.CommandQueue,
+    queue: Queue,
     programs: Programs,
     launches: Sequence[tuple[Tensor, Launch]],
     where: Where,
@@ -111,7 +126,8 @@ def prepare(
             _set_arguments(kernel, launch, where, memory, memory_of)
         except cl.Error as error:
             raise DeviceError(device, f"kernel {launch.kernel}: {error}") from None
-        steps.append((kernel, launch.global_size, launch.local_size))
+        sizes = launch.global_size, launch.local_size
+        steps.append(Step(kernel, *sizes, launcher(kernel, *sizes)))
         what.append((node, launch.name))
     return OpenCLCommands(device, queue, steps, (*memory.values(), *memory_of.values()), what)
 

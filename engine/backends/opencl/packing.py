@@ -14,6 +14,7 @@ from engine.backends.opencl.buffers import OpenCLBuffer, driver_error
 from engine.backends.opencl.drivers.loader import cl
 from engine.backends.opencl.launch import Args, DeviceTraits, Launch
 from engine.backends.opencl.launches.sizes import ints, longs
+from engine.backends.opencl.queue import Queue
 from engine.backends.opencl.shared import UncountedBuffer, in_place
 from engine.backends.opencl.source import source
 from engine.backends.opencl.tiles.layouts import spans
@@ -90,12 +91,12 @@ class BlockSource(Protocol):
 class _Slot:
     """Pinned memory of the host, mapped, and as much of the device's own."""
 
-    def __init__(self, queue: cl.CommandQueue, kind: BufferType, size: int) -> None:
+    def __init__(self, queue: Queue, kind: BufferType, size: int) -> None:
         self._pinned = UncountedBuffer(queue, kind, size, cl.mem_flags.ALLOC_HOST_PTR)
         self.copy = UncountedBuffer(queue, kind, size, 0)
         write = cl.map_flags.WRITE
         self.host, _ = cl.enqueue_map_buffer(
-            queue, self._pinned.memory, write, 0, (size,), np.dtype(np.uint8)
+            queue.now, self._pinned.memory, write, 0, (size,), np.dtype(np.uint8)
         )
 
 
@@ -106,7 +107,7 @@ class Staged:
 
     piece = STAGED
 
-    def __init__(self, queue: cl.CommandQueue, kind: BufferType) -> None:
+    def __init__(self, queue: Queue, kind: BufferType) -> None:
         self._queue, self._kind = queue, kind
         self._slots: deque[_Slot | None] = deque([None] * IN_FLIGHT)
 
@@ -118,7 +119,7 @@ class Staged:
                 slot = _Slot(self._queue, self._kind, max(STAGED, data.size))
             slot.host[: data.size] = data
             staged = slot.host[: data.size]
-            cl.enqueue_copy(self._queue, slot.copy.memory, staged, is_blocking=False)
+            cl.enqueue_copy(self._queue.now, slot.copy.memory, staged, is_blocking=False)
         except cl.Error as error:
             raise driver_error(self._kind.device, "staging weights", data.size, 0, error) from None
         finally:
@@ -133,7 +134,7 @@ class InPlace:
 
     piece = PIECE
 
-    def __init__(self, queue: cl.CommandQueue, kind: BufferType) -> None:
+    def __init__(self, queue: Queue, kind: BufferType) -> None:
         self._queue, self._kind = queue, kind
         self._staged: Staged | None = None
 

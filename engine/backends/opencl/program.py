@@ -59,6 +59,7 @@ class Programs:
         self._handles = context.devices if handle is None else [handle]
         self._device = device
         self._built: dict[ProgramKey, cl.Program] = {}
+        self._limits: dict[tuple[ProgramKey, str], int] = {}
         self._cache = cache or kept_folder("programs")
 
     def get(self, key: ProgramKey) -> cl.Program:
@@ -66,6 +67,17 @@ class Programs:
         if key not in self._built:
             self._built[key] = self._build(key)
         return self._built[key]
+
+    def group_limit(self, key: ProgramKey, kernel: str) -> int:
+        """The most items that a group of a kernel may have: a device's own limit, or fewer where
+        the kernel takes many registers. Raises `KernelBuildFailed`.
+        """
+        if (key, kernel) not in self._limits:
+            made, handle = cl.Kernel(self.get(key), kernel), self._handles[0]
+            what = cl.kernel_work_group_info.WORK_GROUP_SIZE
+            limit: int = made.get_work_group_info(what, handle)  # type: ignore[assignment]
+            self._limits[key, kernel] = limit
+        return self._limits[key, kernel]
 
     def build_all(self, keys: Iterable[ProgramKey]) -> None:
         """Build what is missing, in threads: drivers compile without holding Python's lock."""

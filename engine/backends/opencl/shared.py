@@ -7,6 +7,7 @@ import numpy as np
 from engine.backends.opencl.buffers import OpenCLBuffer
 from engine.backends.opencl.drivers.loader import cl
 from engine.backends.opencl.pages import FilledPages
+from engine.backends.opencl.queue import Queue
 from engine.device.backend import BufferType, Bytes, Component, Location, MemoryPool, Owner
 from engine.errors import DeviceError
 
@@ -19,7 +20,7 @@ class FilledBuffer(OpenCLBuffer):
 
     def __init__(
         self,
-        queue: cl.CommandQueue,
+        queue: Queue,
         pool: MemoryPool,
         kind: BufferType,
         data: Bytes,
@@ -51,7 +52,7 @@ class UncountedBuffer(OpenCLBuffer):
 
     def __init__(
         self,
-        queue: cl.CommandQueue,
+        queue: Queue,
         kind: BufferType,
         size: int,
         flags: int,
@@ -74,9 +75,7 @@ class UncountedBuffer(OpenCLBuffer):
 class SharedBuffer(UncountedBuffer):
     """Bytes of `owner`, which is kept alive."""
 
-    def __init__(
-        self, queue: cl.CommandQueue, kind: BufferType, data: Bytes, owner: object
-    ) -> None:
+    def __init__(self, queue: Queue, kind: BufferType, data: Bytes, owner: object) -> None:
         super().__init__(queue, kind, data.size, cl.mem_flags.USE_HOST_PTR, data)
         self._kept = owner
 
@@ -84,12 +83,12 @@ class SharedBuffer(UncountedBuffer):
         raise DeviceError(self.type.device, "the host's memory is not written from here")
 
 
-def shared(queue: cl.CommandQueue, kind: BufferType, at: Location) -> Location:
+def shared(queue: Queue, kind: BufferType, at: Location) -> Location:
     """A location in the host's memory, for a device of type `kind` whose kernels read it there."""
     return in_place(queue, kind, at.buffer.view(at.offset, at.buffer.size - at.offset), at.buffer)
 
 
-def in_place(queue: cl.CommandQueue, kind: BufferType, data: Bytes, owner: object) -> Location:
+def in_place(queue: Queue, kind: BufferType, data: Bytes, owner: object) -> Location:
     """The bytes of `data`, which `owner` keeps, for such a device. Raises what drivers refuse."""
     start = data.ctypes.data
     skipped = start % PAGE

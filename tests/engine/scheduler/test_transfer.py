@@ -88,6 +88,7 @@ def test_writes_and_reads_that_are_waited_for_later(
     monkeypatch.setattr(buffers, "PIECE", 1000)
     for backend in (one, HostBackend()):
         start = perf_counter_ns()
+        backend.measure(True)
         buffer = room(backend, 8192)
         sent = np.random.default_rng(4).integers(0, 256, 5003).astype(np.uint8)
         got = np.zeros(5003, np.uint8)
@@ -101,6 +102,7 @@ def test_writes_and_reads_that_are_waited_for_later(
         unsure = 10**9  # when exactly something was queued, on a machine that is busy
         for begin, end in (event.span() for event in events):
             assert start - unsure < begin <= end < perf_counter_ns() + unsure
+        backend.measure(False)
 
 
 def test_what_a_device_cannot_do_is_refused(one: OpenCLBackend) -> None:

@@ -29,7 +29,7 @@ limit_drivers()
 import pyopencl as cl  # noqa: E402
 from pyopencl import invoker  # noqa: E402
 
-__all__ = ["cl", "platforms", "set_bytes", "sub_group_sizes", "sweep"]
+__all__ = ["cl", "launcher", "platforms", "set_bytes", "sub_group_sizes", "sweep"]
 
 PREFIX = "cutaway-icd-"
 ABANDONED = 3600.0  # seconds after which nobody loads drivers from a folder any more
@@ -93,6 +93,26 @@ def sub_group_sizes(device: cl.Device) -> list[int]:
     handle = ctypes.c_void_p(device.int_ptr)
     failed = ask(handle, SUB_GROUP_SIZES, ctypes.sizeof(sizes), sizes, ctypes.byref(used))
     return [] if failed else list(sizes)[: used.value // ctypes.sizeof(ctypes.c_size_t)]
+
+
+_enqueue = getattr(_library, "clEnqueueNDRangeKernel", None)
+if _enqueue is not None:
+    pointer, count = ctypes.c_void_p, ctypes.c_uint
+    _enqueue.argtypes = [pointer, pointer, count, *[pointer] * 3, count, pointer, pointer]
+
+
+def launcher(
+    kernel: cl.Kernel, size: Sequence[int], local: Sequence[int] | None
+) -> Callable[[cl.CommandQueue], bool]:
+    """A function that queues a launch without an event; false where that fails, for a reason that
+    pyopencl's own function raises.
+    """
+    if _enqueue is None:
+        return lambda queue: False
+    queued, counts, handle = _enqueue, ctypes.c_size_t * len(size), kernel.int_ptr
+    sizes, locals_ = counts(*size), None if local is None else counts(*local)
+    given = (handle, len(size), None, sizes, locals_, 0, None, None)
+    return lambda queue: queued(queue.int_ptr, *given) == cl.status_code.SUCCESS
 
 
 @contextmanager

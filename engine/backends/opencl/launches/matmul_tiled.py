@@ -178,7 +178,7 @@ def tile_defines(fmt: Format, x: Tensor, panel: int, traits: DeviceTraits) -> di
 
 def team_of_lanes(traits: DeviceTraits) -> int:
     """Items that share a row's records where items are lanes."""
-    return min(traits.tuned.lane_team, traits.max_work_group // TILE)
+    return max(1, min(traits.tuned.lane_team, traits.max_work_group // TILE))
 
 
 def lane_defines(team: int) -> dict[str, int | str]:

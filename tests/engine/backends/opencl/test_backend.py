@@ -7,10 +7,11 @@ import pytest
 
 from engine.backends.opencl import commands, program, source
 from engine.backends.opencl.commands import prepare
+from engine.backends.opencl.drivers.loader import cl
 from engine.backends.opencl.launch import Launch
 from engine.backends.opencl.program import ProgramKey, Programs
 from engine.device.backend import Component, Location, MemoryPool, Owner
-from engine.errors import KernelBuildFailed, NoMem
+from engine.errors import DeviceError, KernelBuildFailed, NoMem
 from engine.gguf.formats import F32
 from engine.graph.tensor import Role, leaf
 from tests.kernels.harness import nmse
@@ -211,4 +212,48 @@ def test_many_launches_run_in_order(backend, pool, tiny, monkeypatch):
     prepared_with(backend, launches, places.__getitem__).run()
     backend.synchronize()
     assert nmse(buffer.read(39 * 256, 256).view(np.float32), x.astype(np.float64) + 39) < 1e-13
+    buffer.free()
+
+
+def test_no_event_and_no_times_unless_somebody_measures(backend, pool, tiny, monkeypatch):
+    """A launch is queued without an event; to measure changes the queue, not the order."""
+    events = []
+    enqueue = cl.enqueue_nd_range_kernel
+
+    def counting(*args):
+        events.append(enqueue(*args))
+        return events[-1]
+
+    monkeypatch.setattr(commands.cl, "enqueue_nd_range_kernel", counting)
+    source, target = allocate(backend, 512), allocate(backend, 512)
+    source.write(64, np.arange(10, dtype=np.float32))
+    made = prepared(backend, (source, target), 10.0, 7)
+    made.run()
+    assert not events
+    assert not backend.queue.now.properties & cl.command_queue_properties.PROFILING_ENABLE
+    source.write(68, np.array([5, 6], np.float32))
+    backend.measure(True)
+    spans = made.run_recorded()
+    assert len(events) == 1
+    backend.measure(False)
+    ((start,), (end,)) = spans().tolist()
+    assert 0 < start <= end
+    assert target.read(136, 8).view(np.float32).tolist() == [57, 67]
+    source.write(68, np.array([1, 2], np.float32))
+    made.run()
+    assert target.read(136, 8).view(np.float32).tolist() == [17, 27]
+    assert len(events) == 1
+    source.free()
+    target.free()
+
+
+def test_a_launch_that_a_driver_refuses_is_an_error(backend, pool, tiny):
+    """By the driver's own word, also where there is no event."""
+    buffer = allocate(backend, 512)
+    x = leaf("x", F32, (4,), Role.INPUT)
+    most = backend.info.traits.max_work_group
+    launch = Launch("tiny", "scaled", arguments(x, x, 2, 1), (4 * most,), (4 * most,), {"BIAS": 0})
+    made = prepared_with(backend, [(x, launch)], lambda t: Location(buffer, 0))
+    with pytest.raises(DeviceError, match="INVALID_WORK_GROUP_SIZE"):
+        made.run()
     buffer.free()

@@ -35,8 +35,8 @@ def result_of(backend, folder: Path) -> list[float]:
     memory = cl.Buffer(backend.context, flags, hostbuf=y)
     kernel = cl.Kernel(made, "add")
     kernel.set_args(memory)
-    cl.enqueue_nd_range_kernel(backend.queue, kernel, (4,), None)
-    cl.enqueue_copy(backend.queue, y, memory).wait()
+    cl.enqueue_nd_range_kernel(backend.queue.now, kernel, (4,), None)
+    cl.enqueue_copy(backend.queue.now, y, memory).wait()
     return y.tolist()
 
 

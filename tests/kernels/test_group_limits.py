@@ -1,0 +1,58 @@
+"""Groups as large as a kernel takes, which may be fewer than its device says."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from math import prod
+
+import pytest
+
+from engine.backends.host.backend import HostBackend
+from engine.backends.opencl.backend import OpenCLBackend
+from engine.backends.opencl.commands import OpenCLCommands
+from engine.backends.opencl.drivers.device import Device, open_device
+from engine.backends.opencl.launch import Launch
+from engine.backends.opencl.program import ProgramKey, Programs
+from engine.device.backend import Where
+from engine.graph.tensor import Tensor
+from engine.selftest.check import check
+from engine.selftest.table import chosen
+
+SMALL = 64
+CASES = "rms_norm matmul attention softmax rope rows add silu argsort route"
+
+
+class SmallGroups(Programs):
+    """Kernels that take so many registers that groups are small; larger ones are not started."""
+
+    def group_limit(self, key: ProgramKey, kernel: str) -> int:
+        return SMALL
+
+
+@pytest.fixture
+def small(backend: OpenCLBackend, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenCLBackend]:
+    """`backend` as a GPU that says 1024 and refuses more than 64."""
+    traits = replace(backend.info.traits, is_cpu=False, max_work_group=1024)
+    handle = open_device(backend.name).handle
+    programs = SmallGroups(backend.context, backend.name, handle)
+    device = Device(replace(backend.info, traits=traits), handle)
+    opened = OpenCLBackend(device, context=backend.context, programs=programs)
+    prepare = OpenCLBackend.prepare
+
+    def refusing(
+        self: OpenCLBackend, launches: Sequence[tuple[Tensor, Launch]], where: Where
+    ) -> OpenCLCommands:
+        for _, launch in launches:
+            assert prod(launch.local_size or (1,)) <= SMALL, launch.name
+        return prepare(self, launches, where)
+
+    monkeypatch.setattr(OpenCLBackend, "prepare", refusing)
+    yield opened
+    opened.close()
+
+
+@pytest.mark.parametrize("op", CASES.split())
+def test_operations_run_in_groups_of_64(small: OpenCLBackend, op: str) -> None:
+    cases = chosen(f"^{op}", quick=True)[:6]
+    statuses = {check(case, small, HostBackend()).status for case in cases}
+    assert "passed" in statuses
+    assert "failed" not in statuses
