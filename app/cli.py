@@ -17,11 +17,12 @@ from types import ModuleType
 from typing import NoReturn
 
 import app.commands
-from app.terminal.text import print_json, shortened, tame, tamed_output
+from app.terminal.text import OutputError, print_json, shortened, tame, tamed_output
 from app.version import version
 from engine.errors import CutawayError
 from engine.settings import SETTINGS
 
+CLOSED = "cutaway: error: the standard output is closed; send it to a file or to /dev/null"
 OK, FAILED, USAGE, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 130, 141
 
 
@@ -39,6 +40,11 @@ class Parser(argparse.ArgumentParser):
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command line and returns its exit status: 0, 1 failed, 2 usage, 130, 141."""
     words = list(sys.argv[1:] if argv is None else argv)
+    if sys.stderr is None:  # closed, as `2>&-` does
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - for the whole process
+    if sys.stdout is None and words[:1] not in ([], ["window"]):
+        print(CLOSED, file=sys.stderr)
+        return FAILED
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a name or text that it cannot write
             stream.reconfigure(errors="replace")
@@ -59,6 +65,8 @@ def _main(words: list[str]) -> int:
     except KeyboardInterrupt:
         print(file=sys.stderr)
         return INTERRUPTED
+    except OutputError as error:
+        return _leave_stdout(error)
     except OSError as error:
         if error.filename is None:
             return _report(words, "Unexpected", _unexpected(error), FAILED)
@@ -149,6 +157,8 @@ def _report(words: Sequence[str], kind: str, message: str, status: int) -> int:
             print(f"cutaway: error: {line}", file=sys.stderr, flush=True)
     except BrokenPipeError:
         return _leave_pipe()
+    except OutputError:
+        _leave_pipe()
     return status
 
 
@@ -156,6 +166,13 @@ def _leave_pipe() -> int:
     # Python flushes stdout once more at exit; without a reader that would print a traceback.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return BROKEN_PIPE
+
+
+def _leave_stdout(error: OSError) -> int:
+    """The status where the standard output takes no more, such as on a full disk."""
+    _leave_pipe()
+    print(f"cutaway: error: the standard output: {error.strerror}", file=sys.stderr, flush=True)
+    return FAILED
 
 
 def _unexpected(error: Exception) -> str:

@@ -2,7 +2,10 @@
 
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from engine.errors import CutawayError
 
@@ -24,9 +27,45 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 def write_named(path: Path, content: bytes) -> None:
     """Write what a person gave a name. Raises CutawayError where that cannot be."""
+    with output(path) as file:
+        file.write(content)
+
+
+@contextmanager
+def output(path: Path) -> Iterator[IO[bytes]]:
+    """A file that a person named, open for writing. It is replaced as a whole once the block has
+    ended, and stays as it was where that raises. A link is followed; a device or a pipe is written
+    to as it is. Raises CutawayError where it cannot be written.
+    """
+    if path == Path() or path.is_dir():
+        raise CutawayError(f"{path} is a folder; name a file in it")
     if not path.parent.is_dir():
-        raise CutawayError(f"{path} cannot be written: there is no such folder.")
+        raise CutawayError(f"{path} cannot be written: there is no such folder")
     try:
-        write_atomically(path, content)
-    except OSError as error:
-        raise CutawayError(f"{path} cannot be written: {error.strerror or error}.") from None
+        target = path.resolve()
+        if target.exists() and not target.is_file():
+            with target.open("wb") as file:
+                yield file
+            return
+        with _beside(target) as file:
+            yield file
+    except (OSError, RuntimeError) as error:  # a loop of links is a RuntimeError
+        why = error.strerror if isinstance(error, OSError) else error
+        raise CutawayError(f"{path} cannot be written: {why or error}") from None
+
+
+@contextmanager
+def _beside(target: Path) -> Iterator[IO[bytes]]:
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(name, target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~umask)
+        os.replace(name, target)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from app.files import output
 from app.terminal.options import add_engine_options, count, engine_options, positive
 from app.terminal.text import print_json
 from engine.errors import BadSetting, CannotSee
@@ -240,7 +241,8 @@ def _profile(
         for profile in profiles:
             print("\n".join(profile_lines(profile, roof)))
     if args.trace is not None:
-        args.trace.write_text(json.dumps(trace(profiles)), "utf-8")
+        with output(args.trace) as file:
+            file.write(json.dumps(trace(profiles)).encode())
     return {
         "roof": {"bytes_per_s": roof[0], "flops_per_s": roof[1]},
         "profiles": [{"test": p.name, **msgspec.to_builtins(p)} for p in profiles],

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from app.files import output
 from app.terminal.options import add_engine_options, add_server_options, engine_options, positive
 from app.terminal.table import table
 from app.terminal.text import bounded, print_json
@@ -92,7 +93,7 @@ def _texts(given: list[str] | None) -> list[str]:
 def _store(found: Embedded, path: Path) -> None:
     import numpy as np
 
-    with path.open("wb") as file:  # given a name, NumPy would add its ending
+    with output(path) as file:  # given a name, NumPy would add its ending
         np.save(file, np.array(_rows(found), np.float32))
 
 

@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from app.files import output
 from app.terminal.options import add_engine_options, count, engine_options
 from app.terminal.text import print_json
 from engine.errors import BadSetting
@@ -81,7 +82,7 @@ def _store(done: PerplexityDone, path: Path) -> None:
     tokens = np.frombuffer(done.tokens, "<i4").reshape(done.n_chunks, done.n_ctx)
     ids = np.frombuffer(done.ids, "<i4").reshape(shape)
     logp = np.frombuffer(done.logp, "<f4").reshape(shape)
-    with path.open("wb") as file:  # given a name, NumPy would add its ending
+    with output(path) as file:  # given a name, NumPy would add its ending
         np.savez(file, tokens=tokens, ids=ids, logp=logp)
 
 

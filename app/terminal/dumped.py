@@ -1,6 +1,5 @@
 """Numbers of tensors as `cutaway dump` tells them: printed, as JSON, or in a file of NumPy's."""
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from app.files import output
 from app.terminal.text import plain, whole
 from engine.errors import BadSetting
 from engine.gguf.dump import dump
@@ -83,13 +83,8 @@ class DumpedNumbers:
 
     def store(self, path: Path) -> None:
         """All of them, by their keys, float32. The file is whole or not there."""
-        written = path.with_name(f".{path.name}.part")
-        try:
-            with written.open("wb") as file:  # given a name, NumPy would add its ending
-                np.savez(file, **self._kept)  # type: ignore[arg-type]
-            os.replace(written, path)
-        finally:
-            written.unlink(missing_ok=True)
+        with output(path) as file:  # given a name, NumPy would add its ending
+            np.savez(file, **self._kept)  # type: ignore[arg-type]
 
     def _add(self, key: str, about: dict[str, Any], values: NDArray[np.float32]) -> None:
         self.names.add(about["name"])

@@ -21,19 +21,42 @@ MOST_TEXT = 64 << 20  # bytes of text that a command takes in
 CONTROLS = re.compile(r"[\x7f-\x9f]")  # control characters that JSON does not escape by itself
 
 
+class OutputError(OSError):
+    """The terminal, pipe or file behind stdout or stderr takes no more."""
+
+
 class Tamed:
-    """A text stream whose lines are tamed and cut on their way to `beneath`."""
+    """A text stream whose lines are tamed and cut on their way to `beneath`.
+
+    Raises OutputError where they cannot be written, BrokenPipeError where nobody reads them.
+    """
 
     def __init__(self, beneath: TextIO) -> None:
         self.beneath = beneath
 
     def write(self, text: str) -> int:
         """Write text like a stream."""
-        self.beneath.write(shown(text))
+        with _named():
+            self.beneath.write(shown(text))
         return len(text)
+
+    def flush(self) -> None:
+        """Write what is buffered."""
+        with _named():
+            self.beneath.flush()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.beneath, name)
+
+
+@contextmanager
+def _named() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputError(error.errno, error.strerror) from None
 
 
 @contextmanager
@@ -109,8 +132,9 @@ def _finite(value: Any) -> Any:
 
 def _print(text: str) -> None:
     stream = _beneath(sys.stdout)
-    stream.write(text)
-    stream.flush()
+    with _named():
+        stream.write(text)
+        stream.flush()
 
 
 def _beneath(stream: Any) -> Any:
@@ -120,8 +144,9 @@ def _beneath(stream: Any) -> Any:
 def control(text: str) -> None:
     """Writes text on stderr with sequences of our own that steer the terminal."""
     stream = _beneath(sys.stderr)
-    stream.write(text)
-    stream.flush()
+    with _named():
+        stream.write(text)
+        stream.flush()
 
 
 def bounded(file: BinaryIO, name: str) -> bytes:

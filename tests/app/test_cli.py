@@ -300,3 +300,25 @@ def test_options_out_of_all_range_are_a_sentence(
 ) -> None:
     monkeypatch.setenv("CUTAWAY_CACHE", setting)
     assert_one_line_error(run_here("plan", str(tiny_path), "--device", "host", *words), 1, *parts)
+
+
+@pytest.mark.parametrize(
+    ("shell", "status", "says"),
+    [
+        (">/dev/full", 1, "the standard output: No space left on device"),
+        (">&-", 1, "the standard output is closed"),
+        ("2>&-", 0, ""),
+        ("--json >/dev/full", 1, "the standard output: No space left on device"),
+    ],
+)
+def test_a_standard_output_that_takes_nothing(
+    shell: str, status: int, says: str, own_home: Path, tiny_path: Path
+) -> None:
+    command = f'"$0" -m app tokenize "{tiny_path}" --text hello {shell}'
+    ended = subprocess.run(
+        ["sh", "-c", command, sys.executable], cwd=ROOT, capture_output=True, timeout=PATIENCE
+    )
+    errors = ended.stderr.decode()
+    assert (ended.returncode, errors.count("\n")) == (status, 1 if says else 0), errors
+    assert says in errors
+    assert "Traceback" not in errors
