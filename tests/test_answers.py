@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from app.defaults.questions import SMOLLM2
+from app.defaults import SMOLLM2
 from engine.runner import load
 from tests.answers import RIGHT, Asked, ended, repeated, right_answers
 

@@ -91,7 +91,7 @@ ORDER = [
     ("app.state.workbench",),
     (
         *("app.views.graph", "app.views.log", "app.views.preferences"),
-        *("app.views.report", "app.views.selection"),
+        *("app.views.report_sheet", "app.views.selection"),
     ),
     ("app.views.talk",),
     ("app.views.token",),

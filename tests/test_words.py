@@ -28,7 +28,7 @@ BANNED_WORDS = re.compile(rf"\b({'|'.join(BANNED)})\b", re.IGNORECASE)
 NOT_PROSE = re.compile(r"CREATE |SELECT |DELETE |INSERT |UPDATE |\(\?|\\\\[a-z]\+")
 GUIDES = ("README.md",)
 # Sentences for a model, and samples of text, are not the program's own words.
-SAMPLES = ("app/defaults/questions.py", "engine/runner/forms/turns.py")
+SAMPLES = ("app/defaults/__init__.py", "engine/runner/forms/turns.py")
 
 
 @cache

@@ -99,7 +99,7 @@ def run(args: argparse.Namespace) -> int:
         return _loads(args, options)
 
     from app.bench.facts import facts_of
-    from app.bench.tables import head, row
+    from app.bench.printing import head, row
     from app.library import resolve
     from app.terminal.engine import CommandEngine
 
@@ -158,7 +158,7 @@ def _together(args: argparse.Namespace, options: "EngineOptions") -> int:
 def _loads(args: argparse.Namespace, options: "EngineOptions") -> int:
     from app.bench.facts import model_facts
     from app.bench.loads import compare_loads
-    from app.bench.tables import load_lines
+    from app.bench.printing import load_lines
     from app.library import resolve
 
     loaded, compared = compare_loads(resolve(args.model), options, args.r, bool(args.against))
@@ -223,7 +223,7 @@ def _profile(
     engine: "CommandEngine", tests: list[BenchTest], args: argparse.Namespace
 ) -> dict[str, Any]:
     """Profile a batch and a token at every depth in the tests; print and save the profiles."""
-    from app.bench.tables import profile_lines
+    from app.bench.printing import profile_lines
     from app.bench.trace import trace
     from engine.protocol import Profile
 

@@ -4,13 +4,47 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from PySide6.QtCore import QObject, Qt, Signal
-from PySide6.QtGui import QGuiApplication, QPalette
+from PySide6.QtGui import QColor, QGuiApplication, QPalette
 from PySide6.QtWidgets import QApplication
 
 from app.theme import fonts
-from app.theme.palette import palette
 from app.theme.style import style_sheet
-from app.theme.tokens import DARK, LIGHT, THEMES, ThemeTokens
+from app.theme.tokens import DARK, LIGHT, THEMES, ThemeTokens, mix
+
+_Role = QPalette.ColorRole
+
+
+def palette(tokens: ThemeTokens) -> QPalette:
+    made = QPalette()
+    for role, colour in {
+        _Role.Window: tokens.canvas,
+        _Role.WindowText: tokens.text,
+        _Role.Base: tokens.panel,
+        _Role.AlternateBase: tokens.canvas,
+        _Role.Text: tokens.text,
+        _Role.PlaceholderText: tokens.quiet,
+        _Role.Button: tokens.raised,
+        _Role.ButtonText: tokens.text,
+        _Role.BrightText: tokens.bad,
+        _Role.Highlight: tokens.accent,
+        _Role.HighlightedText: tokens.accent_text,
+        _Role.Accent: tokens.accent,
+        _Role.Link: tokens.link,
+        _Role.LinkVisited: tokens.link,
+        _Role.ToolTipBase: tokens.raised,
+        _Role.ToolTipText: tokens.text,
+        _Role.Light: tokens.panel,
+        _Role.Midlight: tokens.raised,
+        _Role.Mid: tokens.divider,
+        _Role.Dark: tokens.faint,
+        _Role.Shadow: mix("#000000", tokens.canvas, 0.5),
+    }.items():
+        made.setColor(role, QColor(colour))
+    disabled = QColor(mix(tokens.quiet, tokens.canvas, 0.6))
+    for role in (_Role.WindowText, _Role.Text, _Role.ButtonText):
+        made.setColor(QPalette.ColorGroup.Disabled, role, disabled)
+    return made
+
 
 _now = LIGHT
 

@@ -2,16 +2,18 @@
 
 import base64
 from pathlib import Path
+from typing import Any
 
-from PySide6.QtCore import QByteArray, QEvent
+from PySide6.QtCore import QByteArray, QEvent, Qt
 from PySide6.QtGui import QCloseEvent
 from PySide6.QtWidgets import QMainWindow, QVBoxLayout, QWidget
 
 from app.state.workbench import Workbench
 from app.theme.theme import Theme
+from app.theme.tokens import GRID
 from app.views.talk.chats import ChatsView
 from app.views.tensors.tensors import TensorsView
-from app.widgets.basics import divider, surface
+from app.widgets.basics import IconButton, divider, surface
 from app.widgets.commands import Actions
 from app.widgets.focus import Refuge, move_focus, take_refuge
 from app.widgets.guard import guard_overrides
@@ -24,13 +26,35 @@ from app.window.drops import MODEL, Drops
 from app.window.given_pictures import GivenPictures
 from app.window.looks import Looks
 from app.window.model_opener import ModelOpener
-from app.window.panes.chat_rail import ChatRail
 from app.window.panes.drawer import LogDrawer
 from app.window.panes.inspector import Inspector
 from app.window.panes.panes import Panes
 from app.window.panes.talk_pane import TalkPane
 from app.window.panes.top_line import TopLine
 from app.window.sheets import Sheets
+
+
+class ChatRail(QWidget):
+    """A narrow bar with buttons for the chat list, a new chat and search."""
+
+    def __init__(self, commands: Actions[Any]) -> None:
+        super().__init__()
+        surface(self, "panel")
+        column = QVBoxLayout(self)
+        column.setContentsMargins(GRID // 2, GRID, GRID // 2, GRID)
+        column.setSpacing(GRID // 2)
+        column.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignHCenter)
+        for picture, name, command in (
+            ("chats", "Show the chats (Ctrl+B)", "view.chats"),
+            ("plus", "New chat (Ctrl+N)", "chat.new"),
+            ("search", "Search chats (Ctrl+K)", "chat.search"),
+        ):
+            column.addWidget(_button(picture, name, commands, command))
+
+
+def _button(picture: str, name: str, commands: Actions[Any], command: str) -> IconButton:
+    return IconButton(picture, name, lambda: commands.run(command))
+
 
 MOST_TITLE = 80  # characters of a chat's title
 

@@ -21,7 +21,26 @@ from app.theme.theme import tokens
 from app.theme.tokens import GRID, RADIUS_CONTROL
 from app.widgets.basics import label
 from app.widgets.commands import Actions, Command
-from app.widgets.fuzzy import score
+
+
+def score(query: str, title: str) -> float | None:
+    """How well `query` names `title`, higher is better; None where its letters do not all occur
+    in order. Starts of words and runs of letters count more.
+    """
+    wanted, text = query.lower().replace(" ", ""), title.lower()
+    total, at, run = 0.0, 0, 0
+    for letter in wanted:
+        found = text.find(letter, at)
+        if found < 0:
+            return None
+        starts_word = found == 0 or not text[found - 1].isalnum()
+        run = run + 1 if found == at and at > 0 else 0
+        total += 1 + 2 * starts_word + run - 0.05 * (found - at)
+        at = found + 1
+    if query.lower() in text:
+        total += 4 + 4 * text.startswith(query.lower())
+    return total - 0.01 * len(text)
+
 
 KEYS_WIDTH = 104
 COMMAND_ROLE = Qt.ItemDataRole.UserRole

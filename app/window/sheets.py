@@ -14,7 +14,7 @@ from app.views.models.model import ModelView
 from app.views.models.serving import ServingView
 from app.views.models.terms import TermsView
 from app.views.preferences import PreferencesView
-from app.views.report import ReportView
+from app.views.report_sheet import ReportView
 from app.views.talk.pictures.viewer import PictureViewer
 from app.views.talk.prompt import PromptView
 from app.views.trial.trial import TrialView

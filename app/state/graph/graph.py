@@ -1,6 +1,6 @@
 """The graph of the model that is open or chosen: what is shown of it, and in which way."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -11,12 +11,35 @@ from app.state.graph.blocks import GraphIndex, key_of, title_of
 from app.state.graph.difference import GraphChange, change, difference
 from app.state.graph.pins import with_pin
 from app.state.graph.scene import GraphScene, SceneMaker, Shows
-from app.state.graph.times import cells_bucket, launch_times
 from app.state.selection import Selected
 from app.state.session import Session
 from app.work import Work
 from engine.protocol import DescribeGraph, Devices, Failed, GraphDone, ListDevices, StepTimes
 from engine.settings import EngineOptions
+
+LEAST_CELLS = 256
+
+
+def launch_times(graph: GraphDone, ns: Sequence[int]) -> Mapping[int, int]:
+    """Nanoseconds of each launch of a graph, `ns` being those of its kernels in order; nothing
+    where the step that was measured had other kernels.
+    """
+    if len(ns) != sum(len(launch.kernels) for launch in graph.launches):
+        return {}
+    found, at = {}, 0
+    for number, launch in enumerate(graph.launches):
+        found[number] = sum(ns[at : at + len(launch.kernels)])
+        at += len(launch.kernels)
+    return found
+
+
+def cells_bucket(n_cells: int) -> int:
+    """The size of a plan's caches for a context: 256, doubled until it holds so many."""
+    size = LEAST_CELLS
+    while size < n_cells:
+        size *= 2
+    return size
+
 
 Phase = Literal["decode", "prefill"]
 TOKENS: dict[Phase, int] = {"decode": 1, "prefill": 512}

@@ -1,15 +1,14 @@
 """The placement being edited: each change priced by the engine, undone, typed, applied."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from PySide6.QtCore import QObject, Signal
 
 from app.client import EngineClient, Latest
 from app.state.layers.applying import Applying
-from app.state.layers.draft import Draft, PlacedFile
-from app.state.layers.history import History
 from app.state.layers.lanes import (
     HOST,
     Lane,
@@ -21,10 +20,127 @@ from app.state.layers.lanes import (
 )
 from app.state.layers.measuring import Measuring
 from app.state.layers.placing import EditedPlacement
-from app.state.layers.typed import TypedRule
 from app.state.session import Session
 from engine.protocol import DeviceRow, Devices, Failed, ListDevices, Reprice, Repriced
 from engine.settings import EngineOptions
+
+
+class TypedRule:
+    """`text` as it was typed, until it counts; `problem` says in a sentence what is wrong with it.
+
+    `told` is called when either has changed.
+    """
+
+    def __init__(self, client: EngineClient, told: Callable[[], None]) -> None:
+        self.text = self.problem = ""
+        self._question, self._told = Latest(client), told
+
+    def ask(
+        self,
+        text: str,
+        path: Path,
+        options: EngineOptions,
+        understood: Callable[[Repriced], None],
+    ) -> None:
+        """Ask what `options` with the rule mean; then it counts."""
+        self.text, self.problem = text, ""
+
+        def take(answer: Repriced) -> None:
+            self.text = ""
+            understood(answer)
+
+        self._question.ask(Reprice(0, str(path), options), take, self._refused)
+
+    def forget(self) -> None:
+        """The rule as it was, in place of what was typed."""
+        self._question.forget()
+        self.text = self.problem = ""
+
+    def _refused(self, failed: Failed) -> None:
+        self.problem = failed.message
+        self._told()
+
+
+T = TypeVar("T")
+MOST = 500  # steps that are kept
+
+
+class History(Generic[T]):
+    """`now` is the present value. Steps of the same `subject` in a row are one step."""
+
+    def __init__(self, now: T) -> None:
+        self.now = now
+        self._past: list[T] = []
+        self._future: list[T] = []
+        self._subject: object = None
+
+    def put(self, value: T, subject: object = None) -> None:
+        """A step; none where nothing changes."""
+        if value == self.now:
+            return
+        if subject is None or subject != self._subject:
+            self._past = [*self._past, self.now][-MOST:]
+        self._subject = subject
+        self._future.clear()
+        self.now = value
+        if self._past and self._past[-1] == value:  # back where these steps began
+            self._past.pop()
+            self._subject = None
+
+    def amend(self, value: T) -> None:
+        """More is known of the present value; no step."""
+        self.now = value
+
+    def settle(self) -> None:
+        """Make the next edit a step of its own."""
+        self._subject = None
+
+    @property
+    def can_undo(self) -> bool:
+        return bool(self._past)
+
+    @property
+    def can_redo(self) -> bool:
+        return bool(self._future)
+
+    def undo(self) -> None:
+        """To the value before."""
+        if self._past:
+            self._future.append(self.now)
+            self.now = self._past.pop()
+            self._subject = None
+
+    def redo(self) -> None:
+        """To the value before `undo`."""
+        if self._future:
+            self._past.append(self.now)
+            self.now = self._future.pop()
+            self._subject = None
+
+
+@dataclass(frozen=True)
+class PlacedFile:
+    """The open model, or a file that would be loaded with `options`."""
+
+    path: Path
+    options: EngineOptions
+    is_open: bool
+
+    def is_like(self, other: "PlacedFile") -> bool:
+        """Return whether both differ at most in the placement and in being open."""
+        options = replace(other.options, place=self.options.place)
+        return (self.path, self.options) == (other.path, options)
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A placement by its rule; empty is the engine's own choice. `placement` is None until an
+    engine has told what a rule means.
+    """
+
+    rule: str
+    placement: EditedPlacement | None = None
+
 
 TYPING = "rule"
 WAITING = {"loading": "The model is loading.", "died": "The engine has stopped: restart it."}

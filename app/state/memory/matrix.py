@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from statistics import median
 
-from app.state.memory.cells import Cell
 from app.state.memory.sums import Place, places
+from app.state.memory.totals import Cell
 from engine.units import MIB
 
 SHARED = "shared"  # what belongs to no layer

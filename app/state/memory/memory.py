@@ -7,7 +7,7 @@ from PySide6.QtCore import QObject, Signal
 
 from app.client import EngineClient, Latest
 from app.state.memory.allocations import Allocations
-from app.state.memory.cells import Cell, Key, allocated, apply, cells, key
+from app.state.memory.totals import Cell, Key, allocated, apply, cells, key
 from engine.protocol import (
     Failed,
     HeldMemory,

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from app.state.memory.cells import MAPPED, Cell
+from app.state.memory.totals import MAPPED, Cell
 from engine.protocol import PoolRow
 from engine.units import MIB
 

@@ -1,14 +1,18 @@
 """The graph of a step: splits, blocks, operations, the launches they became, and why."""
 
+import json
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QEvent, Qt
-from PySide6.QtGui import QHideEvent, QKeySequence, QResizeEvent, QShortcut, QShowEvent
-from PySide6.QtWidgets import QBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtCore import QEvent, QRectF, QSize, Qt
+from PySide6.QtGui import QHideEvent, QKeySequence, QPainter, QResizeEvent, QShortcut, QShowEvent
+from PySide6.QtSvg import QSvgGenerator
+from PySide6.QtWidgets import QBoxLayout, QFileDialog, QVBoxLayout, QWidget
 
 from app.state.graph import walk
 from app.state.graph.blocks import GraphIndex, key_of
+from app.state.graph.export import as_dot, as_json
 from app.state.graph.graph import Phase
 from app.state.graph.overlay import Overlay
 from app.state.workbench import Workbench
@@ -17,14 +21,49 @@ from app.theme.tokens import GRID, PADDING
 from app.views.graph.bar import GraphBar
 from app.views.graph.comparing import CompareBar
 from app.views.graph.legend import GraphLegend
+from app.views.graph.node_table import LAUNCHES, NODES, launch_rows, node_rows
 from app.views.graph.offer import PinOffer
 from app.views.graph.pages import GraphPages
 from app.views.graph.panel import NodePanel, part_summary, summary
 from app.views.graph.picture.canvas import GraphCanvas
 from app.views.graph.picture.marking import marks_of, weight_of
-from app.views.graph.picture.saving import ask_and_write, write
 from app.views.graph.ribbon import SplitRibbon
 from app.widgets.basics import TEXT_SIZE, label, set_tone
+from app.widgets.lists.view_report import ViewReport, table_of
+
+EDGE = 20
+
+
+def ask_and_write(parent: QWidget, name: str, write: Callable[[Path], object]) -> str:
+    """Ask where to, offering a name, and write there. What went wrong, in a sentence, or empty."""
+    chosen, _ = QFileDialog.getSaveFileName(parent, "Save the graph", name)
+    if chosen:
+        try:
+            write(Path(chosen))
+        except OSError as error:
+            return f"{chosen} cannot be written: {error.strerror}"
+    return ""
+
+
+def write(kind: str, path: Path, index: GraphIndex, canvas: GraphCanvas, title: str) -> None:
+    """As svg what the canvas has, as dot or json all of the graph. Raises OSError."""
+    if kind == "dot":
+        path.write_text(as_dot(index), "utf-8")
+    elif kind == "json":
+        path.write_text(as_json(index.graph), "utf-8")
+    elif canvas.scene is not None:
+        path.write_bytes(b"")  # the generator tells of no error
+        size = QSize(round(canvas.scene.width), round(canvas.scene.height))
+        size += QSize(2 * EDGE, 2 * EDGE)
+        generator = QSvgGenerator()
+        generator.setFileName(str(path))
+        generator.setSize(size)
+        generator.setViewBox(QRectF(-EDGE, -EDGE, size.width(), size.height()))
+        generator.setTitle(title)
+        painter = QPainter(generator)
+        canvas.paint_onto(painter)
+        painter.end()
+
 
 WIDE, TALL = 720, 400  # the panel stands beside the graph; a verdict has room below colours
 PANEL, PANEL_BELOW, UNBOUND = 280, 200, 16777215
@@ -397,3 +436,17 @@ class GraphView(QWidget):
         self.panel.setMaximumWidth(fonts.px(PANEL) if wide else UNBOUND)
         self.panel.setMaximumHeight(UNBOUND if wide else fonts.px(PANEL_BELOW))
         self._arrange()
+
+
+def graph_report(bench: Workbench, view: GraphView) -> ViewReport:
+    """What is selected in words, every node and every launch; as data all that the engine told."""
+    index, times = view.index, bench.graph.launch_ns
+    if index is None:
+        return ViewReport([view.says.text()])
+    errors = bench.comparison.errors(index)
+    tables = [
+        table_of("Operations", NODES, node_rows(index, times, errors)),
+        table_of("Launches", LAUNCHES, launch_rows(index, times, errors)),
+    ]
+    words = [summary(index), view.panel.text]
+    return ViewReport(words, tables, lambda: json.loads(as_json(index.graph)))

@@ -1,14 +1,42 @@
 """What a pin would change, and whether to have it."""
 
-from PySide6.QtCore import QPoint
-from PySide6.QtWidgets import QHBoxLayout, QWidget
+from functools import partial
+
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtWidgets import QHBoxLayout, QMenu, QWidget
 
 from app.state.graph.difference import GraphChange
+from app.state.graph.graph import GraphState
+from app.state.graph.pins import can_pin, pinned
 from app.state.workbench import Workbench
 from app.theme.tokens import GRID
-from app.views.graph.pinning import pin_menu
 from app.widgets.basics import Button, label, set_tone, surface
 from app.widgets.numbers import kib
+from engine.protocol import GraphNode
+
+
+def pin_menu(state: GraphState, node: GraphNode, parent: QWidget) -> QMenu:
+    """What is chosen is tried only: the state tells what it would change."""
+    menu = QMenu(parent)
+    menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+    if not can_pin(node):
+        why = "it is a view" if node.role == "view" else "it has no name of its own"
+        menu.addAction(f"Cannot be pinned: {why}").setEnabled(False)
+        return menu
+    own = pinned(state.rule, node.name)
+    if not state.devices:
+        menu.addAction("The devices are not known yet").setEnabled(False)
+    for device in state.devices:
+        action = menu.addAction(f"Pin {node.name} to {device}…")
+        action.setCheckable(True)
+        action.setChecked(device == own)
+        action.setEnabled(device != own)
+        action.triggered.connect(partial(state.try_pin, node.name, device))
+    if own is not None:
+        away = menu.addAction("Remove the pin…")
+        away.triggered.connect(partial(state.try_pin, node.name, None))
+    return menu
+
 
 SHOWN = 3  # names of nodes that move
 

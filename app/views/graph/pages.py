@@ -11,9 +11,9 @@ from app.state.graph.graph import Phase
 from app.state.graph.overlay import Overlay, coloured
 from app.state.graph.scene import GraphScene
 from app.theme.tokens import GRID
+from app.views.graph.node_table import LAUNCHES, NODES, LaunchRow, NodeRow, launch_rows, node_rows
 from app.views.graph.picture.canvas import GraphCanvas
 from app.views.graph.source import KernelSource
-from app.views.graph.tables import LAUNCHES, NODES, LaunchRow, NodeRow, launch_rows, node_rows
 from app.widgets.lists.rows import TableRows
 from app.widgets.lists.table import Table
 

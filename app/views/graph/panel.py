@@ -18,8 +18,8 @@ from app.state.graph.errors import NodeError, error_text, launch_errors, result_
 from app.state.graph.overlay import NOT_COMPARED
 from app.theme.tokens import GRID
 from app.views.graph.arena import ArenaView, describe_life
+from app.views.graph.node_table import cause_words
 from app.views.graph.source import kernel_source
-from app.views.graph.tables import cause_words
 from app.widgets.basics import Button, label, scrolled
 from app.widgets.controls.elided import ElidedLabel
 from app.widgets.numbers import grouped, kib, milliseconds

@@ -1,8 +1,10 @@
 """Layers: where each lies, moved by hand, priced at once, and put into effect."""
 
+from collections.abc import Sequence
 from functools import partial
 
-from PySide6.QtCore import QEvent, QObject, QPoint, QRect, Qt
+import msgspec
+from PySide6.QtCore import QEvent, QObject, QPoint, QRect, QRectF, Qt
 from PySide6.QtGui import QHideEvent, QKeySequence, QShortcut, QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QMenu, QVBoxLayout, QWidget
 
@@ -10,20 +12,43 @@ from app.state.layers.lanes import PARTS, LayerTile
 from app.state.layers.words import PART_WORDS
 from app.state.workbench import Workbench
 from app.theme import fonts
-from app.theme.devices import lettered
+from app.theme.devices import lettered, swatch_size
 from app.theme.tokens import GRID, PADDING, ROW
 from app.views.layers.apply import ApplyBar
 from app.views.layers.chart import LanesChart
 from app.views.layers.figures import FiguresLine, figures_of, speed_words
+from app.views.layers.paint import fill_part, unusual_kinds
 from app.views.layers.picture import ShownTile
 from app.views.layers.rule import RuleField
-from app.views.layers.swatches import parts_legend, parts_of
 from app.views.layers.table import PartRow, part_columns, part_rows
 from app.widgets.basics import Button, IconButton, divider, label, scrolled
 from app.widgets.controls.elided import ElidedLabel
 from app.widgets.lists.rows import TableRows
 from app.widgets.lists.table import Table
+from app.widgets.lists.view_report import ViewReport, table_of
+from app.widgets.plots.legend import ChartLegend, LegendEntry
+from app.widgets.plots.paper import Paper
 from app.widgets.tips import set_tip
+
+
+def parts_legend(parent: QWidget) -> ChartLegend:
+    """A swatch for each part; picking one is for who wants to move it."""
+
+    def draw(paper: Paper, area: QRectF, part: object) -> None:
+        fill_part(paper, area, parent.property("device") or "host", str(part))
+
+    return ChartLegend("Parts of a layer", draw, swatch_size)
+
+
+def parts_of(tiles: Sequence[LayerTile], labels: Sequence[Sequence[str]]) -> list[LegendEntry]:
+    """An entry for each part there is, from the top of a tile to its bottom, and one for what the
+    line below a layer's number means.
+    """
+    there = {band.part for tile in tiles for band in tile.bands}
+    entries = [LegendEntry(part, PART_WORDS[part]) for part in PARTS if part in there]
+    kinds = dict.fromkeys(unusual_kinds(labels).values())
+    return [*entries, LegendEntry(None, f"underlined: {', '.join(kinds)}")] if kinds else entries
+
 
 LEAST_ROWS, WHY = 7, 5
 CHART_SHARE = 0.66  # of the height, where it has that much to show
@@ -326,3 +351,20 @@ class LayersView(QWidget):
     def _scroll_to(self, place: QRect) -> None:
         middle = self.chart.mapTo(self._body, place.center())
         self._area.ensureVisible(middle.x(), middle.y(), 0, place.height() // 2 + GRID)
+
+
+def layers_report(bench: Workbench, view: LayersView) -> ViewReport:
+    """Each part of each layer with its bytes and its cause; the rule, and what it would cost."""
+    state = bench.layers
+    columns, rows = part_columns(state), part_rows(state.lanes())
+    words = [view.figures.in_words(), view.apply.says.text()]
+    if state.answer is not None:
+        words += [*state.answer.warnings, *state.answer.reasons]
+    rule = state.draft.rule
+    words.insert(0, f"Rule: {rule}" if rule else "Placed by the engine.")
+    told = {"rule": rule, "plan": state.answer}
+    return ViewReport(
+        [w for w in words if w],
+        [table_of("Layers", columns, rows)],
+        lambda: msgspec.to_builtins(told),
+    )

@@ -13,7 +13,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.state.memory.cells import Cell
+from app.state.memory.totals import Cell
 from app.theme import fonts
 from app.theme.devices import device_look, draw_swatch, fill_component, swatch_size
 from app.theme.theme import tokens

@@ -15,8 +15,8 @@ from PySide6.QtCore import (
 from PySide6.QtGui import QFocusEvent, QGuiApplication, QKeyEvent, QKeySequence, QResizeEvent
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView
 
-from app.state.memory.cells import Cell
 from app.state.memory.matrix import Grid, describe
+from app.state.memory.totals import Cell
 from app.theme import fonts
 from app.theme.tokens import ROW_COMPACT
 from app.views.memory.cell import DeviceHeader, MemoryCell

@@ -4,12 +4,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Literal
 
+import msgspec
 from PySide6.QtCore import QEvent, QModelIndex, Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QToolButton, QVBoxLayout, QWidget
 
-from app.state.memory.cells import Cell, kind_of
 from app.state.memory.matrix import describe, grid, layer_title
 from app.state.memory.sums import MemoryPart, pools
+from app.state.memory.totals import Cell, kind_of
 from app.state.selection import Selected
 from app.state.workbench import Workbench
 from app.theme import fonts
@@ -22,6 +23,7 @@ from app.widgets.basics import TEXT_SIZE, IconButton, divider, label, scrolled, 
 from app.widgets.controls.elided import ElidedLabel
 from app.widgets.lists.rows import Column, TableRows
 from app.widgets.lists.table import Table
+from app.widgets.lists.view_report import ViewReport, table_of
 from app.widgets.numbers import mib
 from engine.protocol import MemoryEvent, MemoryRow
 
@@ -346,3 +348,18 @@ def _matches(row: MemoryRow, selected: Selected) -> bool:
         and selected.device in (row.device, None)
         and selected.component in (kind_of(row), None)
     )
+
+
+def memory_report(bench: Workbench, view: MemoryView) -> ViewReport:
+    """Every record with its bytes, each event since the model was opened, the splits of a token."""
+    words = [text for text in (view.says, view.details.text()) if text]
+    tables, data = [], {}
+    for title, table, rows in (
+        ("Memory", view.records, [cell.row() for cell in bench.memory.cells]),
+        ("Events", view.events, list(bench.memory.allocations.events)),
+        ("Splits", view.splits, list(enumerate(bench.splits.splits))),
+    ):
+        if rows:
+            tables.append(table_of(title, table.rows.columns, rows))
+            data[title] = rows
+    return ViewReport(words, tables, lambda: msgspec.to_builtins(data))

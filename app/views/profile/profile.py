@@ -1,23 +1,28 @@
 """Where an answer's time went: recorded on demand, over time, summed, under the roof, compared."""
 
+import json
+from pathlib import Path
 from typing import get_args
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
     QBoxLayout,
     QComboBox,
+    QFileDialog,
     QHBoxLayout,
     QStackedWidget,
     QVBoxLayout,
     QWidget,
 )
 
-from app.state.profile.export import PHASES, summary
+from app.files import write_named
+from app.state.profile.export import PHASES, chrome_trace, summary
 from app.state.profile.recorded import (
     By,
     RecordedAnswer,
     TimeDifference,
+    as_json,
     differences,
     layer_of_node,
 )
@@ -25,14 +30,55 @@ from app.state.workbench import Workbench
 from app.theme import fonts
 from app.theme.tokens import GRID, PADDING
 from app.views.profile.roofline import Roofline
-from app.views.profile.saving import Saving
-from app.views.profile.tables import DIFFERENCES, TOTALS, Row
+from app.views.profile.sum_tables import DIFFERENCES, TOTALS, Row
 from app.views.profile.time_line import TimeLine
 from app.widgets.basics import Button, IconButton, label, scrolled
 from app.widgets.controls.fitted_tabs import FittedTabs
 from app.widgets.lists.rows import TableRows
 from app.widgets.lists.table import Table
+from app.widgets.lists.view_report import ReportTable, ViewReport, table_of
+from app.work import Work
 from engine.protocol import Phase
+
+
+def _sums(answer: RecordedAnswer, by: By, phase: Phase) -> ReportTable:
+    totals, tokens = answer.totals(by, phase), answer.n_tokens(phase)
+    whole = sum(total.ns for total in totals)
+    rows: list[Row] = [(total, tokens, whole) for total in totals]
+    return table_of(f"{PHASES[phase]} by {by}", TOTALS, rows)
+
+
+TRACE = "Chrome trace (*.json)"
+
+
+class Saving(QObject):
+    """Asks for a name and writes in a thread; `said` tells what came of it."""
+
+    said = Signal(str)
+
+    def __init__(self, view: QWidget) -> None:
+        super().__init__(view)
+        self._view = view
+
+    def trace(self, answer: RecordedAnswer) -> None:
+        """For Perfetto or chrome://tracing."""
+        named = "answer.trace.json"
+        chosen, _ = QFileDialog.getSaveFileName(self._view, "Save the recording", named, TRACE)
+        if chosen:
+            self.said.emit("Saving …")
+            Work(write_trace, Path(chosen), answer).then(self._saved).fail(self.said.emit).start(
+                self
+            )
+
+    def _saved(self, path: Path) -> None:
+        self.said.emit(f"Saved {path.name} in {path.parent}.")
+
+
+def write_trace(path: Path, answer: RecordedAnswer) -> Path:
+    """Returns what was written. Raises CutawayError where it cannot be."""
+    write_named(path, json.dumps(chrome_trace(answer)).encode())
+    return path
+
 
 BY: tuple[By, ...] = get_args(By)
 ACROSS = 360  # pixels at normal text: narrower, the button goes below the choices
@@ -252,3 +298,16 @@ def _page(*widgets: QWidget) -> QWidget:
     for widget in widgets:
         column.addWidget(widget)
     return page
+
+
+def profile_report(bench: Workbench, view: ProfileView) -> ViewReport:
+    """Sums by operation, kernel, layer and device, of the prompt and of the answer; as data every
+    launch of the recordings that are kept.
+    """
+    answer = bench.profile.latest
+    if answer is None:
+        return ViewReport(["No answer is recorded."])
+    phases = [phase for phase in PHASES if answer.n_steps(phase)]
+    tables = [_sums(answer, by, phase) for phase in phases for by in get_args(By)]
+    kept = [one for one in (bench.profile.before, answer) if one is not None]
+    return ViewReport([" ".join(summary(answer))], tables, lambda: as_json(kept))

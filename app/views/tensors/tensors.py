@@ -25,7 +25,7 @@ from app.theme import fonts
 from app.theme.tokens import GRID, PADDING
 from app.views.tensors.axes import AxesBar
 from app.views.tensors.blocks import BlocksPage
-from app.views.tensors.cells import CellsPage
+from app.views.tensors.cache_cells import CellsPage
 from app.views.tensors.compare import ComparePage
 from app.views.tensors.experts import ExpertsPage
 from app.views.tensors.grid import NumberGrid

@@ -10,7 +10,7 @@ from app.theme.tokens import GRID
 from app.views.talk.pictures.seen import tiled_of
 from app.views.token.words import percent
 from app.widgets.basics import TEXT_SIZE, label
-from app.widgets.pictures.cells import Cell, CellPictures
+from app.widgets.pictures.side_by_side import Cell, CellPictures
 from app.widgets.tips import set_tip
 from engine.protocol import (
     Failed,

@@ -1,7 +1,7 @@
 """Markdown laid out and painted: blocks below each other, as a text that may grow."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from time import perf_counter
 
 from PySide6.QtCore import QEvent, QSize, QTimer, Signal
@@ -18,16 +18,73 @@ from app.theme.theme import tokens
 from app.theme.tokens import CHAT_PX
 from app.widgets.markdown.code_bar import CodeBars
 from app.widgets.markdown.laid import END, Laid, words_of
-from app.widgets.markdown.lit import LitParts
 from app.widgets.markdown.parse import PLAIN_LINES, TextBlock, plain
 from app.widgets.markdown.pictures import pictures
-from app.widgets.markdown.places import characters, shown_part, source_of
+from app.widgets.markdown.places import characters, shown_part, shown_parts, source_of
 from app.widgets.markdown.selection import TextSelection
 from app.widgets.markdown.stack import KEPT, Stack
 from app.widgets.markdown.stream import Stream
 from app.widgets.markdown.typeset import Formula, FormulaPicture, typeset_all
 from app.widgets.tokens.lights import Light
 from app.work import Work
+
+Found = tuple[int, int, str]
+"""A block's row, where its source begins in the text, and its source."""
+
+
+class LitParts:
+    """`block_at` finds the block that a position of the text is in.
+
+    What is in a block is reckoned when it is first painted, and kept until `forget`.
+    """
+
+    def __init__(self, block_at: Callable[[int], Found | None]) -> None:
+        self._block_at = block_at
+        self.lights: Sequence[Light] = ()
+        self._blocks: dict[int, tuple[str, list[Light]]] | None = None
+        self._placed: dict[int, list[Light]] = {}
+
+    def show(self, lights: Sequence[Light]) -> bool:
+        """Light these, in their order in the text; whether anything changes."""
+        if list(lights) == list(self.lights):
+            return False
+        self.lights = lights
+        self.forget()
+        return True
+
+    def forget(self) -> None:
+        """The text has changed."""
+        self._blocks = None
+        self._placed.clear()
+
+    def of_block(self, row: int, shown: str) -> list[Light]:
+        """Return the highlighted ranges of a block, by characters of its displayed text."""
+        if not self.lights:
+            return []
+        if row not in self._placed:
+            source, lights = self._in_blocks().get(row, ("", []))
+            ranges = shown_parts(source, shown, [light[:2] for light in lights])
+            self._placed[row] = [
+                (*place, light[2])
+                for place, light in zip(ranges, lights, strict=True)
+                if place is not None
+            ]
+        return self._placed[row]
+
+    def _in_blocks(self) -> dict[int, tuple[str, list[Light]]]:
+        """The lights of each block, by the characters of its source."""
+        if self._blocks is None:
+            self._blocks = {}
+            found: Found | None = None
+            for first, last, strength in self.lights:
+                if found is None or not found[1] <= first < found[1] + len(found[2]):
+                    found = self._block_at(first)
+                if found is not None:
+                    row, start, source = found
+                    inside = max(first - start, 0), last - start
+                    self._blocks.setdefault(row, (source, []))[1].append((*inside, strength))
+        return self._blocks
+
 
 BUDGET = 0.008  # seconds of laying out before the window is given its turn
 REST = 3  # times as long as a change took, the next one waits at least

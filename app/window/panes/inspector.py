@@ -14,7 +14,7 @@ from app.views.selection import SelectionStrip
 from app.widgets.basics import Button, IconButton, divider, label, surface
 from app.widgets.commands import Actions
 from app.widgets.controls.fitted_tabs import FittedTabs
-from app.widgets.lists.report import ViewReport
+from app.widgets.lists.view_report import ViewReport
 from app.window.panes.pages import PAGES, InspectorPage
 from app.window.panes.unseen import SeenPage
 from app.window.panes.view_window import ViewWindow

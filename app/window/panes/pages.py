@@ -7,19 +7,14 @@ from typing import Any
 from PySide6.QtWidgets import QWidget
 
 from app.state.workbench import Workbench
-from app.views.graph.graph import GraphView
-from app.views.graph.report import graph_report
-from app.views.layers.layers import LayersView
-from app.views.layers.report import layers_report
-from app.views.memory.memory import MemoryView
-from app.views.memory.report import memory_report
-from app.views.profile.profile import ProfileView
-from app.views.profile.report import profile_report
-from app.views.tensors.report import tensors_report
+from app.views.graph.graph import GraphView, graph_report
+from app.views.layers.layers import LayersView, layers_report
+from app.views.memory.memory import MemoryView, memory_report
+from app.views.profile.profile import ProfileView, profile_report
 from app.views.tensors.tensors import TensorsView
-from app.views.token.report import token_report
-from app.views.token.token import TokenView
-from app.widgets.lists.report import ViewReport
+from app.views.tensors.tensors_report import tensors_report
+from app.views.token.token import TokenView, token_report
+from app.widgets.lists.view_report import ViewReport
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from gguf import GGMLQuantizationType as Kind
 from PIL import Image
 
 from app.bench.loads import LoadComparison, TimedLoad
-from app.bench.tables import load_lines
+from app.bench.printing import load_lines
 from engine.errors import BadSetting
 from engine.settings import EngineOptions
 from tests.goldens.vision.families import write_pair

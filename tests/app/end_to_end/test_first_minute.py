@@ -13,7 +13,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from app.defaults.questions import ANY, SMOLLM2
+from app.defaults import ANY, SMOLLM2
 from app.fetch import bundled
 from app.state.presets import OwnSampling
 from app.theme.tokens import LEAST_TALK

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.report.private import scrubber
+from app.report.document import scrubber
 
 SCRUB = scrubber("/people/ada lovelace", "lovelace", "engine-host")
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from app.widgets.fuzzy import score
 from app.widgets.numbers import UNKNOWN, duration, grouped, mib
+from app.window.palette import score
 
 MIB = 1 << 20
 

@@ -8,7 +8,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLabel
 
-from app.defaults.questions import ANY, BEGINNINGS, SMOLLM2
+from app.defaults import ANY, BEGINNINGS, SMOLLM2
 from app.fetch import bundled
 from app.widgets.focus import has_focus
 from app.window.main_window import MainWindow

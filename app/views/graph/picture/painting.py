@@ -1,11 +1,11 @@
 """How a scene is painted: cards, lines and boxes, with less in them the smaller they are."""
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
-from PySide6.QtCore import QRectF, Qt
+from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QFont, QFontMetricsF, QPainter, QPainterPath, QPen
 
 from app.state.graph.overlay import Coloured
@@ -14,7 +14,44 @@ from app.theme import fonts
 from app.theme.devices import device_look
 from app.theme.theme import tokens
 from app.theme.tokens import DEVICES, mix, readable
-from app.views.graph.picture.paths import between, rounded
+
+CORNER = 5.0
+HEIGHT = 22.0  # of a card's joint below its upper edge
+
+Point = tuple[float, float]
+
+
+def rounded(points: Sequence[Point]) -> QPainterPath:
+    """A line with its corners rounded."""
+    path = QPainterPath(QPointF(*points[0]))
+    for before, at, after in zip(points, points[1:], points[2:], strict=False):
+        path.lineTo(_towards(at, before))
+        path.quadTo(QPointF(*at), _towards(at, after))
+    path.lineTo(QPointF(*points[-1]))
+    return path
+
+
+def between(one: SceneCard, other: SceneCard) -> QPainterPath:
+    """An arrow from the right of a card to the left of the next, also where that begins a row."""
+    start, end = (one.x + one.width, one.y + HEIGHT), (other.x, other.y + HEIGHT)
+    points = [start, end]
+    if other.x <= one.x:
+        turn, right, left = other.y - APART / 2, start[0] + 20, end[0] - 20
+        points = [start, (right, start[1]), (right, turn), (left, turn), (left, end[1]), end]
+    path, tip = rounded(points), QPointF(*end)
+    path.moveTo(tip + QPointF(-7, -5))
+    path.lineTo(tip)
+    path.lineTo(tip + QPointF(-7, 5))
+    return path
+
+
+def _towards(at: Point, other: Point) -> QPointF:
+    """A point a corner's radius from `at`, at most half of the way."""
+    dx, dy = other[0] - at[0], other[1] - at[1]
+    length = max(abs(dx), abs(dy), 1e-9)
+    share = min(CORNER / length, 0.5)
+    return QPointF(at[0] + dx * share, at[1] + dy * share)
+
 
 TITLES, NOTES, LINES = 0.4, 0.62, 0.13  # the scales from which on these are painted
 STRIP, RADIUS = 14.0, 5.0

@@ -12,8 +12,8 @@ from app.theme.tokens import GRID
 from app.views.talk.pictures.words import DOT, limited, size, tokens
 from app.widgets.basics import label, scrolled
 from app.widgets.numbers import grouped
-from app.widgets.pictures.cells import Cell, CellPictures, Tiled
 from app.widgets.pictures.pieces import PieceStrip, Token
+from app.widgets.pictures.side_by_side import Cell, CellPictures, Tiled
 from engine.protocol import (
     Failed,
     PicturePlan,

@@ -3,9 +3,9 @@
 import random
 
 from app.state.memory.allocations import LONGEST, Allocations
-from app.state.memory.cells import Cell, allocated, apply, cells
 from app.state.memory.matrix import grid
 from app.state.memory.sums import pools
+from app.state.memory.totals import Cell, allocated, apply, cells
 from engine.protocol import Memory, MemoryEvent, MemoryRow, PoolRow
 
 MIB = 1 << 20

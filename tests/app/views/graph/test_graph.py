@@ -13,7 +13,7 @@ from pytestqt.qtbot import QtBot
 
 from app.state.graph.blocks import key_of
 from app.views.graph.graph import GraphView
-from app.views.graph.tables import CAUSES, cause_words
+from app.views.graph.node_table import CAUSES, cause_words
 from app.window.main_window import MainWindow
 from engine.protocol import (
     DescribeGraph,

@@ -8,8 +8,7 @@ from PySide6.QtGui import QTextCursor, QTextTable
 from pytestqt.qtbot import QtBot
 
 from app.theme.tokens import LIGHT, THEMES, contrast
-from app.widgets.markdown.documents import document_of
-from app.widgets.markdown.highlight import highlight
+from app.widgets.markdown.documents import document_of, highlight
 from app.widgets.markdown.laid import Laid
 from app.widgets.markdown.parse import TextBlock, parse
 from app.widgets.markdown.selection import TextPlace, TextSelection

@@ -16,9 +16,9 @@ from app.theme.theme import Theme, tokens
 from app.theme.tokens import LEAST_INSIDE, LEAST_TALK
 from app.widgets.basics import Button
 from app.widgets.focus import has_focus
+from app.window.desk import caption
 from app.window.main_window import MainWindow
 from app.window.panes.view_window import ViewWindow
-from app.window.picture import caption
 from tests.app.helpers.painted import faults, overlapping
 from tests.app.helpers.scripted import ScriptedEngine
 

@@ -15,8 +15,7 @@ from app.state.talk.disk.exchange import BadChatFile, duplicate_chat, export_cha
 from app.state.talk.disk.picture_files import PictureError, PictureFiles, read_picture
 from app.state.talk.disk.store import ChatStore
 from app.state.talk.message import Message, Picture
-from app.state.talk.removed import put_back, take_out
-from app.state.talk.thread import Thread
+from app.state.talk.thread import Thread, put_back, take_out
 from engine.errors import Cancelled
 from engine.protocol import PictureLimits, Sampling
 from tests.app.state.talk.disk.test_store_failures import allow, refuse

@@ -7,9 +7,9 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 from app.theme import fonts
 from app.theme.tokens import GRID
 from app.widgets.basics import label
-from app.widgets.lists.report import ReportTable, texts_of
 from app.widgets.lists.rows import Column, TableRows
 from app.widgets.lists.table import Table
+from app.widgets.lists.view_report import ReportTable, texts_of
 
 LEAST = 150  # pixels of a table
 
