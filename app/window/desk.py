@@ -5,20 +5,17 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from PySide6.QtCore import QPoint, QRect, Qt
-from PySide6.QtGui import QColor, QGuiApplication, QImage, QPainter
+from PySide6.QtGui import QGuiApplication, QImage
 from PySide6.QtWidgets import QFileDialog, QWidget
 
 from app.state.selection import BadLink
 from app.state.talk.message import Picture
 from app.state.workbench import Workbench
-from app.theme import fonts
-from app.theme.theme import tokens
-from app.theme.tokens import GRID
 from app.views.graph.graph import GraphView
 from app.views.memory.memory import Page
 from app.views.talk.chats import ChatsView
 from app.widgets.focus import focus_first
+from app.widgets.plots.paper import grabbed
 from app.window.given_pictures import GivenPictures
 from app.window.looks import Looks
 from app.window.model_opener import ModelOpener
@@ -40,35 +37,6 @@ def caption(bench: Workbench, title: str, selected: str, now: datetime) -> str:
     where = model.device_name or model.device if model is not None else ""
     said = (title, session.model_title or UNKNOWN, where, selected, f"{now:%Y-%m-%d %H:%M}")
     return BETWEEN.join(part for part in said if part)
-
-
-def picture_of(view: QWidget, words: str) -> QImage:
-    """The view as it is on the screen, with words in as many lines as they take below it."""
-    drawn = view.grab()
-    ratio = drawn.devicePixelRatio()
-    width = round(drawn.width() / ratio)
-    flags = Qt.AlignmentFlag.AlignLeft | Qt.TextFlag.TextWordWrap
-    room = QRect(GRID, 0, max(width - 2 * GRID, 1), 10_000)
-    measured = QImage(1, 1, QImage.Format.Format_RGB32)
-    painter = QPainter(measured)
-    painter.setFont(fonts.small())
-    needed = painter.boundingRect(room, flags, words).height() + 2 * GRID
-    painter.end()
-    height = round(drawn.height() / ratio)
-    made = QImage(
-        round(width * ratio), round((height + needed) * ratio), QImage.Format.Format_RGB32
-    )
-    made.setDevicePixelRatio(ratio)
-    made.fill(QColor(tokens().panel))
-    painter = QPainter(made)
-    painter.drawPixmap(QPoint(0, 0), drawn)
-    painter.setPen(QColor(tokens().divider))
-    painter.drawLine(0, height, width, height)
-    painter.setFont(fonts.small())
-    painter.setPen(QColor(tokens().quiet))
-    painter.drawText(room.translated(0, height + GRID), flags, words)
-    painter.end()
-    return made
 
 
 REPORT = "Report with a picture and data of the same name (*.md)"
@@ -172,7 +140,7 @@ def picture_in_front(w: Desk) -> QImage:
     title = w.inspector.title(w.inspector.front)
     words = caption(w.bench, title, w.inspector.selection.text, datetime.now())
     view = w.inspector.page(w.inspector.front)
-    return view.picture() if isinstance(view, Pictured) else picture_of(view, words)
+    return view.picture() if isinstance(view, Pictured) else grabbed(view, words)
 
 
 def copy_picture(w: Desk) -> None:

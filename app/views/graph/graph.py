@@ -5,9 +5,8 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QEvent, QRectF, QSize, Qt
-from PySide6.QtGui import QHideEvent, QKeySequence, QPainter, QResizeEvent, QShortcut, QShowEvent
-from PySide6.QtSvg import QSvgGenerator
+from PySide6.QtCore import QEvent, Qt
+from PySide6.QtGui import QHideEvent, QKeySequence, QResizeEvent, QShortcut, QShowEvent
 from PySide6.QtWidgets import QBoxLayout, QFileDialog, QVBoxLayout, QWidget
 
 from app.state.graph import walk
@@ -31,8 +30,6 @@ from app.views.graph.ribbon import SplitRibbon
 from app.widgets.basics import TEXT_SIZE, label, set_tone
 from app.widgets.lists.view_report import ViewReport, table_of
 
-EDGE = 20
-
 
 def ask_and_write(parent: QWidget, name: str, write: Callable[[Path], object]) -> str:
     """Ask where to, offering a name, and write there. What went wrong, in a sentence, or empty."""
@@ -52,17 +49,7 @@ def write(kind: str, path: Path, index: GraphIndex, canvas: GraphCanvas, title: 
     elif kind == "json":
         path.write_text(as_json(index.graph), "utf-8")
     elif canvas.scene is not None:
-        path.write_bytes(b"")  # the generator tells of no error
-        size = QSize(round(canvas.scene.width), round(canvas.scene.height))
-        size += QSize(2 * EDGE, 2 * EDGE)
-        generator = QSvgGenerator()
-        generator.setFileName(str(path))
-        generator.setSize(size)
-        generator.setViewBox(QRectF(-EDGE, -EDGE, size.width(), size.height()))
-        generator.setTitle(title)
-        painter = QPainter(generator)
-        canvas.paint_onto(painter)
-        painter.end()
+        canvas.write_svg(path, title)
 
 
 WIDE, TALL = 720, 400  # the panel stands beside the graph; a verdict has room below colours

@@ -3,15 +3,11 @@
 from collections.abc import Sequence
 
 import msgspec
-from PySide6.QtCore import QEvent, QPoint, QRectF, Qt
+from PySide6.QtCore import QEvent
 from PySide6.QtGui import (
-    QColor,
     QGuiApplication,
     QHideEvent,
     QImage,
-    QPainter,
-    QPixmap,
-    QRegion,
     QResizeEvent,
     QShowEvent,
 )
@@ -19,7 +15,6 @@ from PySide6.QtWidgets import QGridLayout, QScrollArea, QVBoxLayout, QWidget
 
 from app.state.workbench import Workbench
 from app.theme import fonts
-from app.theme.theme import tokens
 from app.theme.tokens import GRID, PADDING
 from app.views.token.attention import AttentionPanel
 from app.views.token.choice import ChoicePanel
@@ -32,9 +27,9 @@ from app.views.token.words import percent, place, shown
 from app.widgets.basics import TEXT_SIZE, divider, scrolled
 from app.widgets.lists.view_report import ViewReport, texts_of
 from app.widgets.numbers import UNKNOWN
+from app.widgets.plots.paper import captioned
 
 LONGEST = 100  # characters of the prompt
-TAKEN = QWidget.RenderFlag.DrawWindowBackground | QWidget.RenderFlag.DrawChildren
 
 
 def captions(bench: Workbench, word: str) -> list[str]:
@@ -56,30 +51,6 @@ def captions(bench: Workbench, word: str) -> list[str]:
 def text_of(bench: Workbench, word: str, parts: Sequence[str]) -> str:
     """Captions and tables."""
     return "\n\n".join(["\n".join(captions(bench, word)), *parts]) + "\n"
-
-
-def picture_of(bench: Workbench, word: str, body: QWidget) -> QPixmap:
-    """All of `body`, also what is scrolled out of sight, below its captions."""
-    lines, now = captions(bench, word), tokens()
-    tall = fonts.px(20)
-    above = PADDING + len(lines) * tall + PADDING // 2
-    ratio = body.devicePixelRatioF()
-    size = body.size()
-    width, height = size.width() + 2 * PADDING, size.height() + above + PADDING
-    drawn = QPixmap(round(width * ratio), round(height * ratio))
-    drawn.setDevicePixelRatio(ratio)
-    drawn.fill(QColor(now.panel))
-    painter = QPainter(drawn)
-    for at, line in enumerate(lines):
-        painter.setFont(fonts.strong() if at == 0 else fonts.body())
-        painter.setPen(QColor(now.text if at == 0 else now.quiet))
-        area = QRectF(PADDING, PADDING + at * tall, width - 2 * PADDING, tall)
-        metrics = painter.fontMetrics()
-        said = metrics.elidedText(line, Qt.TextElideMode.ElideRight, int(area.width()))
-        painter.drawText(area, Qt.AlignmentFlag.AlignVCenter, said)
-    body.render(painter, QPoint(PADDING, above), QRegion(), TAKEN)
-    painter.end()
-    return drawn
 
 
 WIDE = 660  # pixels from which on there are two columns
@@ -146,7 +117,7 @@ class TokenView(QWidget):
 
     def picture(self) -> QImage:
         """All of the drawing, with the model, the prompt's beginning and the seed."""
-        return picture_of(self._bench, self.head.caption, self._body).toImage()
+        return captioned(self._body, captions(self._bench, self.head.caption)).toImage()
 
     def copy_text(self) -> None:
         """The same as text, with all numbers."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
-from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtCore import QPoint, QPointF, QRect, QRectF, Qt
 from PySide6.QtGui import (
     QBrush,
     QColor,
@@ -13,13 +13,16 @@ from PySide6.QtGui import (
     QPainter,
     QPainterPath,
     QPen,
+    QPixmap,
     QPolygonF,
+    QRegion,
 )
+from PySide6.QtWidgets import QWidget
 
 from app.theme import fonts
 from app.theme.devices import draw_swatch, fill_component
 from app.theme.theme import tokens
-from app.theme.tokens import GRID, RADIUS_CARD, mix
+from app.theme.tokens import GRID, PADDING, RADIUS_CARD, mix
 
 LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
@@ -28,6 +31,7 @@ CENTER = Qt.AlignmentFlag.AlignCenter
 SOLID, DASHED, DOTTED = Qt.PenStyle.SolidLine, Qt.PenStyle.DashLine, Qt.PenStyle.DotLine
 
 Brush = str | QBrush
+TAKEN = QWidget.RenderFlag.DrawWindowBackground | QWidget.RenderFlag.DrawChildren
 
 
 class Paper:
@@ -232,3 +236,56 @@ def flow(widths: Iterable[float], room: float) -> Iterator[tuple[float, int]]:
             left, line = 0.0, line + 1
         yield left, line
         left += width + 2 * GRID
+
+
+def captioned(body: QWidget, lines: Sequence[str]) -> QPixmap:
+    """All of `body`, also what is scrolled out of sight, below lines of text."""
+    now = tokens()
+    tall = fonts.px(20)
+    above = PADDING + len(lines) * tall + PADDING // 2
+    ratio = body.devicePixelRatioF()
+    size = body.size()
+    width, height = size.width() + 2 * PADDING, size.height() + above + PADDING
+    drawn = QPixmap(round(width * ratio), round(height * ratio))
+    drawn.setDevicePixelRatio(ratio)
+    drawn.fill(QColor(now.panel))
+    painter = QPainter(drawn)
+    for at, line in enumerate(lines):
+        painter.setFont(fonts.strong() if at == 0 else fonts.body())
+        painter.setPen(QColor(now.text if at == 0 else now.quiet))
+        area = QRectF(PADDING, PADDING + at * tall, width - 2 * PADDING, tall)
+        metrics = painter.fontMetrics()
+        said = metrics.elidedText(line, Qt.TextElideMode.ElideRight, int(area.width()))
+        painter.drawText(area, Qt.AlignmentFlag.AlignVCenter, said)
+    body.render(painter, QPoint(PADDING, above), QRegion(), TAKEN)
+    painter.end()
+    return drawn
+
+
+def grabbed(view: QWidget, words: str) -> QImage:
+    """The view as it is on the screen, with words in as many lines as they take below it."""
+    drawn = view.grab()
+    ratio = drawn.devicePixelRatio()
+    width = round(drawn.width() / ratio)
+    flags = Qt.AlignmentFlag.AlignLeft | Qt.TextFlag.TextWordWrap
+    room = QRect(GRID, 0, max(width - 2 * GRID, 1), 10_000)
+    measured = QImage(1, 1, QImage.Format.Format_RGB32)
+    painter = QPainter(measured)
+    painter.setFont(fonts.small())
+    needed = painter.boundingRect(room, flags, words).height() + 2 * GRID
+    painter.end()
+    height = round(drawn.height() / ratio)
+    made = QImage(
+        round(width * ratio), round((height + needed) * ratio), QImage.Format.Format_RGB32
+    )
+    made.setDevicePixelRatio(ratio)
+    made.fill(QColor(tokens().panel))
+    painter = QPainter(made)
+    painter.drawPixmap(QPoint(0, 0), drawn)
+    painter.setPen(QColor(tokens().divider))
+    painter.drawLine(0, height, width, height)
+    painter.setFont(fonts.small())
+    painter.setPen(QColor(tokens().quiet))
+    painter.drawText(room.translated(0, height + GRID), flags, words)
+    painter.end()
+    return made

@@ -1,9 +1,11 @@
 """The graph to look at: zoomed and moved by mouse and keyboard, walked along its edges."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
-from PySide6.QtCore import QEvent, QPoint, QPointF, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QEvent, QMarginsF, QPoint, QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QContextMenuEvent, QKeyEvent, QMouseEvent, QPainter
+from PySide6.QtSvg import QSvgGenerator
 
 from app.state.graph.overlay import Coloured
 from app.state.graph.scene import APART, GraphScene, SceneBox, SceneCard
@@ -16,6 +18,7 @@ from app.widgets.plots.stage import Stage
 
 CLOSE = 1.0  # as large as text, in which an operation is looked at
 MOST_FIT = 1.25
+EDGE = 20  # around a scene in a file
 
 _Key = Qt.Key
 
@@ -112,12 +115,20 @@ class GraphCanvas(Stage):
         place = row.index(box) + step
         return row[place].number if 0 <= place < len(row) else None
 
-    def paint_onto(self, painter: QPainter) -> None:
-        """All of the scene at its own size, for a file."""
+    def write_svg(self, path: Path, title: str) -> None:
+        """Write all of the scene at its own size. Raises OSError."""
         assert self.scene is not None
-        whole = ScenePainter(self.scene, self.coloured)
-        area = QRectF(0, 0, self.scene.width, self.scene.height)
-        whole.paint(painter, area, 1.0, Marks())
+        path.write_bytes(b"")  # the generator reports no error
+        whole = QRectF(0, 0, self.scene.width, self.scene.height)
+        edged = whole.marginsAdded(QMarginsF(EDGE, EDGE, EDGE, EDGE))
+        generator = QSvgGenerator()
+        generator.setFileName(str(path))
+        generator.setSize(edged.toAlignedRect().size())
+        generator.setViewBox(edged)
+        generator.setTitle(title)
+        painter = QPainter(generator)
+        ScenePainter(self.scene, self.coloured).paint(painter, whole, 1.0, Marks())
+        painter.end()
 
     def sizeHint(self) -> QSize:  # noqa: N802
         return QSize(fonts.px(420), fonts.px(320))
