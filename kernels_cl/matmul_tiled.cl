@@ -23,6 +23,22 @@ static void make_rows(float sums[CHUNK][ROWS], const __global char *a, int lane,
 }
 #endif
 
+#if LANES == 1 && !defined(SHARED)
+// Sums of a row over the records t, t + TEAM ...; of one block several at once, whose addresses then
+// differ by numbers that are known.
+static void add_records(floats acc[PANEL][VECTORS], const __global char *a, int lane,
+                        const __global char *x, int records, int t) {
+  int r = t;
+  #if defined(X_DIGITS) && BLOCKS_AT_ONCE > BLOCKS
+  for (; r + (BLOCKS_AT_ONCE - 1) * TEAM < records; r += BLOCKS_AT_ONCE * TEAM)
+    #pragma unroll
+    for (int k = 0; k < BLOCKS_AT_ONCE; k++)
+      add_record(acc, a + (long)(r + k * TEAM) * RECORD, lane, x, (r + k * TEAM) * BLOCKS);
+  #endif
+  for (; r < records; r += TEAM) add_record(acc, a + (long)r * RECORD, lane, x, r * BLOCKS);
+}
+#endif
+
 #ifdef SHARED
 // Sums lie in registers where every index is known; of more than these compilers could not keep all.
 #if PANELS * PANEL <= 16
@@ -30,6 +46,12 @@ static void make_rows(float sums[CHUNK][ROWS], const __global char *a, int lane,
 #else
   #define PANELS_AT_ONCE 1
 #endif
+
+// Intel's compiler leaves a loop of this size rolled whatever it is told; PoCL crashes where it is not.
+#define ADD_PANEL(k)                                                                             \
+  add_record(acc[k], (const __local char *)record, lane,                                         \
+             x + (long)min(first + (k) * TEAM, all - 1) * records * BLOCKS * PANEL * X_BYTES,    \
+             r * BLOCKS)
 
 // Sums of a row with the panels first, first + TEAM ... of x, of which there are `all`: each record is
 // brought once for all items of the group.
@@ -43,12 +65,13 @@ static void add_shared(floats acc[PANELS][PANEL][VECTORS], __local uint4 *record
     for (int i = item; i < RECORD / 16; i += TILE * TEAM)
       record[i] = ((const __global uint4 *)a)[i];
     barrier(CLK_LOCAL_MEM_FENCE);
-#pragma unroll PANELS_AT_ONCE
-    for (int k = 0; k < PANELS; k++) {
-      long panel = min(first + k * TEAM, all - 1);
-      add_record(acc[k], (const __local char *)record, lane,
-                 x + panel * records * BLOCKS * PANEL * X_BYTES, r * BLOCKS);
-    }
+#if CAT(dot4_is_, DOT4) == dot4_is_INTEL && PANELS_AT_ONCE == 2
+    ADD_PANEL(0);
+    ADD_PANEL(1);
+#else
+  #pragma unroll PANELS_AT_ONCE
+    for (int k = 0; k < PANELS; k++) ADD_PANEL(k);
+#endif
     barrier(CLK_LOCAL_MEM_FENCE);  // the next record may come
   }
 }
@@ -192,8 +215,7 @@ __kernel void matmul(PARTS, const __global char *x_buf, Numbers given) {
   const __global char *x = x_buf + given.x_off + (long)panel * records * BLOCKS * PANEL * X_BYTES;
   floats acc[PANEL][VECTORS];
   clear(acc);
-  for (int r = t; r < records; r += TEAM)
-    add_record(acc, a + (long)r * RECORD, lane, x, r * BLOCKS);
+  add_records(acc, a, lane, x, records, t);
 #pragma unroll
   for (int i = 0; i < PANEL; i++) sums[t][i][lane] = acc[i][0];
   barrier(CLK_LOCAL_MEM_FENCE);
@@ -372,8 +394,7 @@ __kernel void gated(GATED, const __global char *x_buf, Numbers given) {
     const __global char *a = (which ? up : gate) + (long)tile * records * RECORD;
     floats acc[PANEL][VECTORS];
     clear(acc);
-    for (int r = t; r < records; r += TEAM)
-      add_record(acc, a + (long)r * RECORD, lane, x, r * BLOCKS);
+    add_records(acc, a, lane, x, records, t);
 #pragma unroll
     for (int i = 0; i < PANEL; i++) sums[which][t][i][lane] = acc[i][0];
   }

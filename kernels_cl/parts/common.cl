@@ -140,18 +140,35 @@ static int sum_of8(int8 v) {
 }
 static int sum_of16(int16 v) { return sum_of8(v.lo + v.hi); }
 
+// 16 numbers of 12 bits as two digits of a byte (tiled_dots.cl); `out` lies at 16 bytes.
+#ifdef X_DIGITS
+static void store_digits(__global char *out, int i, int16 q) {
+  int16 high = (q + 64) >> 7;
+  ((__global uint4 *)out)[i] = as_uint4(convert_char16(q - 128 * high));
+  ((__global uint4 *)out)[2 + i] = as_uint4(convert_char16(high));
+}
+#endif
+
 static void quantize_block(__global char *out, float16 first, float16 last) {
   float most = max_of16(fmax(fabs(first), fabs(last)));
   // Numbers so small that the quotient would overflow count as zeros.
   float inverse = most < 1e-30f ? 0.0f : Q_MOST / most, scale = most / Q_MOST;
   int16 a = convert_int16_rte(first * inverse), b = convert_int16_rte(last * inverse);
   int sum_a = sum_of16(a), sum_b = sum_of16(b);
+#ifdef X_DIGITS
+  store_digits(out, 0, a);
+  store_digits(out, 1, b);
+  ((__global uint4 *)out)[4] =
+      (uint4)(as_uint(scale), as_uint(scale * (sum_a + sum_b)),
+              as_uint((short2)(sum_a, sum_b)), 0);
+#else
   STORE_QUANTA(a, 0, out);
   STORE_QUANTA(b, 1, out);
   vstore2((float2)(scale, scale * (sum_a + sum_b)), 0, (__global float *)(out + X_SCALES));
   vstore2((short2)(sum_a, sum_b), 0, (__global short *)(out + X_SCALES + 8));
-#if X_BITS == 12
+  #if X_BITS == 12
   *(__global int *)(out + X_SCALES + 12) = -sum_of8(a.even * a.odd + b.even * b.odd);
+  #endif
 #endif
 }
 #endif

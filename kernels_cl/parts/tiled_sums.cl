@@ -168,6 +168,15 @@ static void add_unmoved(ints sums[SUMS], const RECORDS_IN char *a, int lane,
   #define WORDS_AT_ONCE 1
 #endif
 
+// Scale and sums of a block of x; in digits it lies at 16 bytes, and one load brings them.
+#ifdef X_DIGITS
+  #define SUMS_OF_X(x) as_short2(((const __global uint4 *)(x))[4].z)
+  #define SCALES_OF_X(x) as_float2(((const __global uint4 *)(x))[4].xy)
+#else
+  #define SUMS_OF_X(x) vload2(0, (const __global short *)((x) + 72))
+  #define SCALES_OF_X(x) vload2(0, (const __global float *)((x) + 64))
+#endif
+
 // Add one block of 32: `a` is its words, d and m its scales, x its PANEL rows at block b.
 static void add_block(floats acc[PANEL][VECTORS], const RECORDS_IN char *a, int lane,
                       const floats d[VECTORS][SUMS], const floats m[VECTORS][SUMS], Columns x,
@@ -175,18 +184,20 @@ static void add_block(floats acc[PANEL][VECTORS], const RECORDS_IN char *a, int 
   ints sums[PANEL][VECTORS][SUMS];
 #pragma unroll
   for (int i = 0; i < PANEL; i++) {
-    const __global short *sum_x = (const __global short *)(X_AT(x, i, b) + 72);
+    short2 sum_x = SUMS_OF_X(X_AT(x, i, b));
 #pragma unroll
     for (int v = 0; v < VECTORS; v++) {
 #if SUMS == 2
-      sums[i][v][0] = (ints)(-BIAS * sum_x[0]);
-      sums[i][v][1] = (ints)(-BIAS * sum_x[1]);
+      sums[i][v][0] = (ints)(-BIAS * sum_x.x);
+      sums[i][v][1] = (ints)(-BIAS * sum_x.y);
 #else
-      sums[i][v][0] = (ints)(-BIAS * (sum_x[0] + sum_x[1]));
+      sums[i][v][0] = (ints)(-BIAS * (sum_x.x + sum_x.y));
 #endif
     }
   }
-#ifdef UNMOVED
+#ifdef X_DIGITS
+  add_dots(sums, a, lane, x, b);
+#elif defined(UNMOVED)
 #pragma unroll
   for (int v = 0; v < VECTORS; v++)
     add_unmoved(sums[0][v], a, lane + v * LANES, (const __global int *)X_AT(x, 0, b));
@@ -217,15 +228,15 @@ static void add_block(floats acc[PANEL][VECTORS], const RECORDS_IN char *a, int 
 #endif
 #pragma unroll
   for (int i = 0; i < PANEL; i++) {
-    float2 scale_x = vload2(0, (const __global float *)(X_AT(x, i, b) + 64));
+    float2 scale_x = SCALES_OF_X(X_AT(x, i, b));
 #pragma unroll
     for (int v = 0; v < VECTORS; v++) {
 #pragma unroll
       for (int s = 0; s < SUMS; s++)
         acc[i][v] += BY_LANE(convert_float)(sums[i][v][s]) * (scale_x.x * d[v][s]);
 #if MINIMA && SUMS == 2
-      const __global short *sum_x = (const __global short *)(X_AT(x, i, b) + 72);
-      acc[i][v] += scale_x.x * sum_x[0] * m[v][0] + scale_x.x * sum_x[1] * m[v][1];
+      short2 sum_x = SUMS_OF_X(X_AT(x, i, b));
+      acc[i][v] += scale_x.x * sum_x.x * m[v][0] + scale_x.x * sum_x.y * m[v][1];
 #elif MINIMA
       acc[i][v] += scale_x.y * m[v][0];
 #endif
@@ -251,6 +262,67 @@ static void add_block(floats acc[PANEL][VECTORS], const RECORDS_IN char *a, int 
 #define BYTES(type, v, s) \
   LOAD_LANES((const RECORDS_IN type *)block + (s) * TILE + lane + (v) * LANES)
 
+// Blocks of a record whose addresses differ by numbers that are known: for one column, of which an
+// item has few enough sums.
+#if PANEL == 1
+  #define BLOCKS_AT_ONCE 4
+#else
+  #define BLOCKS_AT_ONCE 1
+#endif
+
+#if defined(X_DIGITS) && SCALES > 0
+
+// Scales of blocks are whole numbers, and so are sums times them: below 2^31 for every format. d and m
+// are taken once a record.
+  #if HALVES == 1
+    #define TIMES_OF(s) (int)((const RECORDS_IN char *)block)[(s) * TILE + lane]
+    #define LESS_OF(s) 0
+  #elif SUMS == 1
+    #define TIMES_OF(s) (int)((const RECORDS_IN uchar *)block)[lane]
+    #define LESS_OF(s) (int)((const RECORDS_IN uchar *)block)[TILE + lane]
+  #else
+    #define TIMES_OF(s) (((const RECORDS_IN uchar *)block)[(s) * TILE + lane] & 15)
+    #define LESS_OF(s) (((const RECORDS_IN uchar *)block)[(s) * TILE + lane] >> 4)
+  #endif
+
+// Add one record: `a` is its start, x its PANEL rows, of which it meets the blocks from b on.
+static void add_record(floats acc[PANEL][VECTORS], const RECORDS_IN char *a, int lane, Columns x,
+                       int b) {
+  float of_d[PANEL], of_m[PANEL];
+  #pragma unroll
+  for (int i = 0; i < PANEL; i++) of_d[i] = of_m[i] = 0;
+  #pragma unroll BLOCKS_AT_ONCE
+  for (int k = 0; k < BLOCKS; k++) {
+    const RECORDS_IN char *block = a + HEAD + k * BLOCK;
+    ints sums[PANEL][VECTORS][SUMS];
+  #pragma unroll
+    for (int i = 0; i < PANEL; i++) {
+      short2 sum_x = SUMS_OF_X(X_AT(x, i, b + k));
+      sums[i][0][0] = -BIAS * (SUMS == 1 ? sum_x.x + sum_x.y : sum_x.x);
+      if (SUMS == 2) sums[i][0][SUMS - 1] = -BIAS * sum_x.y;
+    }
+    add_dots(sums, block + TILE * SCALES, lane, x, b + k);
+  #pragma unroll
+    for (int i = 0; i < PANEL; i++) {
+      float2 scale_x = SCALES_OF_X(X_AT(x, i, b + k));
+      int sum = TIMES_OF(0) * sums[i][0][0];
+      if (SUMS == 2) sum += TIMES_OF(1) * sums[i][0][SUMS - 1];
+      of_d[i] += scale_x.x * sum;
+  #if HALVES == 2 && SUMS == 2
+      short2 sum_x = SUMS_OF_X(X_AT(x, i, b + k));
+      of_m[i] += scale_x.x * (LESS_OF(0) * sum_x.x + LESS_OF(1) * sum_x.y);
+  #elif HALVES == 2
+      of_m[i] += scale_x.y * LESS_OF(0);
+  #endif
+    }
+  }
+  float d = SCALAR_AT(a, 0, lane) * FACTOR, m = HALVES == 2 ? SCALAR_AT(a, HALVES - 1, lane) : 0;
+  #pragma unroll
+  for (int i = 0; i < PANEL; i++) acc[i][0] += d * of_d[i] - m * of_m[i];
+}
+
+#else
+
 // Add one record: `a` is its start, x its PANEL rows, of which it meets the blocks from b on.
 static void add_record(floats acc[PANEL][VECTORS], const RECORDS_IN char *a, int lane, Columns x,
                        int b) {
@@ -275,5 +347,7 @@ static void add_record(floats acc[PANEL][VECTORS], const RECORDS_IN char *a, int
     add_block(acc, block + TILE * SCALES, lane, block_d, block_m, x, b + k);
   }
 }
+
+#endif
 
 #endif

@@ -34,6 +34,17 @@ TARGETS = {
 SUB_GROUPS = {"dg2": (8, 16, 32), "pvc": (16, 32)}
 """What Intel's driver says of these devices."""
 
+DOTS = {
+    "sm_80": "NVIDIA",
+    "sm_90": "NVIDIA",
+    "gfx906": "AMD",
+    "gfx90a": "AMD",
+    "gfx1100": "RDNA3",
+    "dg2": "INTEL",
+    "pvc": "INTEL",
+}
+"""The way to add four products of bytes that a trial finds on each."""
+
 OCLOC = Path("/opt/ocloc")
 """Where .ci/run unpacks Intel's compiler: as an installed driver it would show a device."""
 

@@ -17,7 +17,7 @@ import msgspec
 
 from engine.backends.opencl.source import source
 from engine.settings import cache_folder
-from tests.judge.compilers import TARGETS, Missing, compiled, version
+from tests.judge.compilers import DOTS, TARGETS, Missing, compiled, version
 from tests.judge.figures import Figures, figures
 from tests.judge.plans import Program, programs
 
@@ -121,24 +121,24 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("--worse", nargs="*", default=[], metavar="FAMILY")
     parser.add_argument("--target", choices=TARGETS, action="append")
     args = parser.parse_args(given)
-    with TemporaryDirectory() as folder:
-        asked = programs(Path(folder))
     before = kept() if KEPT.exists() else Kept({}, {})
-    now, faults = Kept(dict(before.compilers), {program.name: {} for program in asked}), []
+    now, faults = Kept(dict(before.compilers), {}), []
     for target in args.target or TARGETS:
+        with TemporaryDirectory() as folder:
+            asked = programs(Path(folder), DOTS[target])
         try:
             found = judged(target, asked)
         except Missing as missing:
             print(f"\n{target}: {missing}")
-            found = {n: f[target] for n, f in before.kernels.items() if target in f}
+            names = {program.name for program in asked}
+            found = {n: f[target] for n, f in before.kernels.items() if n in names and target in f}
         else:
             _print(target, found)
             if target in before.compilers:
                 faults += worse(found, target, before)
             now.compilers[target] = version(target)
         for name, figure in found.items():
-            if name in now.kernels:
-                now.kernels[name][target] = figure
+            now.kernels.setdefault(name, {})[target] = figure
     faults = [one for one in faults if not any(f" {family}." in one for family in args.worse)]
     print(*faults, sep="\n")
     if args.write and not faults:

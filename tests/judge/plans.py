@@ -1,6 +1,7 @@
 """Launches of whole models on a GPU, from headers alone: no device, no weights."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from math import prod
 from os import truncate
 from pathlib import Path
@@ -74,16 +75,16 @@ def built(folder: Path, model: str) -> BuiltModel:
         return build_model(file, CONTEXT, BATCH)
 
 
-def steps(model: BuiltModel) -> dict[str, list[Launch]]:
+def steps(model: BuiltModel, traits: DeviceTraits) -> dict[str, list[Launch]]:
     """The launches of a decode step behind a context, and of a prompt's."""
     cells = model.buckets([PROMPT] * len(model.caches.caches))
     return {
-        "decode": list(launches(model.build(1, 1, cells)[1])),
-        "prefill": list(launches(model.build(PROMPT, 1, cells)[1])),
+        "decode": list(launches(model.build(1, 1, cells)[1], traits)),
+        "prefill": list(launches(model.build(PROMPT, 1, cells)[1], traits)),
     }
 
 
-def launches(graph: Graph, traits: DeviceTraits = TRAITS) -> Iterator[Launch]:
+def launches(graph: Graph, traits: DeviceTraits) -> Iterator[Launch]:
     """All that a device runs of a graph; what it has no kernel for runs on the host."""
     tiled = matmul_only(graph)
 
@@ -115,7 +116,8 @@ class Program(NamedTuple):
     @property
     def name(self) -> str:
         """How the file of figures and its reader call it."""
-        return " ".join((f"{self.family}.{self.kernel}", *self.defines))
+        known = [one for one in self.defines if not one.startswith("DOT4=")]
+        return " ".join((f"{self.family}.{self.kernel}", *known))
 
     @property
     def multiply_adds(self) -> int:
@@ -130,10 +132,13 @@ class Program(NamedTuple):
         return 32 * panel if whole else 32
 
 
-def programs(folder: Path) -> list[Program]:
-    """Every program of the models' decode and prefill steps, each once."""
+def programs(folder: Path, dot4: str = "") -> list[Program]:
+    """Every program of the models' decode and prefill steps, each once, on a device that has such
+    an instruction.
+    """
     found: dict[Program, None] = {}
+    traits = replace(TRAITS, dot4=dot4)
     for model in MODELS:
-        for launched in steps(built(folder, model)).values():
+        for launched in steps(built(folder, model), traits).values():
             found |= dict.fromkeys(map(Program.of, launched))
     return list(found)

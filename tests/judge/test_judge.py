@@ -2,20 +2,15 @@
 
 import os
 from collections.abc import Callable
-from pathlib import Path
+from functools import cache, partial
 
 import pytest
 
 from engine.backends.opencl.source import source
-from tests.judge.compilers import TARGETS, Code, Missing, version
+from tests.judge.compilers import DOTS, TARGETS, Code, Missing, version
 from tests.judge.figures import Instruction, figures, hottest, repeated
 from tests.judge.judge import judged, kept, worse
 from tests.judge.plans import Program, programs
-
-
-@pytest.fixture(scope="session")
-def asked(tmp_path_factory: pytest.TempPathFactory) -> list[Program]:
-    return programs(tmp_path_factory.mktemp("headers"))
 
 
 @pytest.fixture(params=TARGETS)
@@ -28,6 +23,17 @@ def target(request: pytest.FixtureRequest) -> str:
             pytest.fail(f"CI installs it: {missing}")
         pytest.skip(str(missing))
     return str(request.param)
+
+
+@pytest.fixture
+def asked(target: str, headers: Callable[[str], list[Program]]) -> list[Program]:
+    """The programs of the plans there."""
+    return headers(DOTS[target])
+
+
+@pytest.fixture(scope="session")
+def headers(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], list[Program]]:
+    return cache(partial(programs, tmp_path_factory.mktemp("headers")))
 
 
 def test_no_figure_is_worse(target: str, asked: list[Program]) -> None:
@@ -68,15 +74,35 @@ def test_a_planted_spill_is_seen(target: str, asked: list[Program]) -> None:
     assert any("scratch" in line for line in worse(found, target, kept()))
 
 
+DECODE = {
+    "Q4_K": ("WORDS=4", "HALVES=2", "HIGH=0"),
+    "Q4_0": ("WORDS=4", "HALVES=1", "HIGH=0"),
+    "Q8_0": ("WORDS=8", "HALVES=1"),
+    "Q6_K": ("HIGH=2", "SUMS=2"),
+}
+
+
+@pytest.mark.parametrize("fmt", DECODE)
+def test_few_instructions_decode_a_weight(fmt: str, asked: list[Program], target: str) -> None:
+    """On NVIDIA's newest: of the inner loop, with what it loads, adds and counts."""
+    if target != "sm_90":
+        pytest.skip("the bound is of sm_90")
+    program = one_of(asked, "matmul_tiled", "PANEL=1", *DECODE[fmt])
+    assert program.kernel == "matmul"
+    assert 0.5 < judged(target, [program])[program.name].each <= (2.6 if fmt == "Q6_K" else 1.6)
+
+
 def test_a_planted_narrow_load_is_seen(target: str, asked: list[Program]) -> None:
     """A weight's words byte by byte."""
     program = one_of(asked, "matmul_tiled", "PANEL=1", "WORDS=8", "HALVES=1")
     fault = planted(
         "matmul_tiled",
-        "  return *(const RECORDS_IN words *)((const RECORDS_IN uint *)p + i * TILE + lane);",
-        "  const volatile RECORDS_IN uchar *q =\n"
-        "      (const volatile RECORDS_IN uchar *)p + 4 * (i * TILE + lane);\n"
-        "  return as_ushort2((uint)(q[0] | q[1] << 8 | q[2] << 16 | (uint)q[3] << 24));",
+        "  #define WORD_AT(a, i, lane) (((const RECORDS_IN uint *)(a))[(i) * TILE + (lane)])",
+        "static uint word_by_byte(const volatile RECORDS_IN uchar *q) {\n"
+        "  return q[0] | q[1] << 8 | q[2] << 16 | (uint)q[3] << 24;\n"
+        "}\n"
+        "  #define WORD_AT(a, i, lane) word_by_byte("
+        "(const volatile RECORDS_IN uchar *)(a) + 4 * ((i) * TILE + (lane)))",
     )
     found = judged(target, [program], fault)
     assert any(": narrow" in line for line in worse(found, target, kept()))
@@ -113,7 +139,8 @@ def test_what_a_listing_tells() -> None:
     assert (found.loop, found.narrow, found.each) == (4, 1, 2.0)
 
 
-def test_headers_make_the_steps_of_whole_models(asked: list[Program], tmp_path: Path) -> None:
+def test_headers_make_the_steps_of_whole_models(headers: Callable[[str], list[Program]]) -> None:
+    asked = headers("")
     families = {program.family for program in asked}
     assert {"matmul_tiled", "matmul_experts", "norm_chain", "rope_store", "route"} <= families
     assert any("ACT=GELU" in program.defines for program in asked)

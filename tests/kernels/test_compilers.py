@@ -198,3 +198,13 @@ def test_a_device_of_many_lanes_takes_the_fewest() -> None:
     """
     assert lanes_of_thread([16, 32]) == ["-DSUB_GROUP=16"]
     assert lanes_of_thread([8, 16, 32]) == lanes_of_thread([]) == lanes_of_thread([32]) == []
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("fmt", [f for f, s in SCHEMES.items() if not s.exact], ids=str)
+def test_clang_takes_the_dots_of_every_format(compiled: Compile, fmt: Format, target: str) -> None:
+    given = {**SCHEMES[fmt].defines, "X_DIGITS": 1, "ROWS": 1, "LANES": 1, "TEAM": 8}
+    defines = [f"-D{name}={value}" for name, value in given.items()]
+    compiled("matmul_tiled", target, *defines, "-DPANEL=1")
+    compiled("matmul_tiled", target, *defines, "-DPANEL=4", "-DSHARED=1", "-DPANELS=2")
+    compiled("matmul_experts", target, *defines, "-DPANEL=4")

@@ -57,7 +57,8 @@ class DeviceTraits:
     bytes a work-group; `vnni`: whether four products of bytes are added to 32 bits at once, in the
     widest vectors. `activation_bits` is a person's choice: 12, or 8 where that is quicker. A driver
     has `slow_launches` where its threads sleep between them: more of a row's work is put into one
-    launch then, whose items wait for one another.
+    launch then, whose items wait for one another. `dot4` names the instruction that adds four
+    products of bytes (kernels_cl/parts/intrinsics.cl), if one was found.
     """
 
     is_cpu: bool
@@ -68,6 +69,7 @@ class DeviceTraits:
     vnni: bool = False
     activation_bits: ActivationBits = 12
     slow_launches: bool = False
+    dot4: str = ""
     tuned: Tuned = field(default_factory=default)
 
     @property

@@ -16,11 +16,14 @@ PARTS: Mapping[str, tuple[str, ...]] = {
     "attention_tiles": ("blocks", "attention_units", "attention_cells"),
     "attention_vectors": ("blocks", "attention_units", "attention_cells"),
     "copy": ("blocks", "block_grids", "block_formats"),
-    "matmul_experts": ("tiled_scattered", "tiled_lanes", "tiled_floats", "tiled_sums"),
+    "matmul_experts": (
+        *("tiled_scattered", "tiled_lanes", "tiled_floats"),
+        *("intrinsics", "tiled_dots", "tiled_sums"),
+    ),
     "matmul_plain": ("blocks", "block_grids", "block_formats"),
     "matmul_tiled": (
-        *("tiled_lanes", "tiled_floats", "tiled_sums", "tiled_bytes", "tiled_stage"),
-        "tiled_normed",
+        *("tiled_lanes", "tiled_floats", "intrinsics", "tiled_dots", "tiled_sums"),
+        *("tiled_bytes", "tiled_stage", "tiled_normed"),
     ),
     "norm": ("row_sums",),
     "norm_chain": ("row_sums",),

@@ -173,6 +173,8 @@ def tile_defines(fmt: Format, x: Tensor, panel: int, traits: DeviceTraits) -> di
     defines = {**SCHEMES[fmt].defines, **panel_defines(Quantize.of(x).panels), "PANEL": panel}
     if traits.items_take_vectors and Quantize.of(x).n_rows <= WAITING_ROWS:
         defines["AHEAD"] = traits.tuned.ahead
+    if Quantize.of(x).panels.digits:
+        defines["DOT4"] = traits.dot4
     return defines
 
 

@@ -28,6 +28,11 @@ def has_wide_vectors(traits: DeviceTraits) -> bool:
     return traits.items_take_vectors and traits.vector_ints >= 16
 
 
+def has_dots(traits: DeviceTraits) -> bool:
+    """True if activations are digits, for lanes that add four products of bytes at once."""
+    return bool(traits.dot4) and not traits.items_take_vectors
+
+
 def panel_rows(rows: int, traits: DeviceTraits) -> int:
     """One row a panel, or so many that few are added to fill the last one: two, four, or eight
     where registers hold the sums of so many.
@@ -60,7 +65,7 @@ def panel_bits(fmt: Format, rows: int, panel: int, traits: DeviceTraits) -> Lite
 def panel_defines(panels: Panels | None) -> Defines:
     """Build options of a program that writes or reads such panels."""
     if panels is None or panels.bits == 12:
-        return {}
+        return {"X_DIGITS": 1} if panels is not None and panels.digits else {}
     return {"X_F32": 1} if panels.bits == 32 else {"X_BITS": panels.bits}
 
 

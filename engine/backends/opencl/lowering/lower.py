@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from engine.backends.opencl.launch import DeviceTraits
 from engine.backends.opencl.launches.matmul_tiled import AT_ONCE, is_tiled
-from engine.backends.opencl.launches.quantize import panel_bits, panel_rows
+from engine.backends.opencl.launches.quantize import has_dots, panel_bits, panel_rows
 from engine.backends.opencl.lowering.helpers import (
     grouped_ids,
     in_place_of,
@@ -52,7 +52,7 @@ def lower(
 
     def panels(x: Tensor, weight: Tensor, rows: int) -> Tensor:
         bits = panel_bits(weight.fmt, x.nelements // x.shape[0], rows, traits)
-        return once(panels_of(x, Panels(rows, bits)))
+        return once(panels_of(x, Panels(rows, bits, bits == 12 and has_dots(traits))))
 
     for node in nodes:
         parts: Sequence[Tensor] = (node,)

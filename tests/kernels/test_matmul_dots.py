@@ -1,0 +1,110 @@
+"""Products by four bytes at once, activations as two digits: on GPUs, by plain bodies."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from engine.backends.opencl.backend import OpenCLBackend
+from engine.backends.opencl.drivers.device import Device, open_device
+from engine.backends.opencl.lowering.helpers import panels_of
+from engine.backends.opencl.tiles.schemes import SCHEMES
+from engine.gguf.formats import F32, I32, Q4_0, Q4_K, Q6_K, Format
+from engine.graph import ops
+from engine.graph.lowered import Panels
+from engine.graph.tensor import Role, leaf
+from engine.selftest.guarded import run_all as run_lowered
+from tests.kernels.blocks import exact, random_blocks
+from tests.kernels.harness import nmse, product_error, run, run_all
+from tests.kernels.test_fuse import weight
+from tests.kernels.test_quantize import Read
+from tests.kernels.values import Operands
+
+WHOLE = [fmt for fmt, scheme in SCHEMES.items() if not scheme.exact]
+
+
+def as_gpu(backend: OpenCLBackend, dot4: str) -> OpenCLBackend:
+    traits = replace(backend.info.traits, is_cpu=False, dot4=dot4)
+    handle = open_device(backend.name).handle
+    return OpenCLBackend(Device(replace(backend.info, traits=traits), handle))
+
+
+@pytest.fixture(scope="module")
+def dots(backend: OpenCLBackend) -> Iterator[OpenCLBackend]:
+    """`backend` as a GPU that adds four products of bytes at once."""
+    opened = as_gpu(backend, "PLAIN")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="module")
+def pairs(backend: OpenCLBackend) -> Iterator[OpenCLBackend]:
+    """As one that does not."""
+    opened = as_gpu(backend, "")
+    yield opened
+    opened.close()
+
+
+@pytest.mark.parametrize(("k", "n", "panel"), [(32, 1, 1), (576, 3, 4), (1056, 13, 4)])
+def test_digits_are_the_same_numbers(dots: OpenCLBackend, k: int, n: int, panel: int) -> None:
+    made = Operands()
+    x = made.make(F32, k, n)
+    want = Read(run_lowered(dots, [panels_of(x, Panels(panel, 12))], made.values)[0], k, panel)
+    (raw,) = run_lowered(dots, [panels_of(x, Panels(panel, 12, digits=True))], made.values)
+    blocks = raw.reshape(-1, k // 32, panel, 80).astype(np.int8).swapaxes(1, 2)
+    records = np.ascontiguousarray(blocks).reshape(-1, k // 32, 80)
+    low, high = records[..., :32].astype(np.int16), records[..., 32:64].astype(np.int16)
+    np.testing.assert_array_equal(128 * high + low, want.q)
+    assert (np.abs(high) <= 16).all()
+    assert ((low >= -64) & (low <= 63)).all()
+    scales = np.ascontiguousarray(records[..., 64:72]).view(np.float32)
+    np.testing.assert_array_equal(scales[..., 0], want.scale)
+    np.testing.assert_array_equal(scales[..., 1], want.scaled_sum)
+    np.testing.assert_array_equal(
+        np.ascontiguousarray(records[..., 72:76]).view(np.int16), want.sums
+    )
+
+
+@pytest.mark.parametrize("fmt", WHOLE, ids=str)
+@pytest.mark.parametrize("n", [1, 3, 40])
+def test_products(dots: OpenCLBackend, pairs: OpenCLBackend, fmt: Format, n: int) -> None:
+    """Against float64; and what pairs give, to the bit where scales are no whole numbers."""
+    made = Operands(n)
+    blocks = random_blocks(made.rng, fmt, 75, 1536)
+    w, x = leaf("w", fmt, (1536, 75), Role.WEIGHT), made.make(F32, 1536, n)
+    made.values[w] = blocks
+    got = run(dots, ops.matmul(w, x), made.values, matmul_only=True)
+    want = run(pairs, ops.matmul(w, x), made.values, matmul_only=True)
+    assert product_error(got, made.exact(x), exact(blocks, fmt)) < 1e-6
+    if SCHEMES[fmt].scales == 0:
+        np.testing.assert_array_equal(got, want)
+    else:
+        assert nmse(got, want) < 1e-11
+
+
+@pytest.mark.parametrize("fmt", [Q4_0, Q4_K, Q6_K], ids=str)
+@pytest.mark.parametrize("n", [1, 33])
+def test_gated_products(dots: OpenCLBackend, pairs: OpenCLBackend, fmt: Format, n: int) -> None:
+    made = Operands(n)
+    x = made.make(F32, 512, n)
+    gate, up = (ops.matmul(weight(made, 512, 96, fmt), x) for _ in range(2))
+    product = ops.matmul(weight(made, 96, 40, Q4_0), ops.silu(gate, up))
+    got = run_all(dots, [product], made.values, matmul_only=True, fused=True)[0]
+    want = run_all(pairs, [product], made.values, matmul_only=True, fused=True)[0]
+    assert nmse(got, want) < 1e-7  # a sum rounded otherwise turns some roundings to 12 bits
+
+
+@pytest.mark.parametrize("tokens", [1, 40])
+def test_experts(dots: OpenCLBackend, pairs: OpenCLBackend, tokens: int) -> None:
+    made = Operands(tokens)
+    blocks = random_blocks(made.rng, Q4_K, 3 * 64, 512)
+    w = leaf("w", Q4_K, (512, 64, 3), Role.WEIGHT)
+    made.values[w] = blocks
+    x = made.make(F32, 512, 1, tokens)
+    ids = leaf("ids", I32, (2, tokens), Role.INPUT)
+    made.values[ids] = np.array([made.rng.permutation(3)[:2] for _ in range(tokens)], np.int32)
+    node = ops.matmul_id(w, x, ids)
+    got = run(dots, node, made.values, matmul_only=True)
+    want = run(pairs, node, made.values, matmul_only=True)
+    assert nmse(got, want) < 1e-11
