@@ -127,6 +127,13 @@ def _gigabytes(text: str) -> int:
     return int(text)
 
 
+TRIALS: Setting[bool] = Setting(
+    "CUTAWAY_TRIALS",
+    True,
+    _switch,
+    "instructions of a GPU's vendor, tried on the device and then used: 1, or 0 for none (1)",
+)
+
 PREPARED: Setting[int | None] = Setting(
     "CUTAWAY_PREPARED",
     None,
@@ -141,7 +148,7 @@ API_KEY: Setting[str] = Setting(
 
 SETTINGS: tuple[Setting[Any], ...] = (
     *(MODELS, CACHE, LOG, FUSE),
-    *(RESERVE, OVERHEAD, SPREAD, FULL_OFFLOAD, PICTURE_ROWS, VECTORS, PREPARED),
+    *(RESERVE, OVERHEAD, SPREAD, FULL_OFFLOAD, PICTURE_ROWS, VECTORS, TRIALS, PREPARED),
     API_KEY,
 )
 

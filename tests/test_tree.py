@@ -139,6 +139,7 @@ LOCAL_ENGINE, KNOW_IT = "app.local_engine", {"app.window.program", "app.commands
 # Who starts which module as a process of its own: an edge as an import is, though no name is bound.
 STARTS = {
     "engine.backends.opencl.diagnose": {"engine.backends.opencl.diagnose"},
+    "engine.backends.opencl.drivers.trials": {"engine.backends.opencl.attempt"},
     "engine.worker.handle": {"engine.worker"},
     "app.bench.against": {"app.bench.peer"},
     "app.checks.cases": {"engine.selftest"},

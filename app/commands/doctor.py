@@ -103,6 +103,8 @@ def _print_driver(driver: DriverCheck) -> None:
     for device in driver.devices:
         result = device.problem or f"built and ran a kernel in {device.seconds:.2f} s"
         print(f"      {device.name}: {result}")
+        if device.tried:
+            print(f"      {device.name}: {device.tried}")
     if driver.problem:
         print(f"      {driver.problem}")
     if driver.advice:

@@ -33,11 +33,14 @@ class ListDevices(Request[Devices], frozen=True):
 
 
 class DeviceCheck(msgspec.Struct, frozen=True):
-    """Result of one kernel on a device. `seconds` covers building and running it."""
+    """Result of one kernel on a device. `seconds` covers building and running it; `tried` says
+    which of a GPU's own instructions are used, and why others are not.
+    """
 
     name: str
     seconds: float
     problem: str = ""
+    tried: str = ""
 
 
 class DriverCheck(msgspec.Struct, frozen=True):

@@ -82,11 +82,10 @@ DECODE = {
 }
 
 
+@pytest.mark.parametrize("target", ["sm_90"], indirect=True)
 @pytest.mark.parametrize("fmt", DECODE)
 def test_few_instructions_decode_a_weight(fmt: str, asked: list[Program], target: str) -> None:
-    """On NVIDIA's newest: of the inner loop, with what it loads, adds and counts."""
-    if target != "sm_90":
-        pytest.skip("the bound is of sm_90")
+    """Of the inner loop, with what it loads, adds and counts."""
     program = one_of(asked, "matmul_tiled", "PANEL=1", *DECODE[fmt])
     assert program.kernel == "matmul"
     assert 0.5 < judged(target, [program])[program.name].each <= (2.6 if fmt == "Q6_K" else 1.6)

@@ -90,7 +90,8 @@ def test_launches_pass_what_kernels_take() -> None:
             wrong.append((launch.family, launch.kernel, program.get(launch.kernel), launch.args))
     assert not wrong
     assert taken == {(launch.family, launch.kernel) for launch in seen.values()}
-    assert {family for family, _ in taken} == set(families())
+    own = {"dot4_trial"}  # attempt.py starts it
+    assert {family for family, _ in taken} == set(families()) - own
     assert ops >= LOWERED_OPS - {Op.RESULT}
 
 

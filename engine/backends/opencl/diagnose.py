@@ -61,6 +61,7 @@ def check(driver: Driver) -> DriverCheck:
     """Load only this driver and try its devices. For a process that may crash."""
     from engine.backends.opencl.drivers.device import find_devices
     from engine.backends.opencl.drivers.loader import platforms
+    from engine.backends.opencl.drivers.trials import told
 
     if not platforms():
         return _failed(driver, why_not_loaded(driver.library))
@@ -73,7 +74,8 @@ def check(driver: Driver) -> DriverCheck:
                 run_kernel(device)
             except CutawayError as error:
                 problem, advice = str(error), advice_for(driver)
-        devices.append(DeviceCheck(device.info.title, time.perf_counter() - start, problem))
+        seconds, tried = time.perf_counter() - start, told(device.info.tried)
+        devices.append(DeviceCheck(device.info.title, seconds, problem, tried))
     if not devices:
         return _failed(driver, "it shows no CPU or GPU: its hardware is not here")
     return DriverCheck(driver.library, driver.origin, devices, advice=advice)

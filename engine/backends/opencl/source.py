@@ -16,6 +16,7 @@ PARTS: Mapping[str, tuple[str, ...]] = {
     "attention_tiles": ("blocks", "attention_units", "attention_cells"),
     "attention_vectors": ("blocks", "attention_units", "attention_cells"),
     "copy": ("blocks", "block_grids", "block_formats"),
+    "dot4_trial": ("intrinsics",),
     "matmul_experts": (
         *("tiled_scattered", "tiled_lanes", "tiled_floats"),
         *("intrinsics", "tiled_dots", "tiled_sums"),

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from engine.backends.opencl.drivers.loader import cl, platforms
+from engine.backends.opencl.drivers.trials import Trial, dot4_trials, told
 from engine.backends.opencl.drivers.unknown_cpu import can_be_renamed, flags, name_unknown_cpu
 from engine.backends.opencl.drivers.vectors import limit
 from engine.backends.opencl.launch import DeviceTraits
@@ -40,7 +41,8 @@ class DeviceInfo:
 
     `pool` is shared by devices that use the same memory. `default` marks the one device that
     stands for its processor; `same_as` names it for the others. `problem` says why a device is
-    there but cannot be used, with the next step.
+    there but cannot be used, with the next step. `tried` are the instructions of its vendor that a
+    GPU was tried for.
     """
 
     name: str
@@ -57,6 +59,7 @@ class DeviceInfo:
     default: bool = False
     same_as: str = ""
     problem: str = ""
+    tried: tuple[Trial, ...] = ()
 
     @property
     def tuning(self) -> str:
@@ -73,7 +76,8 @@ class DeviceInfo:
             memory=self.memory,
             compute_units=self.traits.compute_units,
             is_default=self.default,
-            note=self.problem or (f"the same processor as {self.same_as}" if self.same_as else ""),
+            note=self.problem
+            or (f"the same processor as {self.same_as}" if self.same_as else told(self.tried)),
         )
 
 
@@ -186,6 +190,8 @@ def describe(name: str, platform: cl.Platform, handle: cl.Device) -> DeviceInfo:
     extensions = tuple(sorted(handle.extensions.split()))
     is_cpu = bool(handle.type & cl.device_type.CPU)
     title, vector_ints = " ".join(handle.name.split()), _vector_ints(handle, is_cpu)
+    facts = (title, handle.version, handle.driver_version, platform.version)
+    tried = () if is_cpu else dot4_trials(name, facts)
     return DeviceInfo(
         name=name,
         title=title,
@@ -198,6 +204,7 @@ def describe(name: str, platform: cl.Platform, handle: cl.Device) -> DeviceInfo:
         problem=problem_of(name) or _cannot_be_limited(name, handle),
         pool=SYSTEM if is_cpu or handle.host_unified_memory else _own_pool(name, handle),
         extensions=extensions,
+        tried=tried,
         traits=DeviceTraits(
             is_cpu=is_cpu,
             compute_units=handle.max_compute_units,
@@ -206,6 +213,7 @@ def describe(name: str, platform: cl.Platform, handle: cl.Device) -> DeviceInfo:
             vector_ints=vector_ints,
             vnni=is_cpu and vector_ints == 16 and "avx512_vnni" in flags(),
             slow_launches=is_cpu and name.startswith(SLOW_LAUNCHES),
+            dot4=next((one.way for one in tried if not one.refused), ""),
             tuned=tuned_for(_tuning(name, title, is_cpu, vector_ints)),
         ),
     )

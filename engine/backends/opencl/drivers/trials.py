@@ -1,0 +1,84 @@
+"""Instructions that vendors have under names of their own: each is tried before it is used.
+
+A trial compiles, runs and compares one (attempt.py), in a process of its own, which may crash or
+hang. What it found is kept for as long as the driver and the kernel stay the same.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from hashlib import sha256
+
+import msgspec
+
+from engine.backends.opencl.caches import kept_folder
+from engine.backends.opencl.source import source
+from engine.settings import TRIALS
+
+DOT4 = ("NVIDIA", "AMD", "RDNA3", "INTEL")
+"""The ways to add four products of bytes (kernels_cl/parts/intrinsics.cl)."""
+
+TIMEOUT = 30.0
+"""Seconds for one, the start of its process and the driver's compiler included."""
+
+ATTEMPT = (sys.executable, "-m", "engine.backends.opencl.attempt")
+
+
+class Trial(msgspec.Struct, frozen=True):
+    """A way that was tried, and why it is not used; empty where it is."""
+
+    way: str
+    refused: str = ""
+
+
+def dot4_trials(device: str, facts: Sequence[str]) -> tuple[Trial, ...]:
+    """The ways that were tried on a device, the last of which may be in use. `facts` name its
+    driver's version: of another one the trials are made again.
+    """
+    if not TRIALS.get():
+        return ()
+    text = "\0".join((*facts, source("dot4_trial")))
+    path = kept_folder("trials") / f"{sha256(text.encode()).hexdigest()[:32]}.json"
+    with suppress(OSError, msgspec.MsgspecError):
+        return msgspec.json.decode(path.read_bytes(), type=tuple[Trial, ...])
+    found = []
+    for way in DOT4:
+        found.append(Trial(way, _refused(device, way)))
+        if not found[-1].refused:
+            break
+    part = path.with_suffix(f".{os.getpid()}")
+    with suppress(OSError):  # then they are made again
+        part.write_bytes(msgspec.json.encode(found))
+        part.replace(path)
+    return tuple(found)
+
+
+def told(trials: Sequence[Trial]) -> str:
+    """A line for people: what is in use, and why the others are not."""
+    if not trials:
+        return ""
+    used = [f"dot4 by {one.way}" for one in trials if not one.refused]
+    refused = "; ".join(f"{one.way}: {one.refused}" for one in trials if one.refused)
+    return f"{used[0] if used else 'no dot4'}{f' ({refused})' if refused else ''}"
+
+
+def _refused(device: str, way: str) -> str:
+    """Why a way is not used; empty where its numbers are right."""
+    environment = os.environ | {TRIALS.name: "0"}
+    try:
+        done = subprocess.run(
+            [*ATTEMPT, device, way],
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            timeout=TIMEOUT,
+            env=environment,
+        )
+    except subprocess.TimeoutExpired:
+        return f"no answer within {TIMEOUT:g} s"
+    if done.returncode < 0:
+        return f"its process ended by {signal.Signals(-done.returncode).name}"
+    words = done.stdout.decode("utf-8", "replace").split("\n")
+    return words[0] if done.returncode == 0 else f"its process ended with {done.returncode}"
