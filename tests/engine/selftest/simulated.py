@@ -48,14 +48,18 @@ def reduced() -> list[Case]:
 
 
 def main(kind: str, every: int) -> None:
-    """Print what failed, and how many passed, as a CPU or as a GPU; one case of so many."""
+    """Print what failed, and how many passed, as a CPU or as a GPU; one case of so many. `dots` are
+    the products of a GPU that adds four products of bytes at once.
+    """
     cores = sorted(os.sched_getaffinity(0))
     # Oclgrind crashes where two threads build programs; the two kinds may run beside each other.
     os.sched_setaffinity(0, {cores[0] if kind == "cpu" else cores[-1]})
     device = open_device("oclgrind:0")
-    traits = replace(device.info.traits, is_cpu=kind == "cpu", slow_launches=True)
+    dot4 = "PLAIN" if kind == "dots" else ""
+    traits = replace(device.info.traits, is_cpu=kind == "cpu", slow_launches=True, dot4=dot4)
     backend = OpenCLBackend(Device(replace(device.info, traits=traits), device.handle))
-    results = [check(case, backend, HostBackend()) for case in reduced()[::every]]
+    cases = [case for case in reduced() if not dot4 or case.op.startswith("matmul")]
+    results = [check(case, backend, HostBackend()) for case in cases[::every]]
     for one in results:
         if one.status == "failed":
             print(f"failed: {one.op} {one.label}: {one.problem}", flush=True)
