@@ -1,11 +1,23 @@
 // roof: the most a device reads and computes, which profiles are held against.
 //
 // read_all: y[item] = sum of `each` blocks of 16 words of x, the first one item * start, the others
-// `step` further each. A CPU's item reads neighbours, a GPU's items read side by side.
+// `step` further each: a CPU's item reads neighbours. SIDE_BY_SIDE, of `step` items each reads as many
+// bytes, 16 at once, with those of its neighbours beside them.
 
 __kernel void read_all(__global char *y_buf, long y_off, __global const char *x_buf, long x_off,
                        int each, int start, int step) {
   const int item = get_global_id(0);
+#ifdef SIDE_BY_SIDE
+  const __global uint4 *x = (const __global uint4 *)(x_buf + x_off) + item;
+  uint4 a = 0, b = 0, c = 0, d = 0;
+  for (int i = 0; i < each; i++, x += (long)step * 4) {
+    a += x[0];
+    b += x[step];
+    c += x[2 * (long)step];
+    d += x[3 * (long)step];
+  }
+  d += a + b + c;
+#else
   const __global uint *x = (const __global uint *)(x_buf + x_off) + (long)item * start * 16;
   uint16 a = 0, b = 0;
   for (int i = 0; i < each / 2; i++, x += (long)step * 32) {
@@ -16,6 +28,7 @@ __kernel void read_all(__global char *y_buf, long y_off, __global const char *x_
   a += b;
   uint8 c = a.lo + a.hi;
   uint4 d = c.lo + c.hi;
+#endif
   ((__global uint *)(y_buf + y_off))[item] = d.x + d.y + d.z + d.w;
 }
 

@@ -66,7 +66,8 @@ def read_all(y: Tensor, x: Tensor, traits: DeviceTraits) -> Launch:
     each = x.nbytes // BLOCK // n
     start, step = (each, 1) if traits.items_take_vectors else (1, n)
     args: Args = {"y": y, "x": x, **ints(each=each, start=start, step=step)}
-    return Launch("roof", "read_all", args, (n,), _local(traits))
+    defines = {} if traits.items_take_vectors else {"SIDE_BY_SIDE": 1}
+    return Launch("roof", "read_all", args, (n,), _local(traits), defines)
 
 
 def multiply_add(y: Tensor, rounds: int, traits: DeviceTraits) -> Launch:
