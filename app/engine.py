@@ -85,11 +85,12 @@ class Client:
     def __init__(self, engine: "Engine", hear: Callable[[Event], None]) -> None:
         self.engine, self.hear = engine, hear
 
-    def ask(self, request: Request[Any]) -> int:
-        """Ask for something; `request.id` is replaced by the one returned. It ends with exactly one
-        reply of `request.ends` or `Failed`, also where the engine dies.
+    def ask(self, request: Request[Any], hear: Callable[[Reply], None] | None = None) -> int:
+        """Send a request; `request.id` is replaced by the one returned. It ends with exactly one
+        reply of `request.ends` or `Failed`, also where the engine dies. Its replies are passed to
+        `hear`, or to the client's where that is None.
         """
-        return self.engine.take(self, request)
+        return self.engine.take(self, request, hear or self.hear)
 
     def cancel(self, request_id: int) -> None:
         """Stop a request of this client; it still ends. Nothing where it has ended."""
@@ -106,6 +107,18 @@ class Client:
         self.engine.part(self)
 
 
+@dataclass(eq=False)
+class OpenRequest:
+    """A request that has not ended, whose it is, and what its replies are passed to. `forwarded` is
+    the client and the number under which another engine has it.
+    """
+
+    client: Client
+    request: Request[Any]
+    hear: Callable[[Reply], None]
+    forwarded: tuple[Client, int] | None = None
+
+
 class Engine(ABC):
     """Numbers the requests and brings each reply to who asked; replies of id 0 go to everybody.
 
@@ -117,7 +130,7 @@ class Engine(ABC):
         self.lock = threading.RLock()
         self._ids = count(1)
         self._clients: list[Client] = []
-        self._asked: dict[int, tuple[Client, Request[Any]]] = {}
+        self._requests: dict[int, OpenRequest] = {}
 
     @property
     @abstractmethod
@@ -157,27 +170,27 @@ class Engine(ABC):
             self._clients.append(client)
         return client
 
-    def take(self, client: Client, request: Request[Any]) -> int:
+    def take(self, client: Client, request: Request[Any], hear: Callable[[Reply], None]) -> int:
         """Send a request, as for `client.ask`."""
         with self.lock:
             number = next(self._ids)
             request = msgspec.structs.replace(request, id=number)
-            self._asked[number] = client, request
+            self._requests[number] = OpenRequest(client, request, hear)
             self.send(request)
         return number
 
     def cancel(self, client: Client, request_id: int) -> None:
         """Cancel a request, as for `client.cancel`."""
         with self.lock:
-            owner, request = self._asked.get(request_id, (None, None))
-            if request is not None and owner is client:
-                self.stop(request)
+            asked = self._requests.get(request_id)
+            if asked is not None and asked.client is client:
+                self.stop(asked.request)
 
     def look(self, client: Client, request_id: int, live: Live) -> None:
         """Change the live data of a request, as for `client.look`."""
         with self.lock:
-            owner, _ = self._asked.get(request_id, (None, None))
-            if owner is client:
+            asked = self._requests.get(request_id)
+            if asked is not None and asked.client is client:
                 self.order(Look(request_id, live))
 
     def part(self, client: Client) -> None:
@@ -185,21 +198,26 @@ class Engine(ABC):
         with self.lock:
             if client in self._clients:
                 self._clients.remove(client)
-            for number, (owner, request) in list(self._asked.items()):
-                if owner is client:
-                    del self._asked[number]
-                    self.stop(request)
+            for number, asked in list(self._requests.items()):
+                if asked.client is client:
+                    asked.hear = _ignore
+                    self.stop(asked.request)
+                    self._requests.pop(number, None)
 
     def tell(self, event: Event) -> None:
         """Bring an event to those whom it concerns; from any thread."""
         with self.lock:
             if isinstance(event, Reply) and event.id:
-                client, request = self._asked.get(event.id, (None, None))
-                if client is None or request is None:
+                asked = self._requests.get(event.id)
+                if asked is None:
                     return
-                if isinstance(event, Failed | request.ends):
-                    del self._asked[event.id]
-                client.hear(event)
+                if isinstance(event, Failed | asked.request.ends):
+                    del self._requests[event.id]
+                asked.hear(event)
             else:
                 for client in list(self._clients):
                     client.hear(event)
+
+
+def _ignore(reply: Reply) -> None:
+    """The client has left."""

@@ -3,7 +3,8 @@
 import contextlib
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from queue import SimpleQueue
 from time import monotonic
 from typing import Any
@@ -27,6 +28,23 @@ SILENT = 20.0  # seconds without a heartbeat after which clients are notified
 log = logging.getLogger("engine")
 
 
+@dataclass(eq=False)
+class _Sent:
+    """A request that the worker has not ended; `cancelled` says since when it should."""
+
+    request: Request[Any]
+    cancelled: float = 0.0
+
+    @property
+    def should_stop(self) -> bool:
+        """True for a load that was cancelled."""
+        return isinstance(self.request, Load) and self.cancelled > 0
+
+    def ignores_for(self, now: float) -> float:
+        """Seconds since it was cancelled."""
+        return now - self.cancelled if self.cancelled else 0.0
+
+
 class LocalEngine(Engine):
     """A worker that answers one request after the other, and a thread that hears it.
 
@@ -42,11 +60,10 @@ class LocalEngine(Engine):
         self._worker: Worker | None = None
         self._reader: _Reader | None = None
         self._writer: _Writer | None = None
-        self._open: dict[int, Request[Any]] = {}  # what the worker has not ended, in its order
-        self._cancelled: dict[int, float] = {}  # and when
+        self._sent: dict[int, _Sent] = {}  # what the worker has not ended, in its order
         self._waits_since = 0.0  # when the worker got something to do
         self._is_silent = False
-        self._ignores: tuple[int, float] | None = None  # a cancelled load, and since when it runs
+        self._ignores: tuple[_Sent, float] | None = None  # a cancelled load, and since when it runs
         self._files = LocalFiles()
         self._reading: list[threading.Thread] = []
         self._closed = False
@@ -74,9 +91,9 @@ class LocalEngine(Engine):
             self._reading.append(job)
             job.start()
             return
-        if not self._open:
+        if not self._sent:
             self._waits_since = monotonic()
-        self._open[request.id] = request
+        self._sent[request.id] = _Sent(request)
         if self._worker is None:
             self._start_worker()
         self._hand_over(request)
@@ -85,12 +102,13 @@ class LocalEngine(Engine):
         return LocalWeights(path)
 
     def stop(self, request: Request[Any]) -> None:
-        if request.id in self._open:
-            self._cancelled.setdefault(request.id, monotonic())
+        sent = self._sent.get(request.id)
+        if sent is not None:
+            sent.cancelled = sent.cancelled or monotonic()
             self._hand_over(Cancel(request.id))
 
     def order(self, look: Look) -> None:
-        if look.id in self._open:
+        if look.id in self._sent:
             self._hand_over(look)
 
     def restart(self) -> None:
@@ -117,10 +135,9 @@ class LocalEngine(Engine):
         with self.lock:
             if worker is not self._worker:
                 return
-            request = self._open.get(reply.id)
-            if request is not None and isinstance(reply, Failed | request.ends):
-                del self._open[reply.id]
-                self._cancelled.pop(reply.id, None)
+            sent = self._sent.get(reply.id)
+            if sent is not None and isinstance(reply, Failed | sent.request.ends):
+                del self._sent[reply.id]
             self.tell(reply)
 
     def died(self, worker: Worker | None, error: WorkerDied) -> None:
@@ -135,21 +152,21 @@ class LocalEngine(Engine):
     def replace_if_hung(self, worker: Worker) -> None:
         """Kill a worker whose load has been ignoring Cancel for too long. For its reader."""
         with self.lock:
-            first = next(iter(self._open.values()), None)
-            if worker is not self._worker or first is None or not self._should_stop(first):
+            first = next(iter(self._sent.values()), None)
+            if worker is not self._worker or first is None or not first.should_stop:
                 self._ignores = None
-            elif self._ignores is None or self._ignores[0] != first.id:
-                self._ignores = first.id, monotonic()
+            elif self._ignores is None or self._ignores[0] is not first:
+                self._ignores = first, monotonic()
             elif monotonic() - self._ignores[1] > PATIENCE:
                 log.warning("loading did not stop; the engine was restarted")
                 rest = self._abandon()
-                del rest[first.id]
-                self._open = rest
+                del rest[first.request.id]
+                self._sent = {number: _Sent(sent.request) for number, sent in rest.items()}
                 if self._start_worker():
                     self.tell(Restarted())
-                self._fail({first.id: first}, Cancelled("loading"))
-                for request in rest.values():
-                    self._hand_over(request)
+                self._fail([first.request.id], Cancelled("loading"))
+                for sent in rest.values():
+                    self._hand_over(sent.request)
 
     def watch(self, worker: Worker) -> None:
         """End what was cancelled and does not end, and see to a worker that is silent. For its
@@ -159,12 +176,11 @@ class LocalEngine(Engine):
             if worker is not self._worker:
                 return
             now = monotonic()
-            silence = now - max(worker.heard, self._waits_since) if self._open else 0.0
-            late = [n for n, since in self._cancelled.items() if now - since > STOPS]
-            given_up = any(now - self._cancelled[n] > GIVES_UP for n in late)
-            for number in late:
-                self.tell(Failed(number, Cancelled.__name__, str(Cancelled("the request"))))
-            first = next(iter(self._open), None)
+            silence = now - max(worker.heard, self._waits_since) if self._sent else 0.0
+            late = [sent for sent in self._sent.values() if sent.ignores_for(now) > STOPS]
+            given_up = any(sent.ignores_for(now) > GIVES_UP for sent in late)
+            self._fail([sent.request.id for sent in late], Cancelled("the request"))
+            first = next(iter(self._sent.values()), None)
             if late and (silence > QUIET or (given_up and first in late)):
                 log.warning("a cancelled request did not stop; the engine is replaced")
                 self.died(worker, WorkerDied(None, "it did not respond and was ended"))
@@ -178,9 +194,6 @@ class LocalEngine(Engine):
 
     def _read(self, request: Request[Any]) -> None:
         self.tell(self._files.answer(request))
-
-    def _should_stop(self, request: Request[Any]) -> bool:
-        return isinstance(request, Load) and request.id in self._cancelled
 
     def _hand_over(self, message: Request[Any] | Order) -> None:
         if self._writer is not None:
@@ -198,17 +211,16 @@ class LocalEngine(Engine):
         self._reader.start()
         return True
 
-    def _abandon(self) -> dict[int, Request[Any]]:
+    def _abandon(self) -> "dict[int, _Sent]":
         """Have no worker any more, its reader takes it down; what it has not answered."""
         if self._worker is not None:
             self._worker.kill()
         self._worker = self._reader = self._writer = self._ignores = None
         self._is_silent = False
-        lost, self._open = self._open, {}
-        self._cancelled.clear()
+        lost, self._sent = self._sent, {}
         return lost
 
-    def _fail(self, lost: dict[int, Request[Any]], error: CutawayError) -> None:
+    def _fail(self, lost: Iterable[int], error: CutawayError) -> None:
         for number in lost:
             self.tell(Failed(number, error.kind, str(error)))
 

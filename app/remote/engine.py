@@ -97,7 +97,7 @@ class RemoteEngine(Engine):
     def restart(self) -> None:
         """End all running requests; the server itself is not ours to restart."""
         with self.lock:
-            open_requests = [request for _, request in self._asked.values()]
+            open_requests = [asked.request for asked in self._requests.values()]
             self.tell(Restarted())
             for request in open_requests:
                 self.stop(request)

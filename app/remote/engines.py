@@ -10,7 +10,7 @@ from app.engine import Abilities, Client, Died, Engine, Event, Restarted, Silent
 from app.local_files import LocalFiles
 from app.remote.messages import OpenServer, ProbeServer
 from app.shared.attached import NOT_SHARED, SharedEngine
-from engine.protocol import Failed, ListDevices, Load, Look, Request, Unload
+from engine.protocol import Failed, ListDevices, Load, Look, Reply, Request, Unload
 
 
 class Engines(Engine):
@@ -28,11 +28,8 @@ class Engines(Engine):
         self._engines = [local, remote] if shared is None else [local, remote, shared]
         for engine in self._engines:
             engine.lock = self.lock
-        self._numbers: dict[tuple[Engine, int], int] = {}  # of what is asked of each: our own
-        self._sent: dict[int, tuple[Client, int]] = {}
         self._clients_of = {engine: self._join(engine) for engine in self._engines}
         self._current = local
-        self._sending: int | None = None  # our number of what is being asked just now
         self._of_files = LocalFiles().answers
 
     @property
@@ -45,26 +42,26 @@ class Engines(Engine):
         return self._current is self.local
 
     def send(self, request: Request[Any]) -> None:
-        self._ask(self._engine_for(request), request)
+        self._forward(self._engine_for(request), request)
 
-    def _ask(self, engine: Engine, request: Request[Any]) -> None:
+    def _forward(self, engine: Engine, request: Request[Any]) -> None:
         client = self._clients_of[engine]
         with self.lock:
-            self._sending = request.id
-            number = client.ask(request)
-            self._sending = None
-            if request.id in self._asked:
-                self._numbers[engine, number] = request.id
-                self._sent[request.id] = client, number
+            number = client.ask(request, lambda reply: self._pass_on(engine, request, reply))
+            asked = self._requests.get(request.id)
+            if asked is not None:
+                asked.forwarded = client, number
 
     def stop(self, request: Request[Any]) -> None:
-        if request.id in self._sent:
-            client, number = self._sent[request.id]
+        asked = self._requests.get(request.id)
+        if asked is not None and asked.forwarded is not None:
+            client, number = asked.forwarded
             client.cancel(number)
 
     def order(self, look: Look) -> None:
-        if look.id in self._sent:
-            client, number = self._sent[look.id]
+        asked = self._requests.get(look.id)
+        if asked is not None and asked.forwarded is not None:
+            client, number = asked.forwarded
             client.look(number, look.live)
 
     def weights(self, path: str) -> WeightReader:
@@ -100,27 +97,18 @@ class Engines(Engine):
         return engine.join(lambda event: self._hear(engine, event))
 
     def _hear(self, engine: Engine, event: Event) -> None:
-        """Pass on what concerns those who asked, under the number they know."""
-        if isinstance(event, Died | Restarted | Silent) or not event.id:
-            if engine is self._current:
-                self.tell(event)
-            return
-        number = self._numbers.get(
-            (engine, event.id), self._sending
-        )  # told while it was being asked
-        if engine is self._shared and isinstance(event, Failed) and event.kind == NOT_SHARED:
-            self._load_here(event, number)
-        elif number is not None:
-            self.tell(msgspec.structs.replace(event, id=number))
-            if number not in self._asked:
-                self._numbers.pop((engine, event.id), None)
-                self._sent.pop(number, None)
+        """Pass on what concerns everybody, from the engine that is used now."""
+        concerns_all = isinstance(event, Died | Restarted | Silent) or not event.id
+        if engine is self._current and concerns_all:
+            self.tell(event)
 
-    def _load_here(self, event: Failed, number: int | None) -> None:
-        """Nobody shares the model that is to be opened: this machine's engine loads it."""
-        _, request = self._asked.get(number or 0, (None, None))
-        self._numbers.pop((self._current, event.id), None)
-        if request is not None:
-            self._sent.pop(request.id, None)
-            self._current = self.local
-            self._ask(self.local, request)
+    def _pass_on(self, engine: Engine, request: Request[Any], reply: Reply) -> None:
+        """Pass on a reply under the number that its client knows. What nobody shares after all is
+        loaded by this machine's engine.
+        """
+        if engine is self._shared and isinstance(reply, Failed) and reply.kind == NOT_SHARED:
+            if request.id in self._requests:
+                self._current = self.local
+                self._forward(self.local, request)
+        else:
+            self.tell(msgspec.structs.replace(reply, id=request.id))

@@ -85,7 +85,7 @@ class ScriptedEngine(Engine):
 
     def waits_for(self, number: int) -> bool:
         """Whether a request has not ended."""
-        return number in self._asked
+        return number in self._requests
 
     @property
     def last(self) -> WireMessage:
