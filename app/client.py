@@ -1,18 +1,16 @@
 """An engine as Qt signals, for the window's thread."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, TypeVar
 
 from PySide6.QtCore import QObject, Signal
 
-from app.engine import Abilities, Died, Engine, Event, Restarted, Silent, WeightReader
+from app.engine import Abilities, Client, Died, Engine, Event, Restarted, Silent, WeightReader
 from app.inbox import Inbox
 from engine.protocol import (
     Failed,
     Finished,
-    Generate,
     Live,
     Loaded,
     Piece,
@@ -24,6 +22,7 @@ from engine.protocol import (
 )
 
 K = TypeVar("K", bound=Reply)
+TURNS = Loaded, Finished  # loads and answers
 
 
 class _Kind(QObject):
@@ -32,13 +31,29 @@ class _Kind(QObject):
     told = Signal(object)
 
 
-@dataclass(frozen=True)
-class _Question:
-    """A request that has not ended, and whom its end is for."""
+class Asked(QObject):
+    """A request that was sent to the engine: its id, how far it is, how it ends, how to stop it.
 
-    request: Request[Any]
-    then: Callable[[Any], None] | None
-    fail: Callable[[Failed], None] | None
+    It ends once, with a reply of `request.ends` or `Failed`, also where the engine dies.
+    """
+
+    progress = Signal(object)  # Progress, the latest of a frame
+    pieces = Signal(list)  # its Pieces of a frame
+    told = Signal(object)  # any other reply on the way
+    ended = Signal(object)  # the reply that ends it
+
+    def __init__(self, client: Client, ends: type[Reply]) -> None:
+        super().__init__()
+        self._client, self.ends = client, ends
+        self.id = 0  # until it is sent
+
+    def cancel(self) -> None:
+        """Stop it; it still ends. Nothing where it has ended."""
+        self._client.cancel(self.id)
+
+    def look(self, live: Live) -> None:
+        """From now on an answer reports this of its inside; nothing where it has ended."""
+        self._client.look(self.id, live)
 
 
 class EngineClient(QObject):
@@ -48,9 +63,7 @@ class EngineClient(QObject):
     after a restart. Events come in the order they were told, at most once a frame.
     """
 
-    progress = Signal(object)  # Progress, the latest of a frame
-    pieces = Signal(object, list)  # request id, its Pieces of this frame
-    failed = Signal(object)  # Failed, of a request that was asked without `fail`
+    failed = Signal(object)  # Failed, of a load or an answer
     died = Signal(object)  # the error, once a death
     silent = Signal(float)  # seconds without a sign of life; 0 when it responds again
     restarted = Signal()  # a fresh engine runs where one had died, hung or was ended
@@ -59,9 +72,9 @@ class EngineClient(QObject):
         super().__init__(parent)
         self._inbox = Inbox(self._deliver, self)
         self._engine = engine
-        self._client = engine.join(self._inbox.put)
+        self._client = engine.join(lambda event: self._inbox.put((None, event)))
         self._kinds: dict[type[Reply], _Kind] = {}
-        self._questions: dict[int, _Question] = {}
+        self._open: list[Asked] = []
         self._closed = False
 
     @property
@@ -70,9 +83,7 @@ class EngineClient(QObject):
         return self._engine.abilities
 
     def on(self, kind: type[K], hear: Callable[[K], None]) -> None:
-        """Hear all replies of a class, this client's and those for everybody; of Piece and
-        Progress the signals tell.
-        """
+        """Call `hear` with all replies of a class, this client's and those for everybody."""
         if kind not in self._kinds:
             self._kinds[kind] = _Kind(self)
         self._kinds[kind].told.connect(hear)
@@ -82,39 +93,33 @@ class EngineClient(QObject):
         request: Request[R],
         then: Callable[[R], None] | None = None,
         fail: Callable[[Failed], None] | None = None,
-    ) -> int:
-        """Ask for something, and hear how it ends; `request.id` is replaced by the one returned."""
-        if self._closed:
-            return 0
-        number = self._client.ask(request)
-        self._questions[number] = _Question(request, then, fail)
-        return number
+    ) -> Asked:
+        """Send a request, with what is called once it has ended, or failed. Its id is new."""
+        asked = Asked(self._client, request.ends)
+        asked.ended.connect(lambda reply: _call(fail if isinstance(reply, Failed) else then, reply))
+        if not self._closed:
+            self._open.append(asked)
+            asked.id = self._client.ask(request, lambda reply: self._inbox.put((asked, reply)))
+        return asked
 
     def weights(self, path: str) -> WeightReader:
         """A model's numbers; for a job, as it may take a while. Raises `BadFile`."""
         return self._engine.weights(path)
 
-    def cancel(self, request_id: int) -> None:
-        """Stop a request; it still ends."""
-        self._client.cancel(request_id)
-
-    def look(self, request_id: int, live: Live) -> None:
-        """From now on an answer tells this of its inside; nothing where it has ended."""
-        self._client.look(request_id, live)
-
-    def open(self, request: Request[Loaded]) -> int:
+    def open(
+        self,
+        request: Request[Loaded],
+        then: Callable[[Loaded], None] | None = None,
+        fail: Callable[[Failed], None] | None = None,
+    ) -> Asked:
         """Open a model in place of the one before; what is under way is cancelled."""
         self._cancel_all()
-        return self.ask(request)
+        return self.ask(request, then, fail)
 
-    def unload(self) -> int:
+    def unload(self) -> Asked:
         """Close the model; what is under way is cancelled."""
         self._cancel_all()
         return self.ask(Unload(0))
-
-    def generate(self, request: Generate) -> int:
-        """Ask for an answer."""
-        return self.ask(request)
 
     def restart(self) -> None:
         """A fresh engine, whatever became of the one before; what that ends has ended on return."""
@@ -132,25 +137,25 @@ class EngineClient(QObject):
         self._inbox.close()
 
     def _cancel_all(self) -> None:
-        for number, question in list(self._questions.items()):
-            if question.request.ends in (Loaded, Finished):
-                self.cancel(number)
+        for asked in list(self._open):
+            if asked.ends in TURNS:
+                asked.cancel()
 
-    def _deliver(self, arrived: list[Event]) -> None:
-        for (kind, _), group in groupby(arrived, _key):
+    def _deliver(self, arrived: list[tuple[Asked | None, Event]]) -> None:
+        for (kind, asked), group in groupby(arrived, lambda one: (type(one[1]), one[0])):
             if self._closed:  # by a slot just now
                 return
-            events: list[Any] = list(group)
-            if issubclass(kind, Piece):
-                self.pieces.emit(events[0].id, events)
-            elif issubclass(kind, Progress):
-                self.progress.emit(events[-1])
+            events: list[Any] = [event for _, event in group]
+            if issubclass(kind, Piece) and asked is not None:
+                asked.pieces.emit(events)
+            elif issubclass(kind, Progress) and asked is not None:
+                asked.progress.emit(events[-1])
             else:
                 for event in events:
                     if not self._closed:
-                        self._pass_on(event)
+                        self._pass_on(asked, event)
 
-    def _pass_on(self, event: Event) -> None:
+    def _pass_on(self, asked: Asked | None, event: Event) -> None:
         if isinstance(event, Died):
             self.died.emit(event.error)
         elif isinstance(event, Restarted):
@@ -158,49 +163,72 @@ class EngineClient(QObject):
         elif isinstance(event, Silent):
             self.silent.emit(event.seconds)
         else:
+            if asked is not None and isinstance(event, Failed | asked.ends):
+                self._open.remove(asked)
+                asked.ended.emit(event)
+                if isinstance(event, Failed) and asked.ends in TURNS:
+                    self.failed.emit(event)
+            elif asked is not None:
+                asked.told.emit(event)
             if type(event) in self._kinds:
                 self._kinds[type(event)].told.emit(event)
-            self._end(event)
-
-    def _end(self, reply: Reply) -> None:
-        question = self._questions.get(reply.id)
-        if question is None:
-            return
-        if isinstance(reply, Failed):
-            del self._questions[reply.id]
-            (question.fail or self.failed.emit)(reply)
-        elif isinstance(reply, question.request.ends):
-            del self._questions[reply.id]
-            if question.then is not None:
-                question.then(reply)
 
 
-class Latest:
-    """Questions of which only the newest matters: an older one is cancelled, and not answered."""
+class Latest(QObject):
+    """The newest request of a view: an older one is cancelled, and nothing of it arrives any more.
+    `done` of `total` is how far it is.
+    """
 
-    def __init__(self, client: EngineClient) -> None:
+    moved = Signal()  # done or total
+    told = Signal(object)  # a reply on the way to the one that ends it
+
+    def __init__(self, client: EngineClient, parent: QObject | None = None) -> None:
+        super().__init__(parent)
         self._client = client
-        self._id: int | None = None
+        self._asked: Asked | None = None
+        self.done = self.total = 0
+
+    @property
+    def running(self) -> bool:
+        """True until it has ended."""
+        return self._asked is not None
 
     def ask(
         self, request: Request[R], then: Callable[[R], None], fail: Callable[[Failed], None]
     ) -> None:
-        """Ask in place of what was asked before."""
+        """Send a request in place of the one before."""
         self.forget()
 
         def end(reply: Any) -> None:
-            if reply.id == self._id:
-                self._id = None
+            if asked is self._asked:
+                self._asked = None
                 (fail if isinstance(reply, Failed) else then)(reply)
 
-        self._id = self._client.ask(request, end, end)
+        asked = self._asked = self._client.ask(request, end, end)
+        self.done = self.total = 0
+        asked.progress.connect(self._on_progress)
+        asked.told.connect(self._on_told)
+
+    def cancel(self) -> None:
+        """Stop it; it still ends, as a rule with Failed of the kind Cancelled."""
+        if self._asked is not None:
+            self._asked.cancel()
 
     def forget(self) -> None:
-        """The answer to what was asked no longer matters."""
-        if self._id is not None:
-            self._client.cancel(self._id)
-            self._id = None
+        """Stop it; what becomes of it no longer matters."""
+        self.cancel()
+        self._asked = None
+
+    def _on_progress(self, progress: Progress) -> None:
+        if self._asked is not None and progress.id == self._asked.id:
+            self.done, self.total = progress.done, progress.total
+            self.moved.emit()
+
+    def _on_told(self, reply: Reply) -> None:
+        if self._asked is not None and reply.id == self._asked.id:
+            self.told.emit(reply)
 
 
-def _key(event: Event) -> tuple[type, int]:
-    return type(event), event.id if isinstance(event, Reply) else 0
+def _call(then: Callable[[Any], None] | None, reply: Reply) -> None:
+    if then is not None:
+        then(reply)

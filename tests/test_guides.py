@@ -17,7 +17,10 @@ from tests.program import ROOT
 
 GUIDES = [
     guide
-    for name in (".github/CONTRIBUTING.md", "engine/README.md", "kernels_cl/README.md", "README.md")
+    for name in (
+        *(".github/CONTRIBUTING.md", "app/README.md", "engine/README.md"),
+        *("kernels_cl/README.md", "README.md"),
+    )
     if (guide := ROOT / name).exists()
 ]
 TOP = ("app", "engine", "kernels_cl", "resources", "tests")
@@ -25,7 +28,7 @@ STARTS = ("pytest ", "python -m ", "cutaway ", "ruff ", "mypy")
 BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"`([^`\n]+)`")
 # Words in capitals stand for a name: NAME.py, AREA, FAMILY.
-INVENTED = ("leaky_relu",)  # what a recipe adds
+INVENTED = ("leaky_relu", "letters")  # what a recipe adds
 MADE_UP = re.compile("|".join(("[<>]", *INVENTED)))
 STANDS_FOR = re.compile(r"(?<![A-Za-z])(?!README|CONTRIBUTING)[A-Z]{2,}")
 

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 from PySide6.QtCore import QObject
 
-from app.client import EngineClient
+from app.client import Asked, EngineClient
 from engine.protocol import Live
 
 
@@ -15,7 +15,7 @@ class LiveWanted(QObject):
     def __init__(self, client: EngineClient, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._client = client
-        self._running: list[int] = []
+        self._running: list[Asked] = []
         self.value = Live()
 
     def want(self, **fields: Any) -> None:
@@ -23,13 +23,10 @@ class LiveWanted(QObject):
         wanted = msgspec.structs.replace(self.value, **fields)
         if wanted != self.value:
             self.value = wanted
-            for request_id in self._running:
-                self._client.look(request_id, wanted)
+            for asked in self._running:
+                asked.look(wanted)
 
-    def begun(self, request_id: int) -> None:
-        """The answer with this request is under way."""
-        self._running.append(request_id)
-
-    def ended(self, request_id: int | None) -> None:
-        """It is not any more."""
-        self._running = [one for one in self._running if one != request_id]
+    def follow(self, asked: Asked) -> None:
+        """Have an answer report what is wanted until it ends."""
+        self._running.append(asked)
+        asked.ended.connect(lambda _: self._running.remove(asked))

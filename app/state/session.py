@@ -4,13 +4,14 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Literal
 
 from PySide6.QtCore import QObject, Signal
 
-from app.client import EngineClient
+from app.client import Asked, EngineClient
 from app.remote.connection import Connection, ServerAddress
 from app.state.problem import Problem
 from app.state.wanted import Wanted, name_of, title_of
@@ -111,16 +112,12 @@ class Session(QObject):
         self._kept: Wanted | None = None  # what is open while another file is checked
         self._check: Callable[[], object] | None = None  # ends the check that runs
         self._n_ctx: int | None = None  # of the model at `path` when it was open last
-        self._load_id: int | None = None
-        self._answers: list[int] = []  # requests; of the last one speeds are told
+        self._loading: Asked | None = None
+        self._answers: list[Asked] = []  # of the last one speeds are shown
         self._asked = self._stage_began = self._counted_at = 0.0
         self._counted = 0
-        client.progress.connect(self._on_progress)
-        client.on(Loaded, self._on_loaded)
+        client.on(Loaded, self._on_loaded_again)
         client.on(Unloaded, self._on_unloaded)
-        client.pieces.connect(self._on_pieces)
-        client.on(Finished, self._on_finished)
-        client.failed.connect(self._on_failed)
         client.died.connect(self._on_died)
 
     @property
@@ -206,7 +203,8 @@ class Session(QObject):
         self.vitals = AnswerSpeed()  # another model has other speeds
         self.rates.clear()
         self.vitals_changed.emit()
-        self._load_id = self.client.open(wanted.request)
+        self._loading = self.client.open(wanted.request, self._on_loaded, self._on_load_failed)
+        self._loading.progress.connect(self._on_progress)
         self._set("loading", StageProgress("load", 0, 0, None))
         log.info("opening %s", self.path)
 
@@ -220,7 +218,7 @@ class Session(QObject):
         """Close the model."""
         self._forget_check()
         self.previous = None
-        self.model = self.error = self.path = self.connection = self._load_id = None
+        self.model = self.error = self.path = self.connection = self._loading = None
         self.client.unload()
         self._set("idle")
 
@@ -232,8 +230,8 @@ class Session(QObject):
             self.given_up.emit()
             self._keep()
             self.cancelled.emit(f"Opening {name} was cancelled. {self.model_title} stays open.")
-        elif self._load_id is not None:
-            self.client.cancel(self._load_id)
+        elif self._loading is not None:
+            self._loading.cancel()
 
     def _load_cancelled(self) -> None:
         """Go back to the model before, if there was one."""
@@ -254,7 +252,7 @@ class Session(QObject):
         if less:
             known = self._n_ctx or self.options.ctx or UNKNOWN_CTX
             self.options = replace(self.options, ctx=max(SMALLEST_CTX, known // 2))
-        self._load_id = self.model = None
+        self._loading = self.model = None
         self._answers.clear()
         self.client.restart()
         if self._now is not None:
@@ -278,9 +276,12 @@ class Session(QObject):
         if self.stage is None or self.stage.name != name:
             self._set_stage(StageProgress(name, 0, 0, None))
 
-    def begin_answer(self, request_id: int) -> None:
-        """Called by who asked the client for an answer."""
-        self._answers.append(request_id)
+    def begin_answer(self, asked: Asked) -> None:
+        """Follow an answer that was requested: its stages, its speed, its end."""
+        self._answers.append(asked)
+        asked.progress.connect(self._on_progress)
+        asked.pieces.connect(partial(self._on_pieces, asked))
+        asked.ended.connect(partial(self._on_answered, asked))
         self._asked = self._counted_at = monotonic()
         self._counted = 0
         self.vitals = AnswerSpeed()
@@ -306,7 +307,8 @@ class Session(QObject):
             self.past_stages.append(PastStage(now.name, monotonic() - self._stage_began))
 
     def _on_progress(self, progress: Progress) -> None:
-        if progress.id not in (self._load_id, *self._answers[-1:]):
+        shown = (self._loading, *self._answers[-1:])
+        if not any(asked is not None and asked.id == progress.id for asked in shown):
             return
         now = monotonic()
         if self.stage is None or self.stage.name != progress.stage:
@@ -327,10 +329,16 @@ class Session(QObject):
         )
         self.stage_changed.emit()
 
+    def _on_loaded_again(self, loaded: Loaded) -> None:
+        if not loaded.id and self.status == "died":  # whoever owns the engine has restarted it
+            self._take_loaded(loaded)
+
     def _on_loaded(self, loaded: Loaded) -> None:
-        if loaded.id != (0 if self.status == "died" else self._load_id):
-            return  # of id 0 where whoever owns the engine has started it again
-        self._load_id, self.model, self.error = None, loaded, None
+        if self._loading is not None and loaded.id == self._loading.id:
+            self._take_loaded(loaded)
+
+    def _take_loaded(self, loaded: Loaded) -> None:
+        self._loading, self.model, self.error = None, loaded, None
         self._n_ctx, self.previous = loaded.n_ctx, None
         log.info("%s is open on %s, %d tokens of context", loaded.name, loaded.device, loaded.n_ctx)
         for line in loaded.details:
@@ -343,8 +351,8 @@ class Session(QObject):
     def _on_unloaded(self, unloaded: Unloaded) -> None:
         log.info("no model is open")
 
-    def _on_pieces(self, request_id: int, pieces: Sequence[Piece]) -> None:
-        if request_id not in self._answers[-1:]:
+    def _on_pieces(self, asked: Asked, pieces: Sequence[Piece]) -> None:
+        if asked not in self._answers[-1:]:
             return
         now, vitals = monotonic(), self.vitals
         told = sum(len(piece.tokens) for piece in pieces)
@@ -367,9 +375,18 @@ class Session(QObject):
         self.vitals = AnswerSpeed(rate, first, n)
         self.vitals_changed.emit()
 
-    def _on_finished(self, finished: Finished) -> None:
-        if not self._is_over(finished.id):
-            return
+    def _on_answered(self, asked: Asked, reply: Finished | Failed) -> None:
+        if asked not in self._answers:
+            return  # of an engine that has died
+        self._answers.remove(asked)
+        if isinstance(reply, Finished):
+            self._show_finished(reply)
+        elif reply.kind != "Cancelled":
+            log.error("%s", reply.message)
+        if self.status == "answering" and not self._answers:
+            self._set("ready")
+
+    def _show_finished(self, finished: Finished) -> None:
         stats = finished.stats
         self.vitals = AnswerSpeed(
             stats.decode_rate or None,
@@ -386,36 +403,24 @@ class Session(QObject):
             stats.n_generated,
             stats.decode_rate,
         )
-        if self.status == "answering" and not self._answers:
-            self._set("ready")
 
-    def _is_over(self, request_id: int) -> bool:
-        """Remove a request from the running answers; return whether it was one of them."""
-        if request_id not in self._answers:
-            return False
-        self._answers.remove(request_id)
-        return True
-
-    def _on_failed(self, failed: Failed) -> None:
-        if self._is_over(failed.id):
-            log.error("%s", failed.message)
-            if self.status == "answering" and not self._answers:
-                self._set("ready")
-        elif failed.id == self._load_id:
-            self._load_id = None
-            if failed.kind == "Cancelled":
-                self._load_cancelled()
-                return
-            log.error("%s", failed.message)
-            actions = {"NoMem": "restart_less", "BadFile": "open", "ServerFailed": "retry"}
-            action = actions.get(failed.kind, "")
-            self.error = Problem(failed.kind, failed.message, action)
-            self._set("failed")
+    def _on_load_failed(self, failed: Failed) -> None:
+        if self._loading is None or failed.id != self._loading.id:
+            return
+        self._loading = None
+        if failed.kind == "Cancelled":
+            self._load_cancelled()
+            return
+        log.error("%s", failed.message)
+        actions = {"NoMem": "restart_less", "BadFile": "open", "ServerFailed": "retry"}
+        action = actions.get(failed.kind, "")
+        self.error = Problem(failed.kind, failed.message, action)
+        self._set("failed")
 
     def _on_died(self, error: CutawayError) -> None:
         log.error("%s", error)
         self._forget_check()
-        self._load_id = self.model = None
+        self._loading = self.model = None
         self._answers.clear()
         self.vitals = AnswerSpeed()
         self.vitals_changed.emit()

@@ -11,7 +11,7 @@ import psutil
 import pytest
 from pytestqt.qtbot import QtBot
 
-from app.client import EngineClient, Latest
+from app.client import Asked, EngineClient, Latest
 from app.local_engine import LocalEngine
 from engine.protocol import (
     ChatMessage,
@@ -41,7 +41,7 @@ LONG = Generate(0, messages=[ChatMessage("user", "Count: zz")], sampling=ENDLESS
 class Heard:
     """Everything a client told, as (name, what it carried)."""
 
-    SIGNALS = ("progress", "failed", "died")
+    SIGNALS = ("failed", "died")
     KINDS = (Loaded, Unloaded, Finished, PlannedMemory, HeldMemory, Devices)
 
     def __init__(self, client: EngineClient) -> None:
@@ -50,17 +50,22 @@ class Heard:
             getattr(client, name).connect(self._into(name))
         for kind in self.KINDS:
             client.on(kind, self._into(kind.__name__.lower()))
-        client.pieces.connect(lambda number, pieces: self.all.append(("pieces", (number, pieces))))
         client.restarted.connect(lambda: self.all.append(("restarted", None)))
 
     def _into(self, name: str) -> Callable[[Any], None]:
         return lambda value: self.all.append((name, value))
 
+    def follow(self, asked: Asked) -> Asked:
+        """Note what comes on the way of a request, too."""
+        asked.progress.connect(self._into("progress"))
+        asked.pieces.connect(lambda pieces: self.all.append(("pieces", (asked.id, pieces))))
+        return asked
+
     def of(self, name: str) -> list[Any]:
         return [value for heard, value in self.all if heard == name]
 
-    def pieces(self, number: int) -> list[Piece]:
-        return [p for told, some in self.of("pieces") if told == number for p in some]
+    def pieces(self, asked: Asked) -> list[Piece]:
+        return [p for told, some in self.of("pieces") if told == asked.id for p in some]
 
 
 @pytest.fixture
@@ -95,7 +100,6 @@ def wait(qtbot: QtBot, condition: Callable[[], object]) -> None:
 
 def test_nothing_runs_before_it_is_needed(engine: LocalEngine, client: EngineClient) -> None:
     assert (engine.alive, engine.pid) == (False, None)
-    client.cancel(5)
 
 
 def test_a_file_that_is_not_there(
@@ -104,10 +108,10 @@ def test_a_file_that_is_not_there(
     number = client.open(Load(0, str(tmp_path / "no.gguf"), OPTIONS))
     refused: list[Failed] = []
     client.ask(Predict(0, str(tmp_path / "no.gguf"), OPTIONS), fail=refused.append)
-    client.generate(LONG)
+    client.ask(LONG)
     wait(qtbot, lambda: len(heard.of("failed")) == 2 and refused)
     assert [f.kind for f in heard.of("failed")] == ["BadFile", "BadSetting"]
-    assert heard.of("failed")[0].id == number
+    assert heard.of("failed")[0].id == number.id
     assert refused[0].kind == "BadFile"
     assert engine.alive
 
@@ -116,32 +120,32 @@ def test_a_file_that_is_not_there(
 def test_load_and_answer(
     client: EngineClient, heard: Heard, qtbot: QtBot, smollm2_path: Path
 ) -> None:
-    loading = client.open(Load(0, str(smollm2_path), OPTIONS))
+    loading = heard.follow(client.open(Load(0, str(smollm2_path), OPTIONS)))
     wait(qtbot, lambda: heard.of("loaded"))
-    assert heard.of("loaded")[0].id == loading
+    assert heard.of("loaded")[0].id == loading.id
     assert heard.of("plannedmemory")
     assert {row.status for row in heard.of("heldmemory")[-1].rows} == {"allocated", "mapped"}
     progress = [p for p in heard.of("progress") if p.stage == "load"]
     assert progress[-1].done == progress[-1].total
-    number = client.generate(LONG)
-    assert number > loading
+    number = heard.follow(client.ask(LONG))
+    assert number.id > loading.id
     wait(qtbot, lambda: len(heard.pieces(number)) > 30)
-    groups = [pieces for told, pieces in heard.of("pieces") if told == number]
-    client.cancel(number)
+    groups = [pieces for told, pieces in heard.of("pieces") if told == number.id]
+    number.cancel()
     wait(qtbot, lambda: heard.of("finished"))
     (finished,) = heard.of("finished")
-    assert (finished.id, finished.reason) == (number, "cancelled")
+    assert (finished.id, finished.reason) == (number.id, "cancelled")
     assert heard.all[-1][0] == "finished"  # after all its pieces
     assert len(groups) <= 31
     tokens = [info for piece in heard.pieces(number) for info in piece.tokens]
     assert all(len(info.top) == 3 for info in tokens)
     assert finished.stats.n_generated - len(tokens) in (0, 1)
 
-    other = client.generate(LONG)
+    other = heard.follow(client.ask(LONG))
     wait(qtbot, lambda: heard.pieces(other))
     client.open(Load(0, str(smollm2_path), EngineOptions(ctx=256)))  # in mid-answer
     wait(qtbot, lambda: len(heard.of("loaded")) == 2)
-    assert [(f.id, f.reason) for f in heard.of("finished")[1:]] == [(other, "cancelled")]
+    assert [(f.id, f.reason) for f in heard.of("finished")[1:]] == [(other.id, "cancelled")]
     assert heard.of("loaded")[1].n_ctx == 256
     client.unload()
     wait(qtbot, lambda: heard.of("unloaded"))
@@ -172,30 +176,30 @@ def test_death_is_told_once_and_a_restart_answers(
 ) -> None:
     client.open(Load(0, str(smollm2_path), OPTIONS))
     wait(qtbot, lambda: heard.of("loaded"))
-    number = client.generate(LONG)
+    number = heard.follow(client.ask(LONG))
     wait(qtbot, lambda: heard.pieces(number))
     assert engine.pid is not None
     os.kill(engine.pid, signal.SIGKILL)
-    client.cancel(number)  # into the void
+    number.cancel()  # into the void
     wait(qtbot, lambda: heard.of("died"))
     assert "signal 9" in str(heard.of("died")[0])
     assert (engine.alive, engine.pid) == (False, None)
-    client.cancel(number)
+    number.cancel()
     qtbot.wait(200)
     assert len(heard.of("died")) == 1
     assert heard.of("finished") == []
     client.restart()
     assert engine.alive
-    again = client.open(Load(0, str(smollm2_path), OPTIONS))
+    again = heard.follow(client.open(Load(0, str(smollm2_path), OPTIONS)))
     wait(qtbot, lambda: len(heard.of("loaded")) == 2)
-    assert (heard.of("loaded")[1].id, heard.of("restarted")) == (again, [None])
-    assert again > number
-    answer = client.generate(LONG)
+    assert (heard.of("loaded")[1].id, heard.of("restarted")) == (again.id, [None])
+    assert again.id > number.id
+    answer = heard.follow(client.ask(LONG))
     wait(qtbot, lambda: heard.pieces(answer))
     client.restart()  # in mid-answer, of a process that lives
     wait(qtbot, lambda: len(heard.of("restarted")) == 2)
     wait(qtbot, lambda: heard.of("failed"))
-    assert [(f.id, f.kind) for f in heard.of("failed")][-1] == (answer, "Cancelled")
+    assert [(f.id, f.kind) for f in heard.of("failed")][-1] == (answer.id, "Cancelled")
     n = len(heard.all)
     qtbot.wait(200)
     assert heard.all[n:] == []
@@ -214,11 +218,11 @@ def test_closed_at_any_moment(
 ) -> None:
     """The process hears it: nobody has to wait until it is ended by force."""
     monkeypatch.setattr("engine.worker.handle.GRACE", 1e6)
-    client.open(Load(0, str(smollm2_path), OPTIONS))
+    heard.follow(client.open(Load(0, str(smollm2_path), OPTIONS)))
     if moment != "starting":
         wait(qtbot, lambda: heard.of("progress" if moment == "loading" else "loaded"))
     if moment == "answering":
-        number = client.generate(LONG)
+        number = heard.follow(client.ask(LONG))
         wait(qtbot, lambda: heard.pieces(number))
     assert engine.pid is not None
     process = psutil.Process(engine.pid)
@@ -226,7 +230,7 @@ def test_closed_at_any_moment(
     engine.close()
     assert not process.is_running()
     assert heard.of("died") == []
-    assert client.open(Load(0, str(smollm2_path), OPTIONS)) == 0  # nothing happens any more
+    assert client.open(Load(0, str(smollm2_path), OPTIONS)).id == 0  # nothing happens any more
     assert not engine.alive
 
 
@@ -248,10 +252,11 @@ def test_a_process_that_cannot_be_started(qapp: object, qtbot: QtBot) -> None:
     engine = LocalEngine(refuse)
     client = EngineClient(engine)
     heard = Heard(client)
-    number = client.ask(ListDevices(0))
+    refused: list[Failed] = []
+    asked = client.ask(ListDevices(0), fail=refused.append)
     wait(qtbot, lambda: heard.of("died"))
     assert "could not be started" in str(heard.of("died")[0])
-    assert [f.id for f in heard.of("failed")] == [number]
+    assert [f.id for f in refused] == [asked.id]
     client.close()
     engine.close()
 

@@ -11,13 +11,10 @@ from pathlib import Path
 import pytest
 
 from engine.backends.opencl.backend import OpenCLBackend
+from tests.recipes import followed
 
 ROOT = Path(__file__).parents[2]
-README = (ROOT / "kernels_cl" / "README.md").read_text("utf-8")
-# In `path`: a new file. In `path`, below `line`: further lines of one that there is.
-BLOCK = re.compile(
-    r"\b[Ii]n\s+`([\w/.]+)`(?:,\s+(above|below)\s+`([^`]+)`)?:\n\n```\w+\n(.*?)```", re.DOTALL
-)
+README = ROOT / "kernels_cl" / "README.md"
 COMMAND = re.compile(r"^```sh\n(.*?)```", re.DOTALL | re.MULTILINE)
 CHECKS = """
 import sys
@@ -33,23 +30,6 @@ test_parameters.test_launches_pass_what_kernels_take()
 print("DEVICE")
 selftest.main('{"device": "%s", "pattern": "^leaky_relu", "quick": true}' % sys.argv[1])
 """
-
-
-def followed(tree: Path) -> list[str]:
-    """Do what the recipe says; the files it names."""
-    named = []
-    for path, where, anchor, text in BLOCK.findall(README):
-        file = tree / path
-        if not where:
-            assert not file.exists(), f"{path} is there already"
-            file.write_text(text, "utf-8")
-        else:
-            lines = file.read_text("utf-8").splitlines(keepends=True)
-            (at,) = (i for i, line in enumerate(lines) if anchor in line)
-            lines.insert(at + (where == "below"), text)
-            file.write_text("".join(lines), "utf-8")
-        named.append(path)
-    return named
 
 
 @pytest.fixture
@@ -69,7 +49,7 @@ def run(tree: Path, *command: str) -> "subprocess.CompletedProcess[str]":
 
 
 def test_a_new_operation(backend: OpenCLBackend, tree: Path) -> None:
-    assert len(followed(tree)) == 13
+    assert len(followed(README, tree)) == 13
     done = run(tree, "-c", CHECKS, backend.name)
     assert done.returncode == 0, done.stderr
     answers = done.stdout.partition("DEVICE\n")[2].splitlines()
@@ -79,7 +59,9 @@ def test_a_new_operation(backend: OpenCLBackend, tree: Path) -> None:
 
 
 def test_commands() -> None:
-    commands = [line for block in COMMAND.findall(README) for line in block.splitlines()]
+    commands = [
+        line for block in COMMAND.findall(README.read_text("utf-8")) for line in block.splitlines()
+    ]
     assert commands
     for command in commands:
         python, *words = command.split()

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
-from app.client import EngineClient
+from app.client import EngineClient, Latest
 from app.state.session import Session
-from engine.protocol import Failed, Move, Moved, Progress
+from engine.protocol import Failed, Move, Moved
 from engine.settings import EngineOptions
 from engine.units import MIB
 
@@ -30,52 +30,45 @@ class Applying(QObject):
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
-        self._client, self._session, self._load = client, session, load
-        self._id: int | None = None
-        self.done = self.total = 0
+        self._session, self._load = session, load
+        self.task = Latest(client, self)
+        self._ends = False  # what moved is being shown
+        self.task.moved.connect(self.changed)
         self.result = ""
         self.failed = self.needs_load = False
-        client.progress.connect(self._on_progress)
 
     @property
     def is_busy(self) -> bool:
-        return self._id is not None
+        return self.task.running or self._ends
 
     def start(self, path: Path, options: EngineOptions, is_open: bool) -> None:
         """Move the open model's layers, or load the file."""
         self.forget_result()
-        self.done = self.total = 0
         if not is_open:
             self._load(path, options)
             return
-        self._id = self._client.ask(
+        self.task.ask(
             Move(0, options), lambda moved: self._on_moved(moved, options), self._on_failed
         )
         self.changed.emit()
 
     def cancel(self) -> None:
         """Stop; the old placement stays."""
-        if self._id is not None:
-            self._client.cancel(self._id)
+        self.task.cancel()
 
     def forget_result(self) -> None:
         """It is about a placement that is no longer shown."""
         self.result, self.failed, self.needs_load = "", False, False
 
-    def _on_progress(self, progress: Progress) -> None:
-        if progress.id == self._id:
-            self.done, self.total = progress.done, progress.total
-            self.changed.emit()
-
     def _on_moved(self, moved: Moved, options: EngineOptions) -> None:
         self.result = told(moved)
-        self._session.take_moved(moved.loaded, options)  # while busy: it is no other model
-        self._id = None
+        self._ends = True  # while busy: it is no other model
+        self._session.take_moved(moved.loaded, options)
+        self._ends = False
         self.moved.emit()
         self.changed.emit()
 
     def _on_failed(self, failed: Failed) -> None:
-        self._id = None
         self.failed, self.needs_load = True, failed.kind == "NeedsReload"
         stays = "The previous placement is still in use."
         if self.needs_load:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
-from app.client import EngineClient
+from app.client import EngineClient, Latest
 from app.state.session import Session
-from engine.protocol import DevicesMeasured, Failed, MeasureDevices, Progress
+from engine.protocol import DevicesMeasured, Failed, MeasureDevices
 from engine.settings import EngineOptions
 
 
@@ -27,13 +27,12 @@ class Measuring(QObject):
         self, client: EngineClient, session: Session, parent: QObject | None = None
     ) -> None:
         super().__init__(parent)
-        self._client, self._session = client, session
+        self._session = session
         self._wanted: MeasureDevices | None = None
-        self._id: int | None = None
-        self.done = self.total = 0
+        self.task = Latest(client, self)
+        self.task.moved.connect(self.changed)
         self.problem = ""
         self._serves = False
-        client.progress.connect(self._on_progress)
         session.changed.connect(self._on_session)
 
     @property
@@ -65,34 +64,26 @@ class Measuring(QObject):
 
     def cancel(self) -> None:
         self._wanted = None
-        if self._id is not None:
-            self._client.cancel(self._id)
+        self.task.cancel()
         self.changed.emit()
 
     def _begin(self) -> None:
-        self.done = self.total = 0
-        if self._wanted is not None and self._id is None and not self.waits:
-            self._id = self._client.ask(self._wanted, self._on_measured, self._on_failed)
+        if self._wanted is not None and not self.task.running and not self.waits:
+            self.task.ask(self._wanted, self._on_measured, self._on_failed)
         self.changed.emit()
 
     def _on_session(self) -> None:
-        if self.waits and self._id is not None:
-            self._client.cancel(self._id)
-        elif self._wanted is not None and self._id is None:
+        if self.waits and self.task.running:
+            self.task.cancel()
+        elif self._wanted is not None and not self.task.running:
             self._begin()
 
-    def _on_progress(self, progress: Progress) -> None:
-        if progress.id == self._id:
-            self.done, self.total = progress.done, progress.total
-            self.changed.emit()
-
     def _on_measured(self, _: DevicesMeasured) -> None:
-        self._id = self._wanted = None
+        self._wanted = None
         self.ended.emit()
         self.changed.emit()
 
     def _on_failed(self, failed: Failed) -> None:
-        self._id = None
         if failed.kind != "Cancelled":
             self._wanted, self.problem = None, failed.message
         self._begin()

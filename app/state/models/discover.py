@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from app.client import EngineClient
+from app.client import Asked, EngineClient
 from app.fetch.heads import Heads, fetch_heads
 from app.fetch.quants import FoundQuant, HeaderPlan, header_plan, preselected, quants
 from app.fetch.search import FoundRepo, Hub, HubError, RepoFile, SearchQuery
@@ -54,14 +54,14 @@ class _Planning:
     heads: Heads | None = None
     least: Planned | None = None
     work: Work | None = None
-    request: int | None = None
+    request: Asked | None = None
 
-    def stop(self, client: EngineClient) -> None:
+    def stop(self) -> None:
         """Give up."""
         if self.work is not None:
             self.work.cancel()
         if self.request is not None:
-            client.cancel(self.request)
+            self.request.cancel()
 
 
 class Discover(QObject):
@@ -215,7 +215,7 @@ class Discover(QObject):
             self.repo_state = "idle"
         self._waiting.clear()
         for planning in self._planning:
-            planning.stop(self._client)
+            planning.stop()
         self._planning.clear()
 
     def _on_opened(self, repo: str, outcome: _Outcome) -> None:

@@ -5,6 +5,7 @@ from time import monotonic
 
 from msgspec.structs import replace
 
+from app.client import Asked
 from app.state.limits import NONE, AnswerLimits
 from app.state.talk.disk.store import ChatStore
 from app.state.talk.message import Message
@@ -33,7 +34,7 @@ NOTHING_BROUGHT: Mapping[str, str] = {}
 class Answer:
     """The message, its tokens, and the tree it belongs to, which may be of a chat not shown.
 
-    `request_id` is None until the engine was asked. What the message says already goes on: by ids
+    `sent` is None until the engine was asked. What the message says already goes on: by ids
     where all of it came as tokens of the same model, else by its text. `before` are the statistics
     of the answer that is continued, `begun` how many tokens of it there were. `changes` are those
     of a model that is tried: the message says so from the start, whatever becomes of it.
@@ -51,7 +52,7 @@ class Answer:
         self.message, self.tokens, self.tree = message, tokens, tree
         self._stats_before = before
         self.begun = len(tokens)
-        self.request_id: int | None = None
+        self.sent: Asked | None = None
         self._by_ids = by_ids
         self._before_first = True
         self._saved = monotonic()

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import msgspec
 from PySide6.QtCore import QObject, Signal
@@ -58,9 +59,6 @@ class Answering(QObject):
         session.changed.connect(self._on_session)
         session.given_up.connect(self._on_given_up)
         brought.changed.connect(self._on_brought)
-        session.client.pieces.connect(self._on_pieces)
-        session.client.on(Finished, self._on_finished)
-        session.client.failed.connect(self._on_failed)
         session.client.died.connect(self._on_died)
         session.client.restarted.connect(self._on_restarted)
 
@@ -106,10 +104,10 @@ class Answering(QObject):
         asked = next((one for one in self._asked if one.answer is answer), None)
         if asked is None or answer is None:
             return
-        if answer.request_id is None:
+        if answer.sent is None:
             self._end(asked, "cancelled")
         else:
-            self._session.client.cancel(answer.request_id)
+            answer.sent.cancel()
 
     def close(self) -> None:
         """Save the answers as far as they came."""
@@ -118,7 +116,7 @@ class Answering(QObject):
 
     def _on_session(self) -> None:
         session = self._session
-        for asked in [one for one in self._asked if one.answer.request_id is None]:
+        for asked in [one for one in self._asked if one.answer.sent is None]:
             if asked not in self._asked:
                 continue  # the one before has ended it
             if session.status in ("ready", "answering"):
@@ -131,7 +129,7 @@ class Answering(QObject):
     def waits_for_model(self, answer: Answer | None) -> bool:
         """Return whether the request waits until the model is open."""
         loading = self._session.status == "loading"
-        return answer is not None and answer.request_id is None and loading
+        return answer is not None and answer.sent is None and loading
 
     def _on_given_up(self) -> None:
         """Cancel the requests that waited for a model that did not open."""
@@ -154,18 +152,15 @@ class Answering(QObject):
             answer.message.model = self._session.model_name
             request = asked.request(self._brought.digests(answer.asked))
             request = msgspec.structs.replace(request, live=self.live.value)
-            answer.request_id = self._session.client.generate(request)
-            self.live.begun(answer.request_id)
-            self._session.begin_answer(answer.request_id)
+            sent = answer.sent = self._session.client.ask(request)
+            self.live.follow(sent)
+            self._session.begin_answer(sent)
+            sent.pieces.connect(partial(self._on_pieces, asked))
+            sent.ended.connect(partial(self._on_ended, asked))
 
-    def _by_request(self, request_id: int) -> _Asked | None:
-        mine = (one for one in self._asked if one.answer.request_id == request_id)
-        return next(mine, None)
-
-    def _on_pieces(self, request_id: int, pieces: Sequence[Piece]) -> None:
-        asked = self._by_request(request_id)
-        if asked is None:
-            return
+    def _on_pieces(self, asked: _Asked, pieces: Sequence[Piece]) -> None:
+        if asked not in self._asked:
+            return  # it was ended here
         answer = asked.answer
         first = answer.take(pieces)
         try:
@@ -174,24 +169,20 @@ class Answering(QObject):
             self.problem.emit(Problem(error.kind, str(error)))
         self.appended.emit(answer, first)
 
-    def _on_finished(self, finished: Finished) -> None:
-        asked = self._by_request(finished.id)
-        if asked is not None:
-            asked.answer.count(finished.stats)
-            self._end(asked, finished.reason)
-
-    def _on_failed(self, failed: Failed) -> None:
-        asked = self._by_request(failed.id)
-        if asked is None:
+    def _on_ended(self, asked: _Asked, reply: Finished | Failed) -> None:
+        if asked not in self._asked:
             return
-        if failed.pictures and not asked.again:
-            asked.again, asked.answer.request_id = True, None
-            self._brought.lost(failed.pictures)
+        if isinstance(reply, Finished):
+            asked.answer.count(reply.stats)
+            self._end(asked, reply.reason)
+        elif reply.pictures and not asked.again:
+            asked.again, asked.answer.sent = True, None
+            self._brought.lost(reply.pictures)
             self._on_session()
         else:
-            cancelled = failed.kind == "Cancelled"  # before it was begun
+            cancelled = reply.kind == "Cancelled"  # before it was begun
             finish = "cancelled" if cancelled else "failed"
-            self._end(asked, finish, "" if cancelled else failed.message)
+            self._end(asked, finish, "" if cancelled else reply.message)
 
     def _on_died(self, error: CutawayError) -> None:
         self._end_all("died", str(error))
@@ -201,13 +192,12 @@ class Answering(QObject):
 
     def _end_all(self, finish: str, problem: str = "") -> None:
         """End all answers that were requested from the engine."""
-        for asked in [one for one in self._asked if one.answer.request_id is not None]:
+        for asked in [one for one in self._asked if one.answer.sent is not None]:
             self._end(asked, finish, problem)
 
     def _end(self, asked: _Asked, finish: str, problem: str = "") -> None:
         answer = asked.answer
         self._asked.remove(asked)
-        self.live.ended(answer.request_id)
         try:
             answer.end(self._store, finish, problem)
         except StoreError as error:

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 
 from PySide6.QtCore import QObject, Signal
 
-from app.client import EngineClient
+from app.client import EngineClient, Latest
 from app.state.graph.blocks import GraphIndex
 from app.state.graph.errors import NodeError, error_text, node_errors, result_key
 from app.state.session import Session
 from app.state.talk.answer import said
 from app.state.talk.chat import ChatState
-from engine.protocol import Compare, Compared, ComparedResult, Failed, Progress
+from engine.protocol import Compare, Compared, ComparedResult, Failed
 
 TEXT = "The capital of France is Paris. What do people eat there, and what do they read on Sundays?"
 STEPS = {"prefill": "a prompt", "decode": "one token"}
@@ -18,7 +18,7 @@ STEPS = {"prefill": "a prompt", "decode": "one token"}
 
 class ComparisonState(QObject):
     """`result` is the last one, of the open model with the placement it has; `problem` says in a
-    sentence why there is none. `done` of `total` steps are compared while it `is_busy`.
+    sentence why there is none. `task` says how many steps are compared while it `is_busy`.
     """
 
     changed = Signal()
@@ -27,19 +27,18 @@ class ComparisonState(QObject):
         self, client: EngineClient, session: Session, chat: ChatState, parent: QObject | None = None
     ) -> None:
         super().__init__(parent)
-        self._client, self._session, self._chat = client, session, chat
+        self._session, self._chat = session, chat
         self.result: Compared | None = None
         self.problem = ""
-        self.done = self.total = 0
-        self._id: int | None = None
+        self.task = Latest(client, self)
+        self.task.moved.connect(self.changed)
         self._of = session.model
         self._errors: dict[str, tuple[GraphIndex, Compared, Mapping[int, NodeError]]] = {}
         session.changed.connect(self._follow)
-        client.progress.connect(self._on_progress)
 
     @property
     def is_busy(self) -> bool:
-        return self._id is not None
+        return self.task.running
 
     @property
     def can_start(self) -> bool:
@@ -59,14 +58,13 @@ class ComparisonState(QObject):
         """
         if not self.can_start:
             return
-        self.problem, self.done, self.total = "", 0, 0
-        self._id = self._client.ask(self._question(), self._compared, self._failed)
+        self.problem = ""
+        self.task.ask(self._question(), self._compared, self._failed)
         self.changed.emit()
 
     def cancel(self) -> None:
         """Stop; what was known before stays."""
-        if self._id is not None:
-            self._client.cancel(self._id)
+        self.task.cancel()
 
     def errors(self, index: GraphIndex | None) -> Mapping[int, NodeError]:
         """Errors by node of a graph, either of one token or of a prompt."""
@@ -90,26 +88,18 @@ class ComparisonState(QObject):
         if self._session.model is self._of:
             return
         self._of = self._session.model
-        self.cancel()
-        self._id, self.result, self.problem = None, None, ""
+        self.task.forget()
+        self.result, self.problem = None, ""
         self._errors.clear()
         self.changed.emit()
 
     def _compared(self, result: Compared) -> None:
-        if result.id == self._id:
-            self._id, self.result = None, result
-            self.changed.emit()
+        self.result = result
+        self.changed.emit()
 
     def _failed(self, failed: Failed) -> None:
-        if failed.id == self._id:
-            self._id = None
-            self.problem = "" if failed.kind == "Cancelled" else failed.message
-            self.changed.emit()
-
-    def _on_progress(self, progress: Progress) -> None:
-        if self._id is not None and progress.id == self._id:
-            self.done, self.total = progress.done, progress.total
-            self.changed.emit()
+        self.problem = "" if failed.kind == "Cancelled" else failed.message
+        self.changed.emit()
 
 
 def verdict(result: Compared) -> str:

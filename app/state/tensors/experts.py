@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from PySide6.QtCore import QObject, Signal
 
-from app.client import EngineClient
+from app.client import EngineClient, Latest
 from app.state.selection import Selection
 from app.state.tensors.numbers import Floats
 from engine.protocol import Examine, Examined, Failed, ResultPart
@@ -59,19 +59,19 @@ class ExpertsState(QObject):
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
-        self._client, self._selection, self._question = client, selection, question
+        self._selection, self._question = selection, question
         self.routing: Routing | None = None
         self.problem = NO_WORD
-        self._asked = 0
+        self._asked = Latest(client, self)
+        self._asked.told.connect(self._hear)
         self._shown = False
         self._word: tuple[int, int] | None = None
         self._found: dict[str, Floats] = {}
-        client.on(ResultPart, self._hear)
         selection.changed.connect(self._follow)
 
     @property
     def busy(self) -> bool:
-        return self._asked != 0
+        return self._asked.running
 
     def shown(self, shown: bool) -> None:
         """Set whether the view is visible; nothing is computed for nobody."""
@@ -80,7 +80,7 @@ class ExpertsState(QObject):
 
     def forget(self) -> None:
         """Another model is open, or none."""
-        self._stop()
+        self._asked.forget()
         self._word, self.routing, self.problem = None, None, NO_WORD
         self.changed.emit()
         self._follow()
@@ -89,35 +89,27 @@ class ExpertsState(QObject):
         word = self._selection.now.token
         if not self._shown or word == self._word:
             return
-        self._stop()
+        self._asked.forget()
         self._word, self.routing, self._found = word, None, {}
         asked = self._question(PATTERN)
         self.problem = "" if asked is not None else NO_WORD
         if asked is not None:
-            self._asked = self._client.ask(asked, self._examined, self._failed)
+            self._asked.ask(asked, self._examined, self._failed)
         self.changed.emit()
 
-    def _stop(self) -> None:
-        if self._asked:
-            self._client.cancel(self._asked)
-            self._asked = 0
-
     def _hear(self, part: ResultPart) -> None:
-        if part.id == self._asked and self._asked:
-            values = np.frombuffer(part.data, "<f4")
-            before = self._found.get(part.info.name, np.zeros(0, np.float32))
-            self._found[part.info.name] = np.concatenate([before, values])
+        values = np.frombuffer(part.data, "<f4")
+        before = self._found.get(part.info.name, np.zeros(0, np.float32))
+        self._found[part.info.name] = np.concatenate([before, values])
 
     def _examined(self, told: Examined) -> None:
-        if told.id == self._asked:
-            self._asked, self.routing = 0, routing_of(self._found)
-            self.problem = "" if self.routing is not None else NO_EXPERTS
-            self.changed.emit()
+        self.routing = routing_of(self._found)
+        self.problem = "" if self.routing is not None else NO_EXPERTS
+        self.changed.emit()
 
     def _failed(self, failed: Failed) -> None:
-        if failed.id == self._asked:
-            self._asked, self.problem = 0, failed.message
-            self.changed.emit()
+        self.problem = failed.message
+        self.changed.emit()
 
 
 def routing_of(found: Mapping[str, Floats]) -> Routing | None:

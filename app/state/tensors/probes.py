@@ -92,6 +92,6 @@ class ProbesState(QObject):
     def _word(self, index: int) -> tuple[int, int] | None:
         """That token of the answer that is told of."""
         answer = self._chat.answer
-        if answer is None or answer.request_id != self._answer:
+        if answer is None or answer.sent is None or answer.sent.id != self._answer:
             return None
         return answer.message.id, answer.begun + index

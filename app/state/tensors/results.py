@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 from PySide6.QtCore import QObject, Signal
 
-from app.client import EngineClient
+from app.client import EngineClient, Latest
 from app.state.selection import Selection
 from app.state.session import Session
 from app.state.talk.chat import ChatState
@@ -40,11 +40,11 @@ class ResultsState(QObject):
         self._chat, self._selection = chat, selection
         self.groups: list[TensorGroup] = []
         self._known: object = None  # the model whose groups these are
-        self._asked = 0
+        self._asked = Latest(client, self)
+        self._asked.told.connect(self._part)
         self._wanted: tuple[str, int] | None = None
         self._info: ResultPart | None = None
         self._values = np.empty(0, np.float32)
-        client.on(ResultPart, self._part)
 
     def look(self) -> None:
         """Have the groups of the open model."""
@@ -67,7 +67,7 @@ class ResultsState(QObject):
             return
 
         def done(told: Examined) -> None:
-            part, self._asked = self._info, 0
+            part = self._info
             if part is None:
                 fail(f"{item.name} was not computed in that step.")
                 return
@@ -75,11 +75,10 @@ class ResultsState(QObject):
             then(computed(item.name, values, part.info.fmt, f"on {part.info.device}"))
 
         def failed(reply: Failed) -> None:
-            self._asked = 0
             fail(reply.message)
 
         self._info, self._wanted = None, item.result
-        self._asked = self._client.ask(asked, done, failed)
+        self._asked.ask(asked, done, failed)
 
     def question(self, pattern: str) -> Examine | None:
         """Asks for results of the step that made the word that is selected; None without one."""
@@ -96,13 +95,11 @@ class ResultsState(QObject):
 
     def forget(self) -> None:
         """Cancel the pending request."""
-        if self._asked:
-            self._client.cancel(self._asked)
-            self._asked = 0
+        self._asked.forget()
 
     def _part(self, part: ResultPart) -> None:
         key = part.info.name, part.info.occurrence
-        if part.id != self._asked or not self._asked or key != self._wanted:
+        if key != self._wanted:
             return
         if part.start == 0:
             self._info, self._values = part, np.zeros(int(np.prod(part.info.dims)), np.float32)

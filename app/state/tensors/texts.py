@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from PySide6.QtCore import QObject, Signal
 
-from app.client import EngineClient
+from app.client import EngineClient, Latest
 from app.state.session import Session
 from app.state.talk.answer import said
 from app.state.talk.chat import ChatState
@@ -16,7 +16,6 @@ from engine.protocol import (
     CompareTexts,
     Failed,
     PairedResult,
-    Progress,
     ResultPart,
     TextsCompared,
 )
@@ -31,7 +30,7 @@ class VersionOfChat(NamedTuple):
 
 class TextsState(QObject):
     """`result` is the last comparison, of the open model; `problem` says in a sentence why there is
-    none. `done` of `total` texts are computed while it `is_busy`.
+    none. `task` says how many texts are computed while it `is_busy`.
     """
 
     changed = Signal()
@@ -40,23 +39,22 @@ class TextsState(QObject):
         self, client: EngineClient, session: Session, chat: ChatState, parent: QObject | None = None
     ) -> None:
         super().__init__(parent)
-        self._client, self._session, self._chat = client, session, chat
+        self._session, self._chat = session, chat
         self.result: TextsCompared | None = None
         self.problem = ""
-        self.done = self.total = 0
-        self._id: int | None = None
+        self.task = Latest(client, self)
+        self.task.moved.connect(self.changed)
         self._of = session.model
         self._asked: CompareTexts | None = None
         self._parts: dict[int, Floats] = {}
-        self._reading: int | None = None
+        self._reading = Latest(client, self)
+        self._reading.told.connect(self._hear)
         self._device = ""
         session.changed.connect(self._follow)
-        client.progress.connect(self._on_progress)
-        client.on(ResultPart, self._hear)
 
     @property
     def is_busy(self) -> bool:
-        return self._id is not None
+        return self.task.running
 
     @property
     def can_start(self) -> bool:
@@ -83,15 +81,14 @@ class TextsState(QObject):
         """Compare two texts. The engine's context is forgotten."""
         if not self.can_start:
             return
-        self.problem, self.done, self.total = "", 0, 0
+        self.problem = ""
         self._asked = CompareTexts(0, text, other)
-        self._id = self._client.ask(self._asked, self._compared, self._failed)
+        self.task.ask(self._asked, self._compared, self._failed)
         self.changed.emit()
 
     def cancel(self) -> None:
         """Stop; what was known before stays."""
-        if self._id is not None:
-            self._client.cancel(self._id)
+        self.task.cancel()
 
     def read(
         self, row: PairedResult, then: Callable[[Numbers], None], fail: Callable[[str], None]
@@ -99,14 +96,11 @@ class TextsState(QObject):
         """The numbers of a result of the other text less those of the first, a row a pair."""
         if self._asked is None or not self.can_start:
             return
-        if self._reading is not None:
-            self._client.cancel(self._reading)
         asked = CompareTexts(
             0, self._asked.text, self._asked.other, numbers=(row.name, row.occurrence)
         )
 
         def done(told: TextsCompared) -> None:
-            self._reading = None
             if len(self._parts) == 2:
                 name = difference_name(row)
                 off = self._parts[1] - self._parts[0]
@@ -115,15 +109,12 @@ class TextsState(QObject):
                 fail(f"{row.name} has no rows that are pairs.")
 
         def failed(reply: Failed) -> None:
-            self._reading = None
             fail(reply.message)
 
         self._parts = {}
-        self._reading = self._client.ask(asked, done, failed)
+        self._reading.ask(asked, done, failed)
 
     def _hear(self, part: ResultPart) -> None:
-        if part.id != self._reading or self._reading is None:
-            return
         info = part.info
         if part.start == 0:
             self._parts[info.step] = np.zeros(info.dims[::-1], np.float32)
@@ -137,26 +128,18 @@ class TextsState(QObject):
         if self._session.model is self._of:
             return
         self._of = self._session.model
-        self.cancel()
-        self._id, self._reading, self.result, self.problem = None, None, None, ""
-        self._asked = None
+        self.task.forget()
+        self._reading.forget()
+        self._asked, self.result, self.problem = None, None, ""
         self.changed.emit()
 
     def _compared(self, result: TextsCompared) -> None:
-        if result.id == self._id:
-            self._id, self.result = None, result
-            self.changed.emit()
+        self.result = result
+        self.changed.emit()
 
     def _failed(self, failed: Failed) -> None:
-        if failed.id == self._id:
-            self._id = None
-            self.problem = "" if failed.kind == "Cancelled" else failed.message
-            self.changed.emit()
-
-    def _on_progress(self, progress: Progress) -> None:
-        if self._id is not None and progress.id == self._id:
-            self.done, self.total = progress.done, progress.total
-            self.changed.emit()
+        self.problem = "" if failed.kind == "Cancelled" else failed.message
+        self.changed.emit()
 
 
 def paired_key(row: PairedResult) -> str:

@@ -27,11 +27,13 @@ class LiveInside:
     def inside(self) -> Inside | None:
         """The latest word of the answer that the open chat is getting."""
         answer = self._chat.running
-        return None if answer is None else self._insides.get(answer.request_id or 0)
+        return None if answer is None else self._insides.get(answer.sent.id if answer.sent else 0)
 
     def hear(self, told: TokenInside) -> None:
         """Take in what an answer under way tells of a word."""
-        answer = next((one for one in self._chat.answers if one.request_id == told.id), None)
+        answer = next(
+            (one for one in self._chat.answers if one.sent and one.sent.id == told.id), None
+        )
         if answer is None:
             return
         index, known = answer.begun + told.index, self._insides.get(told.id)
@@ -49,7 +51,7 @@ class LiveInside:
 
     def forget_ended(self) -> None:
         """Drop what was told of answers that have ended."""
-        running = {answer.request_id for answer in self._chat.answers}
+        running = {answer.sent.id for answer in self._chat.answers if answer.sent}
         self._insides = {n: inside for n, inside in self._insides.items() if n in running}
         self._contexts = {n: known for n, known in self._contexts.items() if n in running}
 

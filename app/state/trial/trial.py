@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PySide6.QtCore import QObject, Signal
 
-from app.client import EngineClient
+from app.client import Asked, EngineClient
 from app.state.session import Session
 from app.state.talk.answer import said
 from app.state.talk.chat import ChatState
@@ -44,7 +44,7 @@ class TrialState(QObject):
         super().__init__(parent)
         self._client, self._session, self._chat = client, session, chat
         self._scores: dict[tuple[int, bool], Floats] = {}
-        self._asked: dict[int, tuple[int, bool]] = {}
+        self._asked: list[Asked] = []
         self._tried: int | None = None
         self.problem = ""
         chat.opened.connect(self.forget)
@@ -131,31 +131,32 @@ class TrialState(QObject):
             return
         path = self._chat.path
         row = self._chat.row_of(self._tried or 0)
-        asked = path[:row]
-        digests: Mapping[str, str] = self._chat.brought.digests(asked)
+        before = path[:row]
+        digests: Mapping[str, str] = self._chat.brought.digests(before)
         request = ScoreAnswer(
             0,
-            messages=said(self._chat.details.system, asked, digests),
+            messages=said(self._chat.details.system, before, digests),
             tokens=tokens.ids,
             changes=list(self.changes) if changed else [],
         )
-        self._asked[self._client.ask(request, self._told, self._failed)] = key
 
-    def _told(self, scored: AnswerScored) -> None:
-        key = self._asked.pop(scored.id, None)
-        if key is not None:
-            self._scores[key] = np.frombuffer(scored.logprobs, "<f4")
+        def end(reply: AnswerScored | Failed) -> None:
+            if asked not in self._asked:
+                return  # another trial began
+            self._asked.remove(asked)
+            if isinstance(reply, Failed):
+                self.problem = reply.message
+            else:
+                self._scores[key] = np.frombuffer(reply.logprobs, "<f4")
             self.updated.emit()
 
-    def _failed(self, failed: Failed) -> None:
-        if self._asked.pop(failed.id, None) is not None:
-            self.problem = failed.message
-            self.updated.emit()
+        asked = self._client.ask(request, end, end)
+        self._asked.append(asked)
 
     def _clear(self) -> None:
-        for number in self._asked:
-            self._client.cancel(number)
-        self._asked, self._scores = {}, {}
+        for asked in self._asked:
+            asked.cancel()
+        self._asked, self._scores = [], {}
         self._tried, self.problem = None, ""
 
     def _message(self, number: int | None) -> Message | None:

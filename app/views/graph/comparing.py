@@ -68,5 +68,5 @@ class CompareBar(QWidget):
         self.stop.setVisible(state.is_busy)
         self.go.setVisible(state.first is not None and not state.is_busy)
         self.bar.setVisible(state.is_busy)
-        self.bar.setRange(0, state.total)
-        self.bar.setValue(state.done)
+        self.bar.setRange(0, state.task.total)
+        self.bar.setValue(state.task.done)

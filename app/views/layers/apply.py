@@ -41,8 +41,8 @@ class ApplyBar(QWidget):
         self.says.setText(text)
         set_tone(self.says, tone)
         self.bar.setVisible(applying.is_busy)
-        self.bar.setRange(0, 1000 if applying.total else 0)  # bytes, beyond what Qt counts to
-        self.bar.setValue(1000 * applying.done // max(1, applying.total))
+        self.bar.setRange(0, 1000 if applying.task.total else 0)  # bytes, beyond what Qt counts to
+        self.bar.setValue(1000 * applying.task.done // max(1, applying.task.total))
         self.cancel.setVisible(applying.is_busy)
         moves = state.file is None or (state.file.is_open and not applying.needs_load)
         self.button.set_text("Apply" if moves else "Load")

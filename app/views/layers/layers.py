@@ -275,9 +275,9 @@ class LayersView(QWidget):
 
     def _show_measure(self, some: bool) -> None:
         """The button that measures, or says how far it is and cancels."""
-        measuring = self.state.measuring
+        measuring, task = self.state.measuring, self.state.measuring.task
         self.measure.setVisible(measuring.is_busy or (some and self.state.answer is not None))
-        share = f" {100 * measuring.done // measuring.total} %" if measuring.total else ""
+        share = f" {100 * task.done // task.total} %" if task.total else ""
         words, tip = "Measure again" if self._is_known else "Measure speed", MEASURE_TIP
         if measuring.waits:
             words, tip = "Cancel measuring (waiting)", "Starts when no answer is being generated."

@@ -209,8 +209,8 @@ class TextsPage(QWidget):
         self.compare.setEnabled(state.can_start)
         self.stop.setVisible(state.is_busy)
         self.bar.setVisible(state.is_busy)
-        self.bar.setRange(0, state.total)
-        self.bar.setValue(state.done)
+        self.bar.setRange(0, state.task.total)
+        self.bar.setValue(state.task.done)
         for part in (self.map, self.place, self.table):
             part.setVisible(state.result is not None)
         if state.result is not self._told:

@@ -145,14 +145,14 @@ def long_answer(window: MainWindow, watch: Watch, seconds: float) -> None:
     bench.chat.open(None)
     assert bench.chat.send("Write a book. zzzzzzzz")
     spin(30, lambda: bench.chat.path[-1].n_tokens > 2)
-    request = bench.chat._answering.current.request_id  # type: ignore[union-attr]
+    asked = bench.chat._answering.newest.sent  # type: ignore[union-attr]
     watch.late.clear()
     began, sent = monotonic(), 0
     while sent < LONG:
         wanted = min(LONG, round(LONG * (monotonic() - began) / seconds))
-        pieces = [Piece(request, token(n).text, [token(n)]) for n in range(sent, wanted)]
+        pieces = [Piece(asked.id, token(n).text, [token(n)]) for n in range(sent, wanted)]
         if pieces:
-            bench.client.pieces.emit(request, pieces)
+            asked.pieces.emit(pieces)
         sent = wanted
         QTest.qWait(16)
     watch.tell(f"one answer of {LONG} in {seconds:.0f} s")

@@ -236,7 +236,7 @@ def test_memory_keeps_its_last_picture_when_the_engine_dies(qapp: object) -> Non
     client = EngineClient(engine)
     engine.deliver = client.drain
     state = MemoryState(client)
-    loading = client.open(Load(0, "a.gguf", EngineOptions()))
+    loading = client.open(Load(0, "a.gguf", EngineOptions())).id
     engine.say(PlannedMemory(0, [MemoryRow("a", "weights", 0, 5, "planned")], [], 1))
     engine.say(HeldMemory(0, [MemoryRow("a", "weights", 0, 5, "allocated")], [], 1))
     picture = list(state.cells)

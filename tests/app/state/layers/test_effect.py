@@ -40,7 +40,7 @@ def test_apply_moves_the_open_model(
     assert request.options == EngineOptions(ctx=512, place=rule)
     assert state.blocked() == "A placement is being applied."
     engine.say(Progress(request.id, "load", 3, 9))
-    assert (state.applying.done, state.applying.total) == (3, 9)
+    assert (state.applying.task.done, state.applying.task.total) == (3, 9)
     bar = ApplyBar(state)
     engine.say(Progress(request.id, "load", 3 << 30, 5 << 30))
     bar.refresh()
@@ -125,7 +125,7 @@ def test_devices_are_measured_where_the_speed_is_unknown(
     assert isinstance(request, MeasureDevices)
     assert (request.path, request.options) == (str(PATH), EngineOptions(f"{A},{C}", 512))
     engine.say(Progress(request.id, "bench", 1, 3))
-    assert (state.measuring.done, state.measuring.total) == (1, 3)
+    assert (state.measuring.task.done, state.measuring.task.total) == (1, 3)
     assert state.blocked() == ""
     model.measured = True
     engine.say(DevicesMeasured(request.id, []))

@@ -53,7 +53,7 @@ def test_it_is_asked_once_and_told_how_far_it_is(
     (request,) = asked(engine)
     assert (request.prompt, request.messages) == (TEXT, [])
     engine.say(Progress(request.id, "score", 1, 2), Progress(999, "score", 2, 2))
-    assert (state.is_busy, state.done, state.total) == (True, 1, 2)
+    assert (state.is_busy, state.task.done, state.task.total) == (True, 1, 2)
     say(engine, compared(4, ["Qcur-1", "l_out-1"]))
     assert not state.is_busy
     assert state.first is not None
