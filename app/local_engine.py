@@ -5,6 +5,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from math import inf
 from queue import SimpleQueue
 from time import monotonic
 from typing import Any
@@ -41,8 +42,8 @@ class _Sent:
         return isinstance(self.request, Load) and self.cancelled > 0
 
     def ignores_for(self, now: float) -> float:
-        """Seconds since it was cancelled."""
-        return now - self.cancelled if self.cancelled else 0.0
+        """Seconds since it was cancelled, without end below 0 where it was not."""
+        return now - self.cancelled if self.cancelled else -inf
 
 
 class LocalEngine(Engine):
