@@ -1,28 +1,14 @@
 """Files that are there as a whole or not at all."""
 
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
 from engine.errors import CutawayError
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Replace a file at once, so that there is the old or the new content, never half of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+from engine.kept import new_beside, remove, sync_folder
+from engine.kept import write_atomically as write_atomically
 
 
 def write_named(path: Path, content: bytes) -> None:
@@ -56,7 +42,7 @@ def output(path: Path) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def _beside(target: Path) -> Iterator[IO[bytes]]:
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    handle, name = new_beside(target)
     try:
         with os.fdopen(handle, "wb") as file:
             yield file
@@ -67,5 +53,6 @@ def _beside(target: Path) -> Iterator[IO[bytes]]:
         os.chmod(name, target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~umask)
         os.replace(name, target)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        remove(Path(name))
         raise
+    sync_folder(target.parent)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from app.library import Stored
 from engine.errors import CutawayError
+from engine.kept import remove, sync_folder
 from engine.units import GB
 
 CHUNK = 1 << 22  # bytes
@@ -91,7 +92,7 @@ def move(
             done += _size(source)
     except BaseException as error:
         for target in made:
-            target.unlink(missing_ok=True)
+            remove(target)
         if isinstance(error, OSError):
             raise StorageError(_sentence("copied", error)) from None
         raise
@@ -126,8 +127,9 @@ def _copy(
                 f"{target} differs from {source} after copying and was deleted; check the disk"
             )
         os.replace(part, target)
+        sync_folder(target.parent)  # before the old file is deleted, which may be on another disk
     finally:
-        part.unlink(missing_ok=True)
+        remove(part)
 
 
 def _check_targets(targets: dict[Path, Path], size: int) -> None:

@@ -1,15 +1,19 @@
-"""Files of prepared weights: which there are, and away with them. The program reads and writes them
-by itself (engine/weights/prepared); a person sees how much they are, and may delete them.
+"""Files that the program keeps: written as a whole, read with care; and the list of those that hold
+prepared weights (engine/weights/prepared), which a person may delete.
 """
 
 import os
 import stat
+import tempfile
+import time
 from contextlib import suppress
+from glob import escape
 from pathlib import Path
 from typing import NamedTuple
 
 from engine.settings import cache_folder
 
+LEFT_AFTER = 3600.0  # seconds without a write, after which nobody writes a file any more
 BLOCK = 512
 """What a file's blocks are counted in."""
 
@@ -53,3 +57,50 @@ def read_kept(path: Path) -> bytes:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError(None, "not a regular file", str(path))
         return file.read()
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Replace a file at once, so that there is the old or the new content, never half of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = new_beside(path)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(name, path)
+    except BaseException:
+        remove(Path(name))
+        raise
+    sync_folder(path.parent)
+
+
+def new_beside(path: Path) -> tuple[int, str]:
+    """A new file that is to replace `path`, open, and its name; what a process left there that was
+    killed is removed. Raises OSError.
+    """
+    for left in path.parent.glob(f".{escape(path.name)}.????????"):
+        with suppress(OSError):
+            if left.lstat().st_mtime < time.time() - LEFT_AFTER:
+                left.unlink()
+    return tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+
+
+def remove(path: Path) -> None:
+    """Remove what is not needed any more, if it is there and that is possible."""
+    with suppress(OSError):
+        path.unlink(missing_ok=True)
+
+
+def sync_folder(folder: Path) -> None:
+    """Have the names of its files on the disk, as `fsync` does with a file's bytes. Raises OSError,
+    but not for a folder that may not be read.
+    """
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except PermissionError:
+        return
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

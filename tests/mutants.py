@@ -35,6 +35,41 @@ class Mutant(NamedTuple):
 
 OTHERS = (
     Mutant(
+        "a file takes another's name before it is on the disk",
+        "engine/kept.py",
+        "            os.fsync(file.fileno())\n",
+        "",
+        "tests/failing/test_sweep.py::test_drawn[settings-theme]",
+    ),
+    Mutant(
+        "preferences that could not be saved are not mentioned",
+        "app/state/preferences.py",
+        'self.notice = f"preferences are not saved',
+        '_ = f"preferences are not saved',
+        "tests/failing/test_sweep.py::test_drawn[settings-theme]",
+    ),
+    Mutant(
+        "a downloaded file is believed without its checksum",
+        "app/fetch/transfer.py",
+        "return source.sha256 is None or part.digest.hexdigest() == source.sha256.lower()",
+        "return True",
+        "tests/failing/test_sweep.py::test_drawn[fetch]",
+    ),
+    Mutant(
+        "an edited question is stored without its answer, and twice when it is sent again",
+        "app/state/talk/chat.py",
+        "        with self._thread.together():\n            question = self._thread.add(",
+        "        if True:\n            question = self._thread.add(",
+        "tests/failing/test_sweep.py::test_drawn[chat-edit]",
+    ),
+    Mutant(
+        "a download that failed keeps its lock",
+        "app/fetch/job.py",
+        "            lock.release()",
+        "            self.parts.append(lock)",
+        "tests/failing/test_sweep.py::test_drawn[fetch]",
+    ),
+    Mutant(
         "tokens move to another learned position",
         "engine/kvcache/causal.py",
         "if not self.movable and later.any():",

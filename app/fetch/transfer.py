@@ -9,6 +9,7 @@ import errno
 import hashlib
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -27,6 +28,7 @@ from app.fetch.source import (
     pause_before_retry,
 )
 from engine.errors import DownloadError
+from engine.kept import sync_folder
 
 CHUNK = 1 << 18  # bytes
 HASHED = 1 << 22  # bytes that are hashed at once
@@ -90,10 +92,12 @@ def download(
         if not _by_ranges(client, source, path, job, on_size):
             _by_stream(client, source, path, job, on_size)
         path.replace(target)
+        sync_folder(target.parent)
         forget(path)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            forget(path)
+            with suppress(OSError):
+                forget(path)
         raise job.disk_error(error, target.parent) from error
 
 

@@ -12,6 +12,7 @@ from msgspec import structs
 from engine.backends.opencl.drivers.device import Device, open_device
 from engine.backends.opencl.tuned import TuningFile, default, own_folder, read
 from engine.errors import BadSetting, CutawayError
+from engine.kept import write_atomically
 from engine.protocol import TrialResult, Tune, TunePlan, TuneResult
 from engine.tuner.families import TuningFamily, families_for
 from engine.tuner.search import Contest
@@ -32,13 +33,18 @@ def main(text: str) -> None:
         if wanted.family and (before := read(path)):
             values, gains = before.values | stored.values, before.gains | stored.gains
             stored = structs.replace(stored, values=values, gains=gains)
-        path.write_bytes(msgspec.json.format(msgspec.json.encode(stored), indent=1) + b"\n")
+        keep(path, stored)
     except CutawayError as error:
         _tell(TunePlan(0, str(error)))
     except OSError as error:
         _tell(TunePlan(0, f"{error.filename}: {error.strerror}; name a folder with --to"))
     else:
         _tell(TuneResult(str(path), stored.values, stored.gains))
+
+
+def keep(path: Path, stored: TuningFile) -> None:
+    """Write what was measured; what was there stays where that fails. Raises OSError."""
+    write_atomically(path, msgspec.json.format(msgspec.json.encode(stored), indent=1) + b"\n")
 
 
 def _wanted(name: str, device: Device) -> list[TuningFamily]:

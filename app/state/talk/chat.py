@@ -327,16 +327,20 @@ class ChatState(QObject):
         details, begins = self.details, self.chat_id is None
         details.draft = text  # kept where what follows fails
         pictures = self.attached.pictures
+        with self._thread.together():
+            if begins:
+                question = self._thread.begin(text, *details.settings, pictures)
+            else:
+                question = self._thread.ask(text, pictures)
+            answer = self._thread.answer_to(question)
         if begins:
-            question = self._thread.begin(text, *details.settings, pictures)
             details.title = title_of(text, pictures)
             details.changed.emit()
-        else:
-            question = self._thread.ask(text, pictures)
         details.clear_draft(was_new=begins)
         self.attached.show(self.chat_id)
         self._append(question)
-        self._answer(question, len(self.path))
+        self._append(answer.message)
+        self._begin(answer)
 
     def _unsend(self, question: Message, row: int) -> None:
         """Remove the question; its text and pictures go back to the draft."""
@@ -361,9 +365,11 @@ class ChatState(QObject):
 
     def _ask_anew(self, row: int, text: str, pictures: tuple[Picture, ...]) -> None:
         above = self._thread.parent(self.path[row])
-        question = self._thread.add("user", above, text, pictures=pictures)
+        with self._thread.together():
+            question = self._thread.add("user", above, text, pictures=pictures)
+            answer = self._thread.answer_to(question)
         self._show_path(row)
-        self._answer(question, row + 1)
+        self._begin(answer)
 
     def _edit_answer(self, message: Message, row: int, text: str) -> None:
         self._thread.add(

@@ -1,7 +1,8 @@
 """The messages of one chat as they are kept: their tree, the path shown through it, tokens."""
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,6 +65,22 @@ class Thread:
         self.path = self.tree.path()
         self._tokens: dict[int, Tokens] = {}
         self._removed: Removed | None = None
+        self._new: list[Message] | None = None
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Keep all messages that are added inside, or none of them."""
+        chat_id, self._new = self.chat_id, []
+        try:
+            with self._store.together():
+                yield
+            for message in self._new:
+                self.tree.add(message)
+        except BaseException:
+            self.chat_id = chat_id
+            raise
+        finally:
+            self._new = None
 
     def begin(
         self,
@@ -82,7 +99,7 @@ class Thread:
             self._store.add(question)
             self._store.pictures.set_draft(None, ())
         self.chat_id = chat_id
-        self.tree.add(question)
+        self._take(question)
         return question
 
     def ask(self, text: str, pictures: tuple[Picture, ...]) -> Message:
@@ -92,15 +109,21 @@ class Thread:
             question = self._make("user", last, text, pictures=pictures)
             self._store.add(question)
             self._store.pictures.set_draft(self.chat_id, ())
-        self.tree.add(question)
+        self._take(question)
         return question
 
     def add(self, role: Role, parent: Message | None, text: str, **fields: Any) -> Message:
         """A message below another; it becomes the chosen one there."""
         message = self._make(role, parent, text, **fields)
         self._store.add(message)
-        self.tree.add(message)
+        self._take(message)
         return message
+
+    def _take(self, message: Message) -> None:
+        if self._new is None:
+            self.tree.add(message)
+        else:
+            self._new.append(message)
 
     def answer_to(self, question: Message, changes: Sequence[Change] = ()) -> Answer:
         """A new answer below a question."""

@@ -1,7 +1,6 @@
 """A tensor's numbers as files and as text."""
 
 import os
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO
@@ -11,6 +10,7 @@ import numpy as np
 from app.state.tensors.numbers import Numbers, pieces
 from app.state.tensors.statistics import PIECE, Told
 from engine.gguf.dump import dump
+from engine.kept import new_beside, remove, sync_folder
 
 EDGE = 3
 MOST_ROWS, MOST_WHOLE = 64, 1000  # rows and numbers that a dump is made of
@@ -70,12 +70,15 @@ def _in_pieces(numbers: Numbers, told: Told, write: Callable[[np.ndarray], objec
 
 
 def _whole(path: Path, write: Callable[[IO[bytes]], bool]) -> bool:
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    handle, name = new_beside(path)
     try:
         with os.fdopen(handle, "wb") as file:
             done = write(file)
+            file.flush()
+            os.fsync(file.fileno())
         if done:
             os.replace(name, path)
+            sync_folder(path.parent)
         return done
     finally:
-        Path(name).unlink(missing_ok=True)
+        remove(Path(name))

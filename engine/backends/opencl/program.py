@@ -10,7 +10,6 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
@@ -22,7 +21,7 @@ from engine.backends.opencl.drivers.loader import cl, sub_group_sizes
 from engine.backends.opencl.drivers.vectors import build_options
 from engine.backends.opencl.source import OPTIONS, source
 from engine.errors import KernelBuildFailed
-from engine.kept import read_kept
+from engine.kept import read_kept, write_atomically
 
 FEWEST_LANES = 16
 """Lanes of a thread of Intel's Xe-HPC, at least."""
@@ -121,16 +120,8 @@ class Programs:
 
     def _from_file(self, path: Path, device: cl.Device, options: list[str]) -> cl.Program | None:
         """The program that was built before; None where there is none, or it is damaged."""
-        try:
-            content = read_kept(path)
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            log.warning("%s: %s; the kernel is built again", path, error.strerror)
-            return None
-        binary = content[len(MAGIC) + 32 :]
-        if content[: len(MAGIC) + 32] != MAGIC + sha256(binary).digest():
-            log.warning("%s is damaged; the kernel is built again", path)
+        binary = _kept(path)
+        if binary is None:
             return None
         try:
             program = cl.Program(self._context, [device], [binary])
@@ -162,14 +153,25 @@ def _binary(program: cl.Program, device: cl.Device) -> bytes:
     return program.binaries[at]
 
 
+def _kept(path: Path) -> bytes | None:
+    """The binary that was kept; None where there is none, or the file is damaged."""
+    try:
+        content = read_kept(path)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        log.warning("%s: %s; the kernel is built again", path, error.strerror)
+        return None
+    binary = content[len(MAGIC) + 32 :]
+    if content[: len(MAGIC) + 32] != MAGIC + sha256(binary).digest():
+        log.warning("%s is damaged; the kernel is built again", path)
+        return None
+    return binary
+
+
 def _keep(path: Path, binary: bytes) -> None:
     """Write a binary for the next run. A disk that is full or read-only costs that run its time."""
-    part = path.with_suffix(f".{os.getpid()}.part")
     try:
-        with part.open("xb") as file:
-            file.write(MAGIC + sha256(binary).digest() + binary)
-        part.replace(path)
+        write_atomically(path, MAGIC + sha256(binary).digest() + binary)
     except OSError as error:
         log.info("%s is not kept: %s", path, error.strerror)
-        with suppress(OSError):
-            part.unlink()

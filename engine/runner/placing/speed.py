@@ -2,7 +2,6 @@
 measured: each alone with all layers, and each two of them in turn.
 """
 
-import os
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -16,6 +15,7 @@ import msgspec
 from engine.backends.opencl.backend import OpenCLBackend
 from engine.device.backend import Backend
 from engine.graph.tensor import Tensor
+from engine.kept import write_atomically
 from engine.memory.placement import Placement
 from engine.protocol import DeviceSpeed, Speed
 from engine.runner.pictures.beside import Opened
@@ -209,7 +209,4 @@ def _read(path: Path, kind: type[Timed]) -> Timed | None:
 def _write(path: Path, timed: msgspec.Struct) -> None:
     """Whole or not at all; where nothing can be written, nothing is kept."""
     with suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_suffix(f".{os.getpid()}")
-        part.write_bytes(msgspec.json.encode(timed))
-        part.replace(path)
+        write_atomically(path, msgspec.json.encode(timed))

@@ -11,7 +11,7 @@ from pathlib import Path
 from engine.device.backend import Backend
 from engine.errors import BadFile
 from engine.gguf import GGUFFile
-from engine.kept import prepared_files, prepared_folder
+from engine.kept import prepared_files, prepared_folder, remove, sync_folder
 from engine.settings import PREPARED, EngineOptions
 from engine.units import GB
 
@@ -87,11 +87,11 @@ def new_file(path: Path) -> Iterator[int]:
         os.fsync(handle)
         part.rename(path)
     except BaseException:
-        part.unlink(missing_ok=True)
+        remove(part)
         raise
     finally:
         os.close(handle)
-    _sync(path.parent)
+    sync_folder(path.parent)
 
 
 def _remove_if_left(part: Path) -> None:
@@ -103,12 +103,3 @@ def _remove_if_left(part: Path) -> None:
             part.unlink()
         finally:
             os.close(handle)
-
-
-def _sync(folder: Path) -> None:
-    """Have the new name on the disk too."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

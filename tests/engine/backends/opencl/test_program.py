@@ -119,10 +119,10 @@ def test_a_folder_that_cannot_be_written_costs_time_alone(backend, tmp_path):
 
 
 def test_a_full_disk_leaves_nothing_behind(backend, tmp_path, monkeypatch):
-    def full(self: Path, target: Path) -> None:
+    def full(name: str, target: Path) -> None:
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "replace", full)
+        patch.setattr(os, "replace", full)
         assert result_of(backend, tmp_path) == [3] * 4
     assert list(tmp_path.iterdir()) == []
