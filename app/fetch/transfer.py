@@ -91,6 +91,7 @@ def download(
             forget(path)  # it could be of another content
         if not _by_ranges(client, source, path, job, on_size):
             _by_stream(client, source, path, job, on_size)
+        record_path(path).unlink(missing_ok=True)  # the part is whole, as a retry finds by its hash
         path.replace(target)
         sync_folder(target.parent)
         forget(path)
