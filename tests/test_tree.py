@@ -144,7 +144,7 @@ STARTS = {
     "app.bench.against": {"app.bench.peer"},
     "app.checks.cases": {"engine.selftest"},
     "app.checks.drivers": {"engine.backends.opencl.diagnose"},
-    "app.checks.properties": {"engine.backends.opencl.properties"},
+    "app.report.gather": {"engine.backends.opencl.properties"},
     "app.checks.trials": {"engine.tuner"},
     "app.widgets.pictures.loader": {"engine.images.shrink"},
 }

@@ -5,16 +5,46 @@ from contextlib import contextmanager
 from datetime import datetime
 from time import monotonic
 
+import msgspec
+
 from app.checks.cases import cases
 from app.checks.drivers import check_drivers
-from app.checks.properties import properties
 from app.checks.trials import trials
 from app.report.contents import DeviceFindings, Report, ReportWanted
 from app.report.machine import machine_facts, program_facts
 from app.report.speeds import Tell, ask, measure
-from engine.errors import BadSetting, Cancelled, CutawayError
-from engine.protocol import DeviceRow, ListDevices, SelfTest, Tune, TuneResult
+from app.terminal.child import child, never
+from engine.errors import BadSetting, Cancelled, CutawayError, DeviceError
+from engine.protocol import (
+    DeviceProperties,
+    DeviceRoof,
+    DeviceRow,
+    ListDevices,
+    SelfTest,
+    Tune,
+    TuneResult,
+)
 from engine.worker import Worker
+
+SILENCE = 120.0  # seconds; building two kernels and reading 320 MiB take less
+
+
+def properties(
+    device: str, stop: Callable[[], bool] = never
+) -> tuple[DeviceProperties, DeviceRoof | None]:
+    """Both, or what it says alone where nothing can be measured.
+
+    Raises `Cancelled`, `DeviceError`.
+    """
+    module = "engine.backends.opencl.properties"
+    with child(module, device, timeout=SILENCE, stop=stop) as process:
+        lines = list(process.lines())
+        problem = process.problem()
+    if not lines:
+        raise DeviceError(device, problem or "no message")
+    roof = msgspec.json.decode(lines[1], type=DeviceRoof) if len(lines) > 1 else None
+    return msgspec.json.decode(lines[0], type=DeviceProperties), roof
+
 
 Stop = Callable[[], bool]
 

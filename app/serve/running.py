@@ -8,14 +8,14 @@ from collections.abc import Callable
 import uvicorn
 
 from app.engine import Died, Engine, Event
-from app.serve.anthropic.routes import ANTHROPIC
+from app.serve.anthropic import ANTHROPIC
 from app.serve.clients import Clients
 from app.serve.counts import ServedCounts
 from app.serve.flow.gate import Gate
 from app.serve.flow.turns import SlotQueue
-from app.serve.native.routes import NATIVE
-from app.serve.ollama.routes import OLLAMA
-from app.serve.openai.routes import OPENAI
+from app.serve.native import NATIVE
+from app.serve.ollama import OLLAMA
+from app.serve.openai import OPENAI
 from app.serve.served import OpenModel, Shelf, State
 from app.serve.settings import ServeSettings
 from app.serve.web.connections import KEPT_SECONDS, BoundedProtocol

@@ -1,15 +1,17 @@
 """Layers: where each lies, moved by hand, priced at once, and put into effect."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
+from typing import NamedTuple
 
 import msgspec
 from PySide6.QtCore import QEvent, QObject, QPoint, QRect, QRectF, Qt
 from PySide6.QtGui import QHideEvent, QKeySequence, QShortcut, QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QMenu, QVBoxLayout, QWidget
 
-from app.state.layers.lanes import PARTS, LayerTile
-from app.state.layers.words import PART_WORDS
+from app.state.layers.lanes import PARTS, Lane, LayerTile, TileBand
+from app.state.layers.layers import LayersState
+from app.state.layers.words import PART_WORDS, why
 from app.state.workbench import Workbench
 from app.theme import fonts
 from app.theme.devices import lettered, swatch_size
@@ -20,15 +22,54 @@ from app.views.layers.figures import FiguresLine, figures_of, speed_words
 from app.views.layers.paint import fill_part, unusual_kinds
 from app.views.layers.picture import ShownTile
 from app.views.layers.rule import RuleField
-from app.views.layers.table import PartRow, part_columns, part_rows
 from app.widgets.basics import Button, IconButton, divider, label, scrolled
 from app.widgets.controls.elided import ElidedLabel
-from app.widgets.lists.rows import TableRows
+from app.widgets.lists.rows import Column, TableRows
 from app.widgets.lists.table import Table
 from app.widgets.lists.view_report import ViewReport, table_of
+from app.widgets.numbers import mib
 from app.widgets.plots.legend import ChartLegend, LegendEntry
 from app.widgets.plots.paper import Paper
 from app.widgets.tips import set_tip
+
+
+class PartRow(NamedTuple):
+    """What a device has of a part of a layer."""
+
+    tile: LayerTile
+    band: TileBand
+
+
+def part_rows(lanes: Iterable[Lane]) -> list[PartRow]:
+    """By layer, and in a layer as the bands of its tile."""
+    tiles = sorted((t for lane in lanes for t in lane.tiles), key=lambda t: (t.layer, not t.home))
+    return [PartRow(tile, band) for tile in tiles for band in tile.bands]
+
+
+def part_columns(state: LayersState) -> tuple[Column[PartRow], ...]:
+    """Layer, device, part with its bytes, what kind of layer it is and why it lies there."""
+
+    def title(row: PartRow) -> str:
+        out = state.answer is not None and row.tile.layer == state.answer.n_layer
+        return "out" if out else str(row.tile.layer)
+
+    def kind(row: PartRow) -> str:
+        return ", ".join(state.answer.labels[row.tile.layer]) if state.answer is not None else ""
+
+    def cause(row: PartRow) -> str:
+        return why([row.tile], state.answer) if state.answer is not None else ""
+
+    return (
+        Column[PartRow]("Layer", title, lambda r: r.tile.layer, right=True),
+        Column[PartRow]("Device", lambda r: lettered(r.tile.device)),
+        Column[PartRow]("Part", lambda r: PART_WORDS[r.band.part]),
+        Column[PartRow]("MiB", lambda r: mib(r.band.size), lambda r: r.band.size, right=True),
+        Column[PartRow]("Kind", kind, quiet=True),
+        Column[PartRow]("Why", cause, quiet=True),
+        Column[PartRow](
+            "Bytes", lambda r: str(r.band.size), lambda r: r.band.size, right=True, quiet=True
+        ),
+    )
 
 
 def parts_legend(parent: QWidget) -> ChartLegend:

@@ -17,7 +17,7 @@ from app.views.talk.statistics import stage_left, stage_percent, stage_title
 from app.widgets.basics import LOOKS, label
 from app.widgets.controls.elided import ElidedLabel
 from app.widgets.numbers import UNKNOWN, duration
-from app.widgets.plots.sparkline import Sparkline
+from app.widgets.plots.lines import Sparkline
 from app.widgets.tips import set_tip
 
 __all__ = ["ContextMeter", "Vitals"]

@@ -13,9 +13,8 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from app.views.layers.chart import LanesChart
-from app.views.layers.layers import LayersView
+from app.views.layers.layers import LayersView, part_rows
 from app.views.layers.picture import ShownTile
-from app.views.layers.table import part_rows
 from app.window.main_window import MainWindow
 from app.window.program import shown_window
 from engine.backends.opencl.drivers.find import find_drivers
