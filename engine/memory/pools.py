@@ -1,18 +1,57 @@
 """The memory that devices share: RAM for every CPU driver and the host, a GPU's own."""
 
+import ctypes
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from threading import Lock, RLock
+from typing import Any
 
 import psutil
 
 from engine.device.backend import MemoryPool
-from engine.memory.nvml import free_bytes
 from engine.protocol import MemoryEvent
 from engine.settings import RESERVE
+
+NVML_SUCCESS = 0
+
+
+class _Memory(ctypes.Structure):
+    """nvmlMemory_t, in bytes."""
+
+    _fields_ = (
+        ("total", ctypes.c_ulonglong),
+        ("free", ctypes.c_ulonglong),
+        ("used", ctypes.c_ulonglong),
+    )
+
+
+def free_bytes(bus_id: str) -> int | None:
+    """Free bytes of the card at a PCI address (`01:00.0`); None if the driver cannot tell."""
+    library = _library()
+    if library is None:
+        return None
+    handle, memory = ctypes.c_void_p(), _Memory()
+    place = f"00000000:{bus_id}".encode()
+    if library.nvmlDeviceGetHandleByPciBusId_v2(place, ctypes.byref(handle)) != NVML_SUCCESS:
+        return None
+    if library.nvmlDeviceGetMemoryInfo(handle, ctypes.byref(memory)) != NVML_SUCCESS:
+        return None
+    return int(memory.free)
+
+
+@cache
+def _library() -> Any:
+    name = "nvml.dll" if sys.platform == "win32" else "libnvidia-ml.so.1"
+    try:
+        library = ctypes.CDLL(name)
+        return library if library.nvmlInit_v2() == NVML_SUCCESS else None
+    except (OSError, AttributeError):  # no such driver, or one from before these functions
+        return None
+
 
 SYSTEM = "system"
 CGROUPS = Path("/sys/fs/cgroup")

@@ -22,10 +22,8 @@ from engine.protocol.place import *
 from engine.protocol.plan import *
 from engine.protocol.selftest import *
 from engine.protocol.talk.chat import *
-from engine.protocol.talk.embed import *
-from engine.protocol.talk.encode import *
 from engine.protocol.talk.form import *
 from engine.protocol.talk.picture import *
 from engine.protocol.talk.slots import *
+from engine.protocol.talk.texts import *
 from engine.protocol.talk.tool import *
-from engine.protocol.tune import *

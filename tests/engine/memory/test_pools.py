@@ -6,12 +6,12 @@ import pytest
 
 from engine.device.backend import Component, Owner
 from engine.errors import NoMem
-from engine.memory.nvml import free_bytes
 from engine.memory.pools import (
     Free,
     MeasuredPool,
     cgroup_room,
     device_pool,
+    free_bytes,
     listen,
     system_pool,
 )
