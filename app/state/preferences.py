@@ -18,6 +18,7 @@ from engine.settings import KV_TYPES, ActivationBits, usable_folder
 
 VERSION = 2  # before 2, samplings were kept whole, also the fields that nobody had set
 SAVE_MS = 500
+AGAIN_MS = 10_000  # after a save that failed
 LARGEST = 64 << 20  # bytes of a file that is read
 MOST_RECENT = 12  # files
 SHOWN_WRONG = 3  # values that the notice names
@@ -109,6 +110,7 @@ class PreferencesState(QObject):
     """
 
     changed = Signal(str)  # name of the field of Preferences
+    tried = Signal(str)  # to save: why that failed, or empty
 
     def __init__(self, path: Path, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -139,7 +141,7 @@ class PreferencesState(QObject):
         if changed:
             self.value = msgspec.structs.replace(self.value, **fields)
             self._unsaved.update(changed)
-            self._timer.start()
+            self._timer.start(SAVE_MS)
         for name in changed:
             self.changed.emit(name)
 
@@ -171,7 +173,7 @@ class PreferencesState(QObject):
         self.update(presets=[own for own in self.value.presets if own.name != name])
 
     def save(self) -> None:
-        """Write what has changed; `notice` where that fails."""
+        """Write what has changed. Where that fails, `notice` says so, and it is tried again."""
         self._timer.stop()
         if not self._unsaved:
             return
@@ -182,13 +184,17 @@ class PreferencesState(QObject):
         try:
             write_atomically(self.path, msgspec.json.format(msgspec.json.encode(content)))
             self._unsaved.clear()
+            self.tried.emit("")
         except (OSError, ValueError) as error:  # ValueError: half a character in a draft
             problem = error.strerror if isinstance(error, OSError) else str(error)
             self.notice = f"preferences are not saved: {self.path}: {problem}"
+            self._timer.start(AGAIN_MS)
+            self.tried.emit(self.notice)
 
     def close(self) -> None:
         """Write what has changed."""
         self.save()
+        self._timer.stop()
 
     def _load(self) -> dict[str, Any] | None:
         """The file's content as it is; None where there is none or it is no JSON object."""

@@ -73,6 +73,7 @@ class Notices(QWidget):
         bench.downloads.changed.connect(self._download_changed)
         bench.session.stage_changed.connect(self._stage_changed)
         bench.session.refused.connect(lambda problem: self.problem("refused", problem))
+        bench.preferences.tried.connect(self._preferences_saved)
         bench.session.opened.connect(self._model_opened)
         bench.session.cancelled.connect(lambda text: self.news("cancelled", text))
         bench.chat.opened.connect(self._drop_passing)
@@ -219,6 +220,12 @@ class Notices(QWidget):
     def _preference_changed(self, field: str) -> None:
         if field == "models_folder" and not self._bench.preferences.folder_problem:
             self.drop(self._folder_problem)
+
+    def _preferences_saved(self, problem: str) -> None:
+        if not problem:
+            self.drop("preferences")
+        elif "preferences" not in self._banners:
+            self.problem("preferences", Problem("NotSaved", problem))
 
     def _engine_silent(self, seconds: float) -> None:
         if seconds:

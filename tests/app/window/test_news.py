@@ -162,3 +162,23 @@ def test_a_refused_file_is_told_until_the_next_load(
     window.bench.open_model(tmp_path / "other.gguf")
     assert "A.gguf is broken" not in window.talk.notices.texts
     window.bench.session.cancel_load()
+
+
+def test_preferences_that_cannot_be_saved_are_told_until_they_are(
+    window: MainWindow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    preferences, notices = window.bench.preferences, window.talk.notices
+
+    def refuse(path: Path, content: bytes) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as full:
+        full.setattr("app.state.preferences.write_atomically", refuse)
+        preferences.update(theme="dark")
+        preferences.save()
+        preferences.save()
+        expected = f"Preferences are not saved: {preferences.path}: No space left on device"
+        assert notices.texts == [expected]
+    preferences.save()
+    assert notices.texts == []
+    assert b'"dark"' in preferences.path.read_bytes()
