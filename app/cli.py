@@ -71,6 +71,12 @@ def _main(words: list[str]) -> int:
         if error.filename is None:
             return _report(words, "Unexpected", _unexpected(error), FAILED)
         return _report(words, "OSError", f"{error.filename}: {error.strerror}", FAILED)
+    except UnicodeEncodeError as error:
+        wrong = [word for word in words if not _is_text(word)]
+        if not wrong:
+            return _report(words, "Unexpected", _unexpected(error), FAILED)
+        said = f"{repr(os.fsencode(wrong[0]))[1:]} is not UTF-8; rename the file, or link to it"
+        return _report(words, "BadSetting", said, FAILED)
     except Exception as error:  # noqa: BLE001  the outermost place: nobody else can report it
         return _report(words, "Unexpected", _unexpected(error), FAILED)
     return status
@@ -173,6 +179,15 @@ def _leave_stdout(error: OSError) -> int:
     _leave_pipe()
     print(f"cutaway: error: the standard output: {error.strerror}", file=sys.stderr, flush=True)
     return FAILED
+
+
+def _is_text(word: str) -> bool:
+    """False for bytes that are not UTF-8, which Python keeps as halves of characters."""
+    try:
+        word.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _unexpected(error: Exception) -> str:

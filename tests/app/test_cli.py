@@ -322,3 +322,28 @@ def test_a_standard_output_that_takes_nothing(
     assert (ended.returncode, errors.count("\n")) == (status, 1 if says else 0), errors
     assert says in errors
     assert "Traceback" not in errors
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (b"run", b"FILE", b"-p", b"hi"),
+        (b"plan", b"FILE"),
+        (b"embed", b"FILE", b"--text", b"a"),
+        (b"plan", b"TINY", b"--device", b"int\xffel"),
+        (b"plan", b"TINY", b"--place", b"0=int\xffel:0"),
+    ],
+)
+def test_a_name_that_is_not_utf8(
+    words: tuple[bytes, ...], own_home: Path, tiny_path: Path, tmp_path: Path
+) -> None:
+    odd = os.fsencode(tmp_path) + b"/bad\xff.gguf"
+    os.link(tiny_path, odd)
+    given = {b"FILE": odd, b"TINY": os.fsencode(tiny_path)}
+    command = [os.fsencode(sys.executable), b"-m", b"app", *(given.get(w, w) for w in words)]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=PATIENCE)
+    errors = ended.stderr.decode()
+    assert ended.returncode in (1, 2), errors
+    assert errors.count("\n") == 1
+    assert "xff" in errors
+    assert "is not UTF-8" in errors
