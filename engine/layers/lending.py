@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
+from engine.errors import TensorMismatch
 from engine.graph.tensor import Tensor
 from engine.layers.linear import Linear, RMSNorm, weightless
 from engine.layers.spec import BlockSpec
@@ -39,10 +40,12 @@ class LendingAttention:
         return self.o(p.by_head(mixed, i, spec.n_head), "attn_out", i)
 
     def _made(self, x: Tensor, i: int, p: Pass, block: BlockSpec) -> tuple[Tensor, Tensor]:
-        """Keys and values [D, K, T]."""
+        """Keys and values [D, K, T]. Raises TensorMismatch for a layer that has none of its own."""
         spec = block.attention
-        assert self.k is not None
-        assert self.k_norm is not None
+        if self.k is None or self.k_norm is None:
+            names = {"attn_k": self.k, "attn_k_norm": self.k_norm}
+            missing = [f"blk.{i}.{name}.weight" for name, found in names.items() if found is None]
+            raise TensorMismatch("a layer that borrows no keys", missing, ())
         shape = (spec.head_dim, spec.n_head_kv, x.shape[1])
         made = self.k(x, "Kcur", i).reshape(*shape)
         v = made if self.v is None else self.v(x, "Vcur", i).reshape(*shape)

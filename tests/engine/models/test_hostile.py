@@ -1,5 +1,6 @@
 """Files that lie about their numbers: one line that names key, value and range, and little work."""
 
+import lzma
 import random
 import tracemalloc
 from collections.abc import Iterator, Mapping
@@ -22,6 +23,7 @@ from engine.gguf.values import ValueType
 from engine.models.build import BuiltModel, build_model, find
 from engine.runner import load
 from engine.weights.params import Meta, OneOf
+from tests.gguf_files import drafted
 from tests.goldens.tiny import ARCHITECTURES, Value, write_tiny
 from tests.goldens.vision.families import TEXTS, write_text
 
@@ -30,6 +32,7 @@ UINT64, FLOAT, STRING = (
     gguf.GGUFValueType.FLOAT64,
     gguf.GGUFValueType.STRING,
 )
+TEXT = Path(__file__).parents[2] / "goldens" / "text"
 INTEGERS = [0, 1, 7, 1 << 31, 1 << 63, (1 << 64) - 1, -1, -(1 << 31)]
 # The third makes a magnitude of YaRN's nearly 0.
 FLOATS = [0.0, 1.0, 4.5399929762484854e-05, -4.0, 5e-324, 1e308, nan, inf, -inf]
@@ -289,3 +292,18 @@ def test_tensors_of_any_type_and_shape(
                 refusals.append(str(error))
     assert not any("\n" in refusal for refusal in refusals)
     assert count / 5 < len(refusals) < count * 4 / 5
+
+
+@pytest.mark.parametrize("tensor", ["attn_k", "attn_k_norm"])
+def test_a_layer_that_lends_keys_has_them(tensor: str, tmp_path: Path) -> None:
+    whole = tmp_path / "whole.gguf"
+    whole.write_bytes(lzma.decompress((TEXT / "gemma3n.gguf.xz").read_bytes()))
+    with open_gguf(whole) as file:
+        draft = drafted(file)
+    del draft.tensors[f"blk.0.{tensor}.weight"]
+    path = draft.write(tmp_path / "odd.gguf")
+    with (
+        open_gguf(path) as file,
+        pytest.raises(TensorMismatch, match=rf"1 tensors missing \(blk\.0\.{tensor}\.weight\)"),
+    ):
+        build_model(file, 64, 16)
