@@ -8,16 +8,17 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
-from typing import Annotated, ClassVar, Protocol, TypeVar
+from typing import Annotated, ClassVar, Generic, Protocol, TypeVar
 
 from engine.graph.tensor import Tensor
-from engine.layers.linear import Embedding, Linear, RMSNorm
+from engine.layers.linear import Embedding, LayerNorm, Linear, RMSNorm
 from engine.layers.rope import RopeParams, Yarn
 from engine.layers.spec import SWIGLU, AttentionSpec, BlockSpec, GatedActivation
 from engine.layers.step import LayerCache, Pass
 from engine.models.base import Output, TextModel, TextWeights
 from engine.models.constants import Constant
 from engine.models.kept import Borrowed, Cells, Kept, State
+from engine.weights.bind import Name
 from engine.weights.params import (
     BLOCK_COUNT,
     COUNT,
@@ -147,6 +148,26 @@ class DecoderWeights(LayerStackWeights, Protocol):
     def norm(self) -> RMSNorm: ...
     @property
     def output(self) -> Linear: ...
+
+
+B = TypeVar("B", bound=DecoderBlock)
+
+
+@dataclass(frozen=True)
+class PlainWeights(Generic[B]):
+    """Tensors of most decoders, with RMS norms."""
+
+    embedding: Annotated[Embedding, Name("token_embd", rows=True)]
+    blocks: Annotated[list[B], Name("blk")]
+    norm: Annotated[RMSNorm, Name("output_norm")]
+    output: Annotated[Linear, Name("output", alt="token_embd")]
+
+
+@dataclass(frozen=True)
+class LayerNormWeights(PlainWeights[B]):
+    """Tensors of decoders with layer norms."""
+
+    norm: Annotated[LayerNorm, Name("output_norm")]
 
 
 P = TypeVar("P", bound=DecoderParams)

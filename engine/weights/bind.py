@@ -199,7 +199,15 @@ class _Binder:
 def _hints(kind: Any) -> Mapping[str, Any]:
     """Type hints of a dataclass, which may be generic with filled-in variables, or a subclass."""
     hints, filled = get_type_hints(get_origin(kind) or kind, include_extras=True), _filled(kind)
-    return {name: filled.get(hint, hint) for name, hint in hints.items()}
+    return {name: _fill(hint, filled) for name, hint in hints.items()}
+
+
+def _fill(hint: Any, filled: Mapping[Any, Any]) -> Any:
+    """The hint with its type variables replaced."""
+    if hint in filled:
+        return filled[hint]
+    names = () if isinstance(hint, type) else getattr(hint, "__parameters__", ())
+    return hint[tuple(filled.get(name, name) for name in names)] if names else hint
 
 
 def _filled(kind: Any) -> dict[Any, Any]:

@@ -7,40 +7,26 @@ permutes q and k.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated
 
 from engine.layers.attention import SelfAttention
 from engine.layers.blocks import PreNormBlock
 from engine.layers.feed_forward import PlainFeedForward
-from engine.layers.linear import Embedding, Linear, RMSNorm
 from engine.layers.rope import RopeParams
 from engine.layers.spec import RELU_SQR
 from engine.models.constants import Constant, factors_by_pair, rope_factors
-from engine.models.decoder import Decoder, DecoderParams
-from engine.weights.bind import Name
+from engine.models.decoder import Decoder, DecoderParams, PlainWeights
 
 
 @dataclass(frozen=True, kw_only=True)
 class Params(DecoderParams):
-    """Hyperparameters by their GGUF keys."""
-
     def constants(self) -> Sequence[Constant]:
         return [rope_factors(self.rope_dim)]
 
 
-@dataclass(frozen=True)
-class Weights:
-    """The whole model's tensors."""
-
-    embedding: Annotated[Embedding, Name("token_embd", rows=True)]
-    blocks: Annotated[list[PreNormBlock[SelfAttention, PlainFeedForward]], Name("blk")]
-    norm: Annotated[RMSNorm, Name("output_norm")]
-    output: Annotated[Linear, Name("output", alt="token_embd")]
+Weights = PlainWeights[PreNormBlock[SelfAttention, PlainFeedForward]]
 
 
 class Model(Decoder[Params, Weights]):
-    """All layers are alike."""
-
     gated = RELU_SQR
 
     @cached_property

@@ -26,8 +26,6 @@ from engine.weights.params import EPSILON, Meta
 
 @dataclass(frozen=True, kw_only=True)
 class Params(DecoderParams):
-    """Hyperparameters by their GGUF keys."""
-
     eps: Annotated[float, Meta("attention.layer_norm_epsilon", EPSILON)]
 
 
@@ -43,8 +41,6 @@ class Weights:
 
 
 class Model(TextEncoder[Params, Weights]):
-    """All layers are alike."""
-
     gated = GELU_ERF
 
     def __init__(

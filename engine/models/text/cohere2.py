@@ -12,10 +12,9 @@ from engine.graph.tensor import Tensor
 from engine.layers.attention import SelfAttention
 from engine.layers.blocks import ParallelBlock
 from engine.layers.feed_forward import FeedForward
-from engine.layers.linear import Embedding, LayerNorm, Linear
 from engine.layers.rope import RopeParams
+from engine.models.decoder import LayerNormWeights
 from engine.models.windowed import WindowedDecoder, WindowedParams
-from engine.weights.bind import Name
 from engine.weights.params import EPSILON, Meta, Range
 
 LOGIT_SCALE = Range(1e-6, 1e6)
@@ -23,22 +22,13 @@ LOGIT_SCALE = Range(1e-6, 1e6)
 
 @dataclass(frozen=True, kw_only=True)
 class Params(WindowedParams):
-    """Hyperparameters by their GGUF keys."""
-
     every = 4
 
     eps: Annotated[float, Meta("attention.layer_norm_epsilon", EPSILON)]
     logit_scale: Annotated[float, Meta("logit_scale", LOGIT_SCALE)]
 
 
-@dataclass(frozen=True)
-class Weights:
-    """The whole model's tensors."""
-
-    embedding: Annotated[Embedding, Name("token_embd", rows=True)]
-    blocks: Annotated[list[ParallelBlock[SelfAttention, FeedForward]], Name("blk")]
-    norm: Annotated[LayerNorm, Name("output_norm")]
-    output: Annotated[Linear, Name("output", alt="token_embd")]
+Weights = LayerNormWeights[ParallelBlock[SelfAttention, FeedForward]]
 
 
 class Model(WindowedDecoder[Params, Weights]):

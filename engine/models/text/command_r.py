@@ -11,35 +11,22 @@ from engine.graph.tensor import Tensor
 from engine.layers.attention import LayerNormedAttention
 from engine.layers.blocks import ParallelBlock
 from engine.layers.feed_forward import FeedForward
-from engine.layers.linear import Embedding, LayerNorm, Linear
 from engine.layers.rope import RopeParams
-from engine.models.decoder import Decoder, DecoderParams
+from engine.models.decoder import Decoder, DecoderParams, LayerNormWeights
 from engine.models.text.cohere2 import LOGIT_SCALE
-from engine.weights.bind import Name
 from engine.weights.params import EPSILON, Meta
 
 
 @dataclass(frozen=True, kw_only=True)
 class Params(DecoderParams):
-    """Hyperparameters by their GGUF keys."""
-
     eps: Annotated[float, Meta("attention.layer_norm_epsilon", EPSILON)]
     logit_scale: Annotated[float, Meta("logit_scale", LOGIT_SCALE)]
 
 
-@dataclass(frozen=True)
-class Weights:
-    """The whole model's tensors."""
-
-    embedding: Annotated[Embedding, Name("token_embd", rows=True)]
-    blocks: Annotated[list[ParallelBlock[LayerNormedAttention, FeedForward]], Name("blk")]
-    norm: Annotated[LayerNorm, Name("output_norm")]
-    output: Annotated[Linear, Name("output", alt="token_embd")]
+Weights = LayerNormWeights[ParallelBlock[LayerNormedAttention, FeedForward]]
 
 
 class Model(Decoder[Params, Weights]):
-    """All layers are alike."""
-
     def rope(self, i: int) -> RopeParams:
         return self.params.rope(neox=False)
 

@@ -14,12 +14,11 @@ from engine.layers.blocks import PreNormBlock
 from engine.layers.experts import Experts
 from engine.layers.feed_forward import FeedForward
 from engine.layers.latent import LatentAttention
-from engine.layers.linear import Embedding, Linear, RMSNorm
 from engine.layers.rope import RopeParams
 from engine.layers.spec import AttentionSpec, BlockSpec
+from engine.models.decoder import PlainWeights
 from engine.models.kept import Kept, Latent
 from engine.models.routed import RoutedDecoder, RoutedParams
-from engine.weights.bind import Name
 from engine.weights.params import WIDTH, Meta, Range
 
 Block = PreNormBlock[LatentAttention, Experts | FeedForward]
@@ -59,14 +58,7 @@ class Params(RoutedParams):
         return replace(super().attention(rope, i), scale=scale)
 
 
-@dataclass(frozen=True)
-class Weights:
-    """The whole model's tensors."""
-
-    embedding: Annotated[Embedding, Name("token_embd", rows=True)]
-    blocks: Annotated[list[Block], Name("blk")]
-    norm: Annotated[RMSNorm, Name("output_norm")]
-    output: Annotated[Linear, Name("output", alt="token_embd")]
+Weights = PlainWeights[Block]
 
 
 class Model(RoutedDecoder[Params, Weights]):

@@ -7,36 +7,25 @@ others know no positions.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated
 
 from engine.layers.attention import NormedAttention
 from engine.layers.blocks import PostNormBlock
 from engine.layers.feed_forward import FeedForward
-from engine.layers.linear import Embedding, Linear, RMSNorm
 from engine.layers.rope import RopeParams
 from engine.models.constants import Constant, factors_by_pair, rope_factors
+from engine.models.decoder import PlainWeights
 from engine.models.windowed import WindowedDecoder, WindowedParams
-from engine.weights.bind import Name
 
 
 @dataclass(frozen=True, kw_only=True)
 class Params(WindowedParams):
-    """Hyperparameters by their GGUF keys."""
-
     every = 4
 
     def constants(self) -> Sequence[Constant]:
         return [rope_factors(self.rope_dim)]
 
 
-@dataclass(frozen=True)
-class Weights:
-    """The whole model's tensors."""
-
-    embedding: Annotated[Embedding, Name("token_embd", rows=True)]
-    blocks: Annotated[list[PostNormBlock[NormedAttention, FeedForward]], Name("blk")]
-    norm: Annotated[RMSNorm, Name("output_norm")]
-    output: Annotated[Linear, Name("output", alt="token_embd")]
+Weights = PlainWeights[PostNormBlock[NormedAttention, FeedForward]]
 
 
 class Model(WindowedDecoder[Params, Weights]):

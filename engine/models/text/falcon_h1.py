@@ -11,19 +11,17 @@ from engine.graph.tensor import Tensor
 from engine.layers.attention import SelfAttention
 from engine.layers.blocks import joined, pruned
 from engine.layers.feed_forward import FeedForward
-from engine.layers.linear import Embedding, Linear, RMSNorm
+from engine.layers.linear import RMSNorm
 from engine.layers.recurrent.mamba import Mamba2
 from engine.layers.rope import RopeParams
 from engine.layers.spec import BlockSpec
 from engine.layers.step import LayerCache, Pass
+from engine.models.decoder import PlainWeights
 from engine.models.kept import Both, Kept
 from engine.models.recurrent import RecurrentDecoder, RecurrentParams
 from engine.weights.bind import Name
 
-
-@dataclass(frozen=True, kw_only=True)
-class Params(RecurrentParams):
-    """Hyperparameters by their GGUF keys."""
+Params = RecurrentParams
 
 
 @dataclass(frozen=True)
@@ -50,19 +48,10 @@ class HybridBlock:
         return joined(h, x, i, p, spec, "feed_forward", "l_out")
 
 
-@dataclass(frozen=True)
-class Weights:
-    """The whole model's tensors."""
-
-    embedding: Annotated[Embedding, Name("token_embd", rows=True)]
-    blocks: Annotated[list[HybridBlock], Name("blk")]
-    norm: Annotated[RMSNorm, Name("output_norm")]
-    output: Annotated[Linear, Name("output", alt="token_embd")]
+Weights = PlainWeights[HybridBlock]
 
 
 class Model(RecurrentDecoder[Params, Weights]):
-    """All layers are alike."""
-
     def rope(self, i: int) -> RopeParams:
         return self.params.rope(neox=True)
 

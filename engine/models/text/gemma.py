@@ -3,7 +3,6 @@
 Gemma Team 2024; keys and names by the GGUF spec. Norm weights in the file already include the +1.
 """
 
-from dataclasses import dataclass
 from math import sqrt
 
 from engine.graph import ops
@@ -17,14 +16,10 @@ from engine.models.text.qwen2 import Weights
 __all__ = ["Model", "Params", "Weights"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Params(DecoderParams):
-    """Hyperparameters by their GGUF keys."""
+Params = DecoderParams
 
 
 class Model(Decoder[Params, Weights]):
-    """All layers are alike."""
-
     gated = GEGLU
 
     def rope(self, i: int) -> RopeParams:

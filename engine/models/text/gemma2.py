@@ -12,12 +12,11 @@ from engine.graph.tensor import Tensor
 from engine.layers.attention import SelfAttention
 from engine.layers.blocks import SandwichBlock
 from engine.layers.feed_forward import FeedForward
-from engine.layers.linear import Embedding, Linear, RMSNorm
 from engine.layers.rope import RopeParams
 from engine.layers.spec import GEGLU, AttentionSpec
 from engine.layers.step import Pass
+from engine.models.decoder import PlainWeights
 from engine.models.windowed import WINDOW, WindowedDecoder, WindowedParams
-from engine.weights.bind import Name
 from engine.weights.params import Meta, Range
 
 CAP = Range(0, 1e6)
@@ -26,8 +25,6 @@ LAYERS_27B = 46
 
 @dataclass(frozen=True, kw_only=True)
 class Params(WindowedParams):
-    """Hyperparameters by their GGUF keys."""
-
     every = 2
 
     window: Annotated[int, Meta("attention.sliding_window", WINDOW)] = 4096
@@ -42,14 +39,7 @@ class Params(WindowedParams):
         return 1 / sqrt(self.head_dim)
 
 
-@dataclass(frozen=True)
-class Weights:
-    """The whole model's tensors."""
-
-    embedding: Annotated[Embedding, Name("token_embd", rows=True)]
-    blocks: Annotated[list[SandwichBlock[SelfAttention, FeedForward]], Name("blk")]
-    norm: Annotated[RMSNorm, Name("output_norm")]
-    output: Annotated[Linear, Name("output", alt="token_embd")]
+Weights = PlainWeights[SandwichBlock[SelfAttention, FeedForward]]
 
 
 class Model(WindowedDecoder[Params, Weights]):

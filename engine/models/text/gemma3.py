@@ -12,13 +12,11 @@ from engine.graph.tensor import Tensor
 from engine.layers.attention import NormedAttention
 from engine.layers.blocks import SandwichBlock
 from engine.layers.feed_forward import FeedForward
-from engine.layers.linear import Embedding, Linear, RMSNorm
 from engine.layers.rope import RopeParams
 from engine.layers.spec import GEGLU, AttentionSpec
 from engine.layers.step import Pass
-from engine.models.decoder import ROPE_BASE
+from engine.models.decoder import ROPE_BASE, PlainWeights
 from engine.models.windowed import WindowedDecoder, WindowedParams
-from engine.weights.bind import Name
 from engine.weights.params import EPSILON, Meta, Range
 
 LAYERS_27B = 62
@@ -26,8 +24,6 @@ LAYERS_27B = 62
 
 @dataclass(frozen=True, kw_only=True)
 class Params(WindowedParams):
-    """Hyperparameters by their GGUF keys."""
-
     every = 6
 
     eps: Annotated[float, Meta("attention.layer_norm_rms_epsilon", EPSILON)] = 1e-6
@@ -54,14 +50,7 @@ class Params(WindowedParams):
         return replace(rope, yarn=replace(rope.yarn, attention=attention, beta_fast=64.0))
 
 
-@dataclass(frozen=True)
-class Weights:
-    """The whole model's tensors."""
-
-    embedding: Annotated[Embedding, Name("token_embd", rows=True)]
-    blocks: Annotated[list[SandwichBlock[NormedAttention, FeedForward]], Name("blk")]
-    norm: Annotated[RMSNorm, Name("output_norm")]
-    output: Annotated[Linear, Name("output", alt="token_embd")]
+Weights = PlainWeights[SandwichBlock[NormedAttention, FeedForward]]
 
 
 class Model(WindowedDecoder[Params, Weights]):

@@ -27,8 +27,6 @@ from engine.weights.params import of_layer as value_of
 
 @dataclass(frozen=True, kw_only=True)
 class Params(gemma4.Params):
-    """Hyperparameters by their GGUF keys."""
-
     n_streams: Annotated[int, Meta("altup.num_inputs", Range(STREAMS, STREAMS))] = STREAMS
     active: Annotated[int, Meta("altup.active_idx", Range(0, 0))] = 0
     sparsity: Annotated[
@@ -115,8 +113,6 @@ class StreamBlock:
 
 @dataclass(frozen=True)
 class Weights:
-    """The whole model's tensors."""
-
     embedding: Annotated[Embedding, Name("token_embd", rows=True)]
     per_layer: PerLayerInputs
     unfolding: Unfolding

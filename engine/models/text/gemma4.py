@@ -130,8 +130,6 @@ class Gemma4Block(SandwichBlock[LendingAttention, FeedForward]):
 
 @dataclass(frozen=True)
 class Weights:
-    """The whole model's tensors."""
-
     embedding: Annotated[Embedding, Name("token_embd", rows=True)]
     per_layer: PerLayerInputs | None
     blocks: Annotated[list[Gemma4Block], Name("blk")]

@@ -46,8 +46,6 @@ class Params(gemma3.Params):
 
 @dataclass(frozen=True)
 class Weights:
-    """The whole model's tensors."""
-
     embedding: Annotated[Embedding, Name("token_embd", rows=True)]
     blocks: Annotated[list[SandwichBlock[NormedAttention, FeedForward]], Name("blk")]
     norm: Annotated[RMSNorm, Name("output_norm")]

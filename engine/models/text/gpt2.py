@@ -26,15 +26,11 @@ from engine.weights.params import EPSILON, Meta
 
 @dataclass(frozen=True, kw_only=True)
 class Params(DecoderParams):
-    """Hyperparameters by their GGUF keys."""
-
     eps: Annotated[float, Meta("attention.layer_norm_epsilon", EPSILON)]
 
 
 @dataclass(frozen=True)
 class Weights:
-    """The whole model's tensors."""
-
     embedding: Annotated[Embedding, Name("token_embd", rows=True)]
     positions: Annotated[Embedding, Name("position_embd", rows=True)]
     blocks: Annotated[list[LayerNormBlock[SelfAttention, PlainFeedForward]], Name("blk")]
@@ -43,8 +39,6 @@ class Weights:
 
 
 class Model(Decoder[Params, Weights]):
-    """All layers are alike."""
-
     gated = GELU
 
     def __init__(

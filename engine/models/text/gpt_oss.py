@@ -13,9 +13,9 @@ from engine.graph.tensor import Tensor
 from engine.layers.attention import SelfAttention
 from engine.layers.blocks import PreNormBlock
 from engine.layers.experts import Experts
-from engine.layers.linear import Embedding, Linear, RMSNorm
 from engine.layers.rope import RopeParams
 from engine.layers.spec import GatedActivation
+from engine.models.decoder import PlainWeights
 from engine.models.routed import RoutedDecoder, RoutedParams
 from engine.models.windowed import WindowedDecoder, WindowedParams
 from engine.weights.bind import Name
@@ -32,8 +32,6 @@ def swiglu_limit(gate: Tensor, up: Tensor | None) -> Tensor:
 
 @dataclass(frozen=True, kw_only=True)
 class Params(RoutedParams, WindowedParams):
-    """Hyperparameters by their GGUF keys."""
-
     every = 2
     score = Scoring.LATE_SOFTMAX
     normalised = False
@@ -49,14 +47,7 @@ class SinkAttention(SelfAttention):
         return self.sinks
 
 
-@dataclass(frozen=True)
-class Weights:
-    """The whole model's tensors."""
-
-    embedding: Annotated[Embedding, Name("token_embd", rows=True)]
-    blocks: Annotated[list[PreNormBlock[SinkAttention, Experts]], Name("blk")]
-    norm: Annotated[RMSNorm, Name("output_norm")]
-    output: Annotated[Linear, Name("output", alt="token_embd")]
+Weights = PlainWeights[PreNormBlock[SinkAttention, Experts]]
 
 
 class Model(RoutedDecoder[Params, Weights], WindowedDecoder[Params, Weights]):

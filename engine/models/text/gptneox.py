@@ -12,19 +12,15 @@ from engine.graph.tensor import Tensor
 from engine.layers.attention import SelfAttention
 from engine.layers.blocks import LayerNormBlock, joined, pruned
 from engine.layers.feed_forward import PlainFeedForward
-from engine.layers.linear import Embedding, LayerNorm, Linear
 from engine.layers.rope import RopeParams
 from engine.layers.spec import GELU_ERF, BlockSpec
 from engine.layers.step import LayerCache, Pass
-from engine.models.decoder import Decoder, DecoderParams
-from engine.weights.bind import Name
+from engine.models.decoder import Decoder, DecoderParams, LayerNormWeights
 from engine.weights.params import EPSILON, Meta, Range
 
 
 @dataclass(frozen=True, kw_only=True)
 class Params(DecoderParams):
-    """Hyperparameters by their GGUF keys."""
-
     eps: Annotated[float, Meta("attention.layer_norm_epsilon", EPSILON)]
     parallel: Annotated[bool, Meta("use_parallel_residual", Range(0, 1))] = True
 
@@ -45,19 +41,10 @@ class Block(LayerNormBlock[SelfAttention, PlainFeedForward]):
         return joined(fed, x, i, p, spec, "feed_forward", "l_out")
 
 
-@dataclass(frozen=True)
-class Weights:
-    """The whole model's tensors."""
-
-    embedding: Annotated[Embedding, Name("token_embd", rows=True)]
-    blocks: Annotated[list[Block], Name("blk")]
-    norm: Annotated[LayerNorm, Name("output_norm")]
-    output: Annotated[Linear, Name("output", alt="token_embd")]
+Weights = LayerNormWeights[Block]
 
 
 class Model(Decoder[Params, Weights]):
-    """All layers are alike."""
-
     gated = GELU_ERF
 
     def rope(self, i: int) -> RopeParams:

@@ -13,13 +13,11 @@ from engine.layers.attention import SelfAttention
 from engine.layers.blocks import PreNormBlock
 from engine.layers.experts import Experts
 from engine.layers.feed_forward import FeedForward
-from engine.layers.linear import Embedding, Linear, RMSNorm
 from engine.layers.rope import RopeParams
 from engine.layers.spec import AttentionSpec, BlockSpec
 from engine.layers.step import Pass
-from engine.models.decoder import W
+from engine.models.decoder import PlainWeights, W
 from engine.models.routed import RoutedDecoder, RoutedParams
-from engine.weights.bind import Name
 from engine.weights.params import Meta, Range
 
 MULTIPLIER = Range(1e-6, 1e6, or_zero=True)
@@ -38,14 +36,7 @@ class Params(RoutedParams):
     turns: Annotated[bool, Meta("rope.scaling.finetuned", Range(0, 1))] = True
 
 
-@dataclass(frozen=True)
-class Weights:
-    """The whole model's tensors."""
-
-    embedding: Annotated[Embedding, Name("token_embd", rows=True)]
-    blocks: Annotated[list[PreNormBlock[SelfAttention, FeedForward | Experts]], Name("blk")]
-    norm: Annotated[RMSNorm, Name("output_norm")]
-    output: Annotated[Linear, Name("output", alt="token_embd")]
+Weights = PlainWeights[PreNormBlock[SelfAttention, FeedForward | Experts]]
 
 
 G = TypeVar("G", bound=Params)

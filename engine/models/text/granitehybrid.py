@@ -4,18 +4,16 @@ IBM 2025; tensor names and keys by the GGUF spec.
 """
 
 from dataclasses import dataclass
-from typing import Annotated
 
 from engine.layers.attention import SelfAttention
 from engine.layers.blocks import PreNormBlock
 from engine.layers.experts import Experts
 from engine.layers.feed_forward import FeedForward
-from engine.layers.linear import Embedding, Linear, RMSNorm
 from engine.layers.recurrent.mamba import Mamba2
+from engine.models.decoder import PlainWeights
 from engine.models.recurrent import RecurrentDecoder, RecurrentParams
 from engine.models.text import granite
 from engine.models.text.granite import GraniteDecoder
-from engine.weights.bind import Name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,20 +21,9 @@ class Params(RecurrentParams, granite.Params):
     """Hyperparameters by their GGUF keys."""
 
 
-@dataclass(frozen=True)
-class Weights:
-    """The whole model's tensors."""
-
-    embedding: Annotated[Embedding, Name("token_embd", rows=True)]
-    blocks: Annotated[
-        list[
-            PreNormBlock[SelfAttention, Experts | FeedForward]
-            | PreNormBlock[Mamba2, Experts | FeedForward]
-        ],
-        Name("blk"),
-    ]
-    norm: Annotated[RMSNorm, Name("output_norm")]
-    output: Annotated[Linear, Name("output", alt="token_embd")]
+Weights = PlainWeights[
+    PreNormBlock[SelfAttention, Experts | FeedForward] | PreNormBlock[Mamba2, Experts | FeedForward]
+]
 
 
 class Model(GraniteDecoder[Params, Weights], RecurrentDecoder[Params, Weights]):

@@ -14,9 +14,9 @@ from engine.layers.attention import NormedAttention
 from engine.layers.blocks import PreNormBlock
 from engine.layers.experts import Experts
 from engine.layers.feed_forward import FeedForward
-from engine.layers.linear import Embedding, Linear, RMSNorm
+from engine.layers.linear import Linear
 from engine.layers.rope import RopeParams
-from engine.models.decoder import HEAD, ROPE_BASE
+from engine.models.decoder import HEAD, ROPE_BASE, PlainWeights
 from engine.models.routed import RoutedDecoder, RoutedParams
 from engine.models.windowed import WindowedDecoder, WindowedParams
 from engine.weights.bind import Name
@@ -25,8 +25,6 @@ from engine.weights.params import Meta, Range
 
 @dataclass(frozen=True, kw_only=True)
 class Params(RoutedParams, WindowedParams):
-    """Hyperparameters by their GGUF keys."""
-
     every = 4
     full_first = True
     score = Scoring.SIGMOID
@@ -65,14 +63,7 @@ class SoftGatedAttention(NormedAttention):
         return gated.reshape(*mixed.shape).named("attn_gated", i)
 
 
-@dataclass(frozen=True)
-class Weights:
-    """The whole model's tensors."""
-
-    embedding: Annotated[Embedding, Name("token_embd", rows=True)]
-    blocks: Annotated[list[PreNormBlock[SoftGatedAttention, Experts | FeedForward]], Name("blk")]
-    norm: Annotated[RMSNorm, Name("output_norm")]
-    output: Annotated[Linear, Name("output", alt="token_embd")]
+Weights = PlainWeights[PreNormBlock[SoftGatedAttention, Experts | FeedForward]]
 
 
 class Model(RoutedDecoder[Params, Weights], WindowedDecoder[Params, Weights]):

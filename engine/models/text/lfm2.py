@@ -22,15 +22,11 @@ from engine.weights.params import Meta, Range
 
 @dataclass(frozen=True, kw_only=True)
 class Params(DecoderParams):
-    """Hyperparameters by their GGUF keys."""
-
     kernel: Annotated[int, Meta("shortconv.l_cache", Range(2, 64))]
 
 
 @dataclass(frozen=True)
 class Weights:
-    """The whole model's tensors."""
-
     embedding: Annotated[Embedding, Name("token_embd", rows=True)]
     blocks: Annotated[
         list[PreNormBlock[NormedAttention, FeedForward] | PreNormBlock[ShortConv, FeedForward]],

@@ -22,15 +22,11 @@ from engine.weights.bind import Name
 
 @dataclass(frozen=True, kw_only=True)
 class Params(lfm2.Params, RoutedParams):
-    """Hyperparameters by their GGUF keys."""
-
     score = Scoring.SIGMOID
 
 
 @dataclass(frozen=True)
 class Weights:
-    """The whole model's tensors."""
-
     embedding: Annotated[Embedding, Name("token_embd", rows=True)]
     blocks: Annotated[
         list[

@@ -7,40 +7,27 @@ converter permutes q and k.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated
 
 from engine.layers.attention import SelfAttention
 from engine.layers.blocks import PreNormBlock
 from engine.layers.experts import Experts
 from engine.layers.feed_forward import FeedForward
-from engine.layers.linear import Embedding, Linear, RMSNorm
 from engine.layers.rope import RopeParams
 from engine.models.constants import Constant, factors_by_pair, rope_factors
+from engine.models.decoder import PlainWeights
 from engine.models.routed import RoutedDecoder, RoutedParams
-from engine.weights.bind import Name
 
 
 @dataclass(frozen=True, kw_only=True)
 class Params(RoutedParams):
-    """Hyperparameters by their GGUF keys."""
-
     def constants(self) -> Sequence[Constant]:
         return [rope_factors(self.rope_dim)]
 
 
-@dataclass(frozen=True)
-class Weights:
-    """The whole model's tensors."""
-
-    embedding: Annotated[Embedding, Name("token_embd", rows=True)]
-    blocks: Annotated[list[PreNormBlock[SelfAttention, FeedForward | Experts]], Name("blk")]
-    norm: Annotated[RMSNorm, Name("output_norm")]
-    output: Annotated[Linear, Name("output", alt="token_embd")]
+Weights = PlainWeights[PreNormBlock[SelfAttention, FeedForward | Experts]]
 
 
 class Model(RoutedDecoder[Params, Weights]):
-    """All layers are alike."""
-
     @cached_property
     def turned(self) -> RopeParams:
         """By factors where the file has them."""

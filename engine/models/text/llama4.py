@@ -13,14 +13,13 @@ from engine.layers.attention import SelfAttention
 from engine.layers.blocks import PreNormBlock
 from engine.layers.experts import Experts
 from engine.layers.feed_forward import FeedForward
-from engine.layers.linear import Embedding, Linear, RMSNorm
 from engine.layers.rope import RopeParams
 from engine.layers.spec import AttentionSpec, RouteSpec, Temperature
 from engine.models.constants import Constant, factors_by_pair, rope_factors
+from engine.models.decoder import PlainWeights
 from engine.models.kept import Cells, Chunk, Kept
 from engine.models.routed import SOME, RoutedDecoder, RoutedParams
 from engine.models.windowed import WINDOW
-from engine.weights.bind import Name
 from engine.weights.params import TOKENS, Meta, Range
 
 NO_ROPE_EVERY = 4
@@ -55,14 +54,7 @@ class Params(RoutedParams):
         return route and replace(route, fed=True)
 
 
-@dataclass(frozen=True)
-class Weights:
-    """The whole model's tensors."""
-
-    embedding: Annotated[Embedding, Name("token_embd", rows=True)]
-    blocks: Annotated[list[PreNormBlock[SelfAttention, Experts | FeedForward]], Name("blk")]
-    norm: Annotated[RMSNorm, Name("output_norm")]
-    output: Annotated[Linear, Name("output", alt="token_embd")]
+Weights = PlainWeights[PreNormBlock[SelfAttention, Experts | FeedForward]]
 
 
 class Model(RoutedDecoder[Params, Weights]):

@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from engine.layers.blocks import MixerBlock
-from engine.layers.linear import Embedding, Linear, RMSNorm
 from engine.layers.recurrent.mamba import Mamba
 from engine.layers.spec import RecurrenceSpec
-from engine.models.decoder import DecoderParams
+from engine.models.decoder import DecoderParams, PlainWeights
 from engine.models.kept import State
 from engine.models.recurrent import RecurrentDecoder, RecurrentParams
-from engine.weights.bind import Name
 from engine.weights.params import Meta, Range
 
 
@@ -34,19 +32,10 @@ class Params(RecurrentParams):
         return State(self.inner, self.kernel, self.inner * self.size)
 
 
-@dataclass(frozen=True)
-class Weights:
-    """The whole model's tensors."""
-
-    embedding: Annotated[Embedding, Name("token_embd", rows=True)]
-    blocks: Annotated[list[MixerBlock[Mamba]], Name("blk")]
-    norm: Annotated[RMSNorm, Name("output_norm")]
-    output: Annotated[Linear, Name("output", alt="token_embd")]
+Weights = PlainWeights[MixerBlock[Mamba]]
 
 
 class Model(RecurrentDecoder[Params, Weights]):
-    """All layers are alike."""
-
     def rope(self, i: int) -> None:
         return None
 

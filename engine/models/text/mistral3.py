@@ -22,8 +22,6 @@ TURNS = Range(1e-3, 1e6)
 
 @dataclass(frozen=True, kw_only=True)
 class Params(DecoderParams):
-    """Hyperparameters by their GGUF keys."""
-
     rise: Annotated[
         float, Meta("attention.temperature_scale", Range(0, 1e3), alt=("rope.scaling_beta",))
     ] = 0.0
@@ -49,8 +47,6 @@ class Params(DecoderParams):
 
 
 class Model(Decoder[Params, Weights]):
-    """All layers are alike."""
-
     def rope(self, i: int) -> RopeParams:
         return self.params.turned()
 

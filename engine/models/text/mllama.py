@@ -14,12 +14,12 @@ from engine.graph.tensor import Tensor
 from engine.layers.attention import SelfAttention
 from engine.layers.blocks import PreNormBlock
 from engine.layers.feed_forward import FeedForward
-from engine.layers.linear import Embedding, Linear, RMSNorm
+from engine.layers.linear import Linear, RMSNorm
 from engine.layers.rope import RopeParams
 from engine.layers.spec import BlockSpec
 from engine.layers.step import LayerCache, Pass
 from engine.models.constants import Constant, Values, factors_by_pair, rope_factors
-from engine.models.decoder import Decoder, DecoderParams
+from engine.models.decoder import Decoder, DecoderParams, PlainWeights
 from engine.models.kept import Cells, Encoded, Kept
 from engine.weights.bind import Name
 from engine.weights.params import COUNT, Meta, Range
@@ -112,14 +112,7 @@ class CrossBlock:
         return ops.add(p.changes.of(h, i, "feed_forward"), x).named("l_out", i)
 
 
-@dataclass(frozen=True)
-class Weights:
-    """The whole model's tensors."""
-
-    embedding: Annotated[Embedding, Name("token_embd", rows=True)]
-    blocks: Annotated[list[PreNormBlock[SelfAttention, FeedForward] | CrossBlock], Name("blk")]
-    norm: Annotated[RMSNorm, Name("output_norm")]
-    output: Annotated[Linear, Name("output", alt="token_embd")]
+Weights = PlainWeights[PreNormBlock[SelfAttention, FeedForward] | CrossBlock]
 
 
 class Model(Decoder[Params, Weights]):

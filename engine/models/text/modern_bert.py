@@ -58,8 +58,6 @@ class ModernBlock:
 
 @dataclass(frozen=True)
 class Weights:
-    """The whole model's tensors."""
-
     embedding: Annotated[Embedding, Name("token_embd", rows=True)]
     embedding_norm: Annotated[LayerNorm, Name("token_embd_norm")]
     blocks: Annotated[list[ModernBlock], Name("blk")]

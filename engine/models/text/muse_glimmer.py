@@ -12,12 +12,12 @@ from engine.graph.tensor import Tensor
 from engine.layers.attention import GatedAttention
 from engine.layers.blocks import SandwichBlock
 from engine.layers.feed_forward import FeedForward
-from engine.layers.linear import Embedding, Linear, RMSNorm, weightless
+from engine.layers.linear import weightless
 from engine.layers.rope import RopeParams
 from engine.layers.spec import BlockSpec
 from engine.layers.step import Pass
+from engine.models.decoder import PlainWeights
 from engine.models.windowed import WindowedDecoder, WindowedParams
-from engine.weights.bind import Name
 from engine.weights.params import Meta, Range
 
 POST_EPS = 1e-8
@@ -26,20 +26,11 @@ POST_EPS = 1e-8
 
 @dataclass(frozen=True, kw_only=True)
 class Params(WindowedParams):
-    """Hyperparameters by their GGUF keys."""
-
     logit_scale: Annotated[float, Meta("logit_scale", Range(1e-6, 1e6))] = 1.0
     softcap: Annotated[float, Meta("final_logit_softcapping", Range(0, 1e6))] = 0.0
 
 
-@dataclass(frozen=True)
-class Weights:
-    """The whole model's tensors."""
-
-    embedding: Annotated[Embedding, Name("token_embd", rows=True)]
-    blocks: Annotated[list[SandwichBlock[GatedAttention, FeedForward]], Name("blk")]
-    norm: Annotated[RMSNorm, Name("output_norm")]
-    output: Annotated[Linear, Name("output", alt="token_embd")]
+Weights = PlainWeights[SandwichBlock[GatedAttention, FeedForward]]
 
 
 class Model(WindowedDecoder[Params, Weights]):

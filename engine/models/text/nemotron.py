@@ -10,34 +10,21 @@ from typing import Annotated
 from engine.layers.attention import SelfAttention
 from engine.layers.blocks import LayerNormBlock
 from engine.layers.feed_forward import PlainFeedForward
-from engine.layers.linear import Embedding, LayerNorm, Linear
 from engine.layers.rope import RopeParams
 from engine.layers.spec import RELU_SQR
-from engine.models.decoder import Decoder, DecoderParams
-from engine.weights.bind import Name
+from engine.models.decoder import Decoder, DecoderParams, LayerNormWeights
 from engine.weights.params import EPSILON, Meta
 
 
 @dataclass(frozen=True, kw_only=True)
 class Params(DecoderParams):
-    """Hyperparameters by their GGUF keys."""
-
     eps: Annotated[float, Meta("attention.layer_norm_epsilon", EPSILON)]
 
 
-@dataclass(frozen=True)
-class Weights:
-    """The whole model's tensors."""
-
-    embedding: Annotated[Embedding, Name("token_embd", rows=True)]
-    blocks: Annotated[list[LayerNormBlock[SelfAttention, PlainFeedForward]], Name("blk")]
-    norm: Annotated[LayerNorm, Name("output_norm")]
-    output: Annotated[Linear, Name("output", alt="token_embd")]
+Weights = LayerNormWeights[LayerNormBlock[SelfAttention, PlainFeedForward]]
 
 
 class Model(Decoder[Params, Weights]):
-    """All layers are alike."""
-
     gated = RELU_SQR
 
     def rope(self, i: int) -> RopeParams:

@@ -10,13 +10,11 @@ from typing import Annotated, TypeVar
 from engine.layers.attention import SelfAttention
 from engine.layers.blocks import FeederBlock, MixerBlock
 from engine.layers.feed_forward import PlainFeedForward
-from engine.layers.linear import Embedding, Linear, RMSNorm
 from engine.layers.recurrent.mamba import Mamba2
 from engine.layers.spec import RELU_SQR, RecurrenceSpec
-from engine.models.decoder import W
+from engine.models.decoder import PlainWeights, W
 from engine.models.kept import Kept, Nothing
 from engine.models.recurrent import RecurrentDecoder, RecurrentParams
-from engine.weights.bind import Name
 from engine.weights.params import EPSILON, Meta
 
 LEAST_STEP = 1e-3
@@ -36,17 +34,9 @@ class Params(RecurrentParams):
         return replace(super().recurrence(), least_step=LEAST_STEP)
 
 
-@dataclass(frozen=True)
-class Weights:
-    """The whole model's tensors."""
-
-    embedding: Annotated[Embedding, Name("token_embd", rows=True)]
-    blocks: Annotated[
-        list[MixerBlock[SelfAttention] | MixerBlock[Mamba2] | FeederBlock[PlainFeedForward]],
-        Name("blk"),
-    ]
-    norm: Annotated[RMSNorm, Name("output_norm")]
-    output: Annotated[Linear, Name("output", alt="token_embd")]
+Weights = PlainWeights[
+    MixerBlock[SelfAttention] | MixerBlock[Mamba2] | FeederBlock[PlainFeedForward]
+]
 
 
 P = TypeVar("P", bound=Params)

@@ -14,9 +14,10 @@ from engine.layers.attention import SelfAttention
 from engine.layers.blocks import FeederBlock, MixerBlock
 from engine.layers.experts import Experts
 from engine.layers.feed_forward import PlainFeedForward
-from engine.layers.linear import Embedding, Linear, RMSNorm
+from engine.layers.linear import Linear
 from engine.layers.recurrent.mamba import Mamba2
 from engine.layers.spec import BlockSpec
+from engine.models.decoder import PlainWeights
 from engine.models.routed import RoutedParams
 from engine.models.text import nemotron_h
 from engine.models.text.nemotron_h import PartsDecoder
@@ -25,8 +26,6 @@ from engine.weights.bind import Name
 
 @dataclass(frozen=True, kw_only=True)
 class Params(nemotron_h.Params, RoutedParams):
-    """Hyperparameters by their GGUF keys."""
-
     score = Scoring.SIGMOID
 
 
@@ -44,21 +43,11 @@ class LatentExperts(Experts):
         return out if self.shared is None else ops.add(out, self.shared(x, i, spec))
 
 
-@dataclass(frozen=True)
-class Weights:
-    """The whole model's tensors."""
-
-    embedding: Annotated[Embedding, Name("token_embd", rows=True)]
-    blocks: Annotated[
-        list[
-            MixerBlock[SelfAttention]
-            | MixerBlock[Mamba2]
-            | FeederBlock[LatentExperts | Experts | PlainFeedForward]
-        ],
-        Name("blk"),
-    ]
-    norm: Annotated[RMSNorm, Name("output_norm")]
-    output: Annotated[Linear, Name("output", alt="token_embd")]
+Weights = PlainWeights[
+    MixerBlock[SelfAttention]
+    | MixerBlock[Mamba2]
+    | FeederBlock[LatentExperts | Experts | PlainFeedForward]
+]
 
 
 class Model(PartsDecoder[Params, Weights]):

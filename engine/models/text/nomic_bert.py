@@ -31,8 +31,6 @@ class Weights:
 
 
 class Model(TextEncoder[bert.Params, Weights]):
-    """All layers are alike."""
-
     def rope(self, i: int) -> RopeParams:
         return self.params.rope(neox=True)
 

@@ -24,8 +24,6 @@ from engine.weights.params import EPSILON, Meta
 
 @dataclass(frozen=True, kw_only=True)
 class Params(RoutedParams):
-    """Hyperparameters by their GGUF keys."""
-
     normalised = False
 
     eps: Annotated[float, Meta("attention.layer_norm_epsilon", EPSILON)]

@@ -5,32 +5,21 @@ four are windowed, and YaRN belongs to the others.
 """
 
 from dataclasses import dataclass, replace
-from typing import Annotated
 
 from engine.layers.attention import WidthNormedAttention
 from engine.layers.blocks import PostNormBlock
 from engine.layers.feed_forward import FeedForward
-from engine.layers.linear import Embedding, Linear, RMSNorm
 from engine.layers.rope import RopeParams
+from engine.models.decoder import PlainWeights
 from engine.models.windowed import WindowedDecoder, WindowedParams
-from engine.weights.bind import Name
 
 
 @dataclass(frozen=True, kw_only=True)
 class Params(WindowedParams):
-    """Hyperparameters by their GGUF keys."""
-
     every = 4
 
 
-@dataclass(frozen=True)
-class Weights:
-    """The whole model's tensors."""
-
-    embedding: Annotated[Embedding, Name("token_embd", rows=True)]
-    blocks: Annotated[list[PostNormBlock[WidthNormedAttention, FeedForward]], Name("blk")]
-    norm: Annotated[RMSNorm, Name("output_norm")]
-    output: Annotated[Linear, Name("output", alt="token_embd")]
+Weights = PlainWeights[PostNormBlock[WidthNormedAttention, FeedForward]]
 
 
 class Model(WindowedDecoder[Params, Weights]):

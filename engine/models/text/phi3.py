@@ -13,12 +13,10 @@ from typing import Annotated
 from engine.layers.attention import SelfAttention
 from engine.layers.blocks import PreNormBlock
 from engine.layers.feed_forward import FusedFeedForward
-from engine.layers.linear import Embedding, Linear, RMSNorm
 from engine.layers.rope import RopeParams
 from engine.models.constants import Constant
-from engine.models.decoder import SCALINGS
+from engine.models.decoder import SCALINGS, PlainWeights
 from engine.models.windowed import WindowedDecoder, WindowedParams
-from engine.weights.bind import Name
 from engine.weights.params import Meta, OneOf, Range
 
 SHORT, LONG = "rope_factors_short.weight", "rope_factors_long.weight"
@@ -38,19 +36,10 @@ class Params(WindowedParams):
         return [Constant(name, shape, Range(1e-6, 3e38)) for name in (SHORT, LONG)]
 
 
-@dataclass(frozen=True)
-class Weights:
-    """The whole model's tensors."""
-
-    embedding: Annotated[Embedding, Name("token_embd", rows=True)]
-    blocks: Annotated[list[PreNormBlock[SelfAttention, FusedFeedForward]], Name("blk")]
-    norm: Annotated[RMSNorm, Name("output_norm")]
-    output: Annotated[Linear, Name("output", alt="token_embd")]
+Weights = PlainWeights[PreNormBlock[SelfAttention, FusedFeedForward]]
 
 
 class Model(WindowedDecoder[Params, Weights]):
-    """All layers are alike."""
-
     @cached_property
     def turned(self) -> RopeParams:
         """By the factors for the context's length where the file has them."""

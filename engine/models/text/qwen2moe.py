@@ -4,33 +4,22 @@ Qwen Team 2024; tensor names and keys by the GGUF spec.
 """
 
 from dataclasses import dataclass
-from typing import Annotated
 
 from engine.layers.attention import SelfAttention
 from engine.layers.blocks import PreNormBlock
 from engine.layers.experts import Experts
 from engine.layers.feed_forward import FeedForward
-from engine.layers.linear import Embedding, Linear, RMSNorm
 from engine.layers.rope import RopeParams
+from engine.models.decoder import PlainWeights
 from engine.models.routed import RoutedDecoder, RoutedParams
-from engine.weights.bind import Name
 
 
 @dataclass(frozen=True, kw_only=True)
 class Params(RoutedParams):
-    """Hyperparameters by their GGUF keys."""
-
     normalised = False
 
 
-@dataclass(frozen=True)
-class Weights:
-    """The whole model's tensors."""
-
-    embedding: Annotated[Embedding, Name("token_embd", rows=True)]
-    blocks: Annotated[list[PreNormBlock[SelfAttention, Experts | FeedForward]], Name("blk")]
-    norm: Annotated[RMSNorm, Name("output_norm")]
-    output: Annotated[Linear, Name("output", alt="token_embd")]
+Weights = PlainWeights[PreNormBlock[SelfAttention, Experts | FeedForward]]
 
 
 class Model(RoutedDecoder[Params, Weights]):

@@ -31,8 +31,6 @@ def four(sections: tuple[int, ...]) -> tuple[int, int, int, int]:
 
 @dataclass(frozen=True, kw_only=True)
 class Params(qwen2.Params):
-    """Hyperparameters by their GGUF keys."""
-
     sections: Annotated[
         tuple[int, ...], Meta("rope.dimension_sections", HEAD, alt=("rope.mrope_section",))
     ]

@@ -10,21 +10,17 @@ from typing import Annotated, ClassVar, TypeVar
 from engine.layers.attention import GatedQueryAttention
 from engine.layers.blocks import PreNormBlock
 from engine.layers.feed_forward import FeedForward
-from engine.layers.linear import Embedding, Linear, RMSNorm
 from engine.layers.recurrent.delta_net import GatedDeltaNet, SplitGates
 from engine.layers.rope import RopeParams, Sections
 from engine.layers.spec import RecurrenceSpec
-from engine.models.decoder import HEAD, W
+from engine.models.decoder import HEAD, PlainWeights, W
 from engine.models.recurrent import RecurrentDecoder, RecurrentParams
 from engine.models.text.qwen2vl import four, sections_problem
-from engine.weights.bind import Name
 from engine.weights.params import Meta, Range
 
 
 @dataclass(frozen=True, kw_only=True)
 class Params(RecurrentParams):
-    """Hyperparameters by their GGUF keys."""
-
     reordered: Annotated[bool, Meta("ssm.v_head_reordered", Range(0, 1))] = True
     sections: Annotated[
         tuple[int, ...], Meta("rope.dimension_sections", HEAD, alt=("rope.mrope_section",))
@@ -36,20 +32,10 @@ class Params(RecurrentParams):
         return super().problem() or wrong or ""
 
 
-@dataclass(frozen=True)
-class Weights:
-    """The whole model's tensors."""
-
-    embedding: Annotated[Embedding, Name("token_embd", rows=True)]
-    blocks: Annotated[
-        list[
-            PreNormBlock[GatedQueryAttention, FeedForward]
-            | PreNormBlock[GatedDeltaNet[SplitGates], FeedForward]
-        ],
-        Name("blk"),
-    ]
-    norm: Annotated[RMSNorm, Name("output_norm")]
-    output: Annotated[Linear, Name("output", alt="token_embd")]
+Weights = PlainWeights[
+    PreNormBlock[GatedQueryAttention, FeedForward]
+    | PreNormBlock[GatedDeltaNet[SplitGates], FeedForward]
+]
 
 
 D = TypeVar("D", bound=Params)

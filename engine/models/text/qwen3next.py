@@ -4,37 +4,25 @@ Qwen Team 2025; tensor names and keys by the GGUF spec. Neighbouring heads of va
 keys.
 """
 
-from dataclasses import dataclass, replace
-from typing import Annotated
+from dataclasses import replace
 
 from engine.layers.attention import GatedQueryAttention
 from engine.layers.blocks import PreNormBlock
 from engine.layers.experts import Experts
 from engine.layers.feed_forward import FeedForward
-from engine.layers.linear import Embedding, Linear, RMSNorm
 from engine.layers.recurrent.delta_net import GatedDeltaNet, JoinedGates
 from engine.layers.spec import BlockSpec
+from engine.models.decoder import PlainWeights
 from engine.models.text.qwen35 import DeltaDecoder
 from engine.models.text.qwen35moe import Params
-from engine.weights.bind import Name
 
 __all__ = ["Model", "Params", "Weights"]
 
 
-@dataclass(frozen=True)
-class Weights:
-    """The whole model's tensors."""
-
-    embedding: Annotated[Embedding, Name("token_embd", rows=True)]
-    blocks: Annotated[
-        list[
-            PreNormBlock[GatedQueryAttention, Experts | FeedForward]
-            | PreNormBlock[GatedDeltaNet[JoinedGates], Experts | FeedForward]
-        ],
-        Name("blk"),
-    ]
-    norm: Annotated[RMSNorm, Name("output_norm")]
-    output: Annotated[Linear, Name("output", alt="token_embd")]
+Weights = PlainWeights[
+    PreNormBlock[GatedQueryAttention, Experts | FeedForward]
+    | PreNormBlock[GatedDeltaNet[JoinedGates], Experts | FeedForward]
+]
 
 
 class Model(DeltaDecoder[Params, Weights]):

@@ -12,20 +12,17 @@ from engine.layers.attention import NormedAttention
 from engine.layers.blocks import PreNormBlock
 from engine.layers.experts import Experts
 from engine.layers.feed_forward import FeedForward
-from engine.layers.linear import Embedding, Linear, RMSNorm
 from engine.layers.rope import RopeParams, Sections
 from engine.layers.step import LayerCache, Pass
+from engine.models.decoder import PlainWeights
 from engine.models.routed import RoutedDecoder, RoutedParams
 from engine.models.text import qwen2vl
 from engine.models.text.qwen2vl import four
-from engine.weights.bind import Name
 from engine.weights.params import COUNT, Meta, Range
 
 
 @dataclass(frozen=True, kw_only=True)
 class Params(qwen2vl.Params, RoutedParams):
-    """Hyperparameters by their GGUF keys."""
-
     n_deepstack: Annotated[int, Meta("n_deepstack_layers", Range(0, COUNT.high))] = -1
 
     def turned(self) -> RopeParams:
@@ -33,19 +30,10 @@ class Params(qwen2vl.Params, RoutedParams):
         return replace(super().turned(), sections=sections)
 
 
-@dataclass(frozen=True)
-class Weights:
-    """The whole model's tensors."""
-
-    embedding: Annotated[Embedding, Name("token_embd", rows=True)]
-    blocks: Annotated[list[PreNormBlock[NormedAttention, FeedForward | Experts]], Name("blk")]
-    norm: Annotated[RMSNorm, Name("output_norm")]
-    output: Annotated[Linear, Name("output", alt="token_embd")]
+Weights = PlainWeights[PreNormBlock[NormedAttention, FeedForward | Experts]]
 
 
 class Model(RoutedDecoder[Params, Weights]):
-    """All layers are alike."""
-
     @property
     def n_deepstack(self) -> int | None:
         return self.params.n_deepstack if self.params.n_deepstack >= 0 else None
