@@ -109,9 +109,9 @@ class Terminal:
         return before.decode()
 
     def expect_more(self) -> None:
-        """Until anything more is shown."""
-        if not self._unread:
-            self._unread = os.read(self._ours, 65536)
+        """Until anything more than ends of lines is shown."""
+        while not self._unread.strip():
+            self._unread += os.read(self._ours, 65536)
 
     def settle(self) -> None:
         """Until the program waits for keys: a prompt is shown a moment before."""
