@@ -53,6 +53,7 @@ ORDER = [
         "app.weights",
         "app.words",
     ),
+    ("app.documents",),
     ("app.shared",),
     ("app.remote",),
     ("app.defaults",),
@@ -146,6 +147,7 @@ STARTS = {
     "app.checks.drivers": {"engine.backends.opencl.diagnose"},
     "app.report.gather": {"engine.backends.opencl.properties"},
     "app.checks.trials": {"engine.tuner"},
+    "app.documents.pdf": {"app.documents.pdf"},
     "app.widgets.pictures.loader": {"engine.images.shrink"},
 }
 # The one command that opens the window; the others know nothing of it.

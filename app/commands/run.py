@@ -58,6 +58,7 @@ def _text(option: str, name: str) -> str:
 
 
 if TYPE_CHECKING:
+    from app.documents.document import Document
     from app.terminal.engine import CommandEngine
 
 NAME = "run"
@@ -82,6 +83,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="FILE",
         help="add this picture to the prompt; repeatable",
+    )
+    parser.add_argument(
+        "--file",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="add the text of this file or folder to the prompt (- is stdin); repeatable",
     )
     parser.add_argument("--system", metavar="TEXT", help="system prompt")
     parser.add_argument("--json", action="store_true", help="one JSON object after the answer")
@@ -126,8 +134,10 @@ def run(args: argparse.Namespace) -> int:
     options = engine_options(args)
     system = _utf8("--system", args.system)
     chats = args.prompt is None and not args.json and _is_terminal()
-    prompt = None if chats else _prompt(args.prompt)
+    prompt = None if chats else _prompt(args.prompt, "-" in args.file)
+    documents = [_document(name) for name in args.file]
 
+    from app.documents.document import with_documents
     from app.terminal.answer import answer, as_json, logprob_table, tell
     from app.terminal.chat import Chat
     from app.terminal.pictures import BroughtPictures, check_sees, described, question
@@ -145,6 +155,7 @@ def run(args: argparse.Namespace) -> int:
         if prompt is None:
             chat = Chat(engine, loaded, template, system)
             chat.waiting = [chat.pictures.bring(path) for path in args.image]
+            chat.documents = documents
             chat.run()
             return 0
         pictures = BroughtPictures(engine)
@@ -152,7 +163,7 @@ def run(args: argparse.Namespace) -> int:
         for info in shown:
             aside(f"picture {described(info)}")
         messages = [ChatMessage("system", system)] if system else []
-        messages.append(question(prompt, shown))
+        messages.append(question(with_documents(prompt, documents), shown))
         bounded = template.max_tokens is None
         if bounded:
             template = structs.replace(template, max_tokens=MOST_TOKENS)
@@ -205,11 +216,24 @@ def _is_terminal() -> bool:
     return sys.stdin is not None and sys.stdin.isatty()
 
 
-def _prompt(given: str | None) -> str:
+def _document(name: str) -> "Document":
+    """A file's document; `-` is standard input. Raises BadDocument."""
+    from app.documents.document import Document
+    from app.documents.reading import decoded, read_document
+
+    if name != "-":
+        return read_document(Path(name).expanduser())
+    if sys.stdin is None or sys.stdin.isatty():
+        raise BadSetting("--file", name, "a file, or text on stdin")
+    data = bounded(sys.stdin.buffer, "stdin")
+    return Document("stdin", "text", decoded(data, "stdin")[0], len(data))
+
+
+def _prompt(given: str | None, stdin_is_file: bool) -> str:
     """Return the prompt: the option, or all of stdin without its last newline."""
     if given is not None:
         text = _utf8("-p", given) or ""
-    elif sys.stdin is None or sys.stdin.isatty():
+    elif stdin_is_file or sys.stdin is None or sys.stdin.isatty():
         text = ""
     else:
         try:

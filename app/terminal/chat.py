@@ -8,6 +8,8 @@ from pathlib import Path
 
 import msgspec
 
+from app.documents.document import Document, with_documents
+from app.documents.reading import read_document
 from app.terminal.answer import answer, logprob_table, tell
 from app.terminal.engine import CommandEngine
 from app.terminal.pictures import BroughtPictures, check_sees, described, question
@@ -20,6 +22,7 @@ COMMAND = re.compile(r"/([a-z]+)(?:\s+(.*))?$", re.DOTALL)
 HELP = """\
 /system TEXT  set the system prompt (without TEXT: none)
 /image PATH   add a picture to your next message
+/file PATH    add the text of a file or folder to your next message
 /regen        regenerate the last answer with another seed
 /reset        start a new chat
 /help         show this
@@ -30,7 +33,7 @@ Ctrl+C stops an answer, drops a line, and leaves where there is neither."""
 @dataclass
 class Chat:
     """A conversation. `unanswered` is a message whose answer failed or was stopped unborn,
-    `waiting` are pictures for the next message.
+    `waiting` are pictures and `documents` texts for the next message.
     """
 
     engine: CommandEngine
@@ -40,6 +43,7 @@ class Chat:
     turns: list[tuple[ChatMessage, str]] = field(default_factory=list)
     unanswered: ChatMessage | None = None
     waiting: list[PictureInfo] = field(default_factory=list)
+    documents: list[Document] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.pictures = BroughtPictures(self.engine)
@@ -59,7 +63,8 @@ class Chat:
                 if command:
                     self._obey(command[1], command[2] or "")
                 elif line:
-                    said, self.waiting = question(line, self.waiting), []
+                    said = question(with_documents(line, self.documents), self.waiting)
+                    self.waiting, self.documents = [], []
                     self._say(said, self.template)
             except WorkerDied as death:
                 note(f"{death}; restarting it, the chat is kept")
@@ -75,9 +80,11 @@ class Chat:
         elif name == "system":
             self.system = rest or None
         elif name == "reset":
-            self.turns, self.unanswered, self.waiting = [], None, []
+            self.turns, self.unanswered, self.waiting, self.documents = [], None, [], []
         elif name == "image":
             self._show(rest)
+        elif name == "file":
+            self._add_file(rest)
         elif name == "regen":
             self._answer_again()
         else:
@@ -91,6 +98,15 @@ class Chat:
             info = self.pictures.bring(Path(path).expanduser())
             self.waiting.append(info)
             aside(f"picture {described(info)}; added to your next message")
+
+    def _add_file(self, path: str) -> None:
+        if not path:
+            note("/file needs the path of a file or folder")
+            return
+        document = read_document(Path(path).expanduser())
+        self.documents.append(document)
+        notes = "".join(f" ({text})" for text in document.notes)
+        aside(f"{document.name}{notes}; added to your next message")
 
     def _answer_again(self) -> None:
         if self.unanswered is None:

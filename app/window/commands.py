@@ -284,12 +284,12 @@ COMMANDS: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="chat.pictures",
-        title="Add pictures…",
-        words="image photo attach upload file",
-        run=lambda w: w.vision.choose(),
+        title="Attach files…",
+        words="image picture photo document pdf text folder upload add",
+        run=lambda w: w.files.choose(),
         menu="Chat",
         key="Ctrl+Shift+A",
-        icon="picture",
+        icon="attach",
         enabled=_has_model,
     ),
     Command(

@@ -9,27 +9,31 @@ from PySide6.QtWidgets import QLineEdit, QPlainTextEdit, QWidget
 
 from app.widgets.overlays.drop import DropShade
 from app.widgets.pictures.given import is_picture, local_files, picture_in
-
-MODEL = ".gguf"
+from app.window.given_files import is_model
 
 
 class Drops(QObject):
-    """Offers to take models dragged over `window`, under a shade over `middle`, and pictures where
-    `sees` says that there is a model for them.
+    """Offers to take files dragged over `window`, under a shade over `middle`: models always,
+    pictures where `sees` says that a model accepts them, others where `has_chat`.
 
     A file stays where it is: a drop is taken as a copy or a link, never as a move, which would let
     the program it comes from delete it.
     """
 
-    model_dropped = Signal(Path)
-    pictures_dropped = Signal(list)  # paths, also of folders
+    dropped = Signal(list)  # paths of files and folders
     picture_dropped = Signal(object)  # what makes the bytes of one that is not a file, in a thread
     refused = Signal(Path)  # as soon as it is dragged over the window
     blind = Signal(str)  # likewise, of a picture that no model here can see: its name, or nothing
 
-    def __init__(self, window: QWidget, middle: QWidget, sees: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        window: QWidget,
+        middle: QWidget,
+        sees: Callable[[], bool],
+        has_chat: Callable[[], bool],
+    ) -> None:
         super().__init__(window)
-        self._window, self._sees = window, sees
+        self._window, self._sees, self._has_chat = window, sees, has_chat
         self.shade = DropShade(middle, "Drop to open")
         window.setAcceptDrops(True)
         window.installEventFilter(self)
@@ -59,31 +63,34 @@ class Drops(QObject):
     def _enter(self, event: QDropEvent) -> None:
         data = event.mimeData()
         paths, picture = local_files(data), picture_in(data) is not None
-        shown = [path for path in paths if is_picture(path) or path.is_dir()]
-        wanted = any(map(_is_model, paths)) or ((shown or picture) and self._sees())
-        if wanted and _take(event):
+        if self._takes(paths, picture) and _take(event):
             self.shade.show_over()
             return
         event.ignore()
-        if shown or (picture and not paths):
-            self.blind.emit(shown[0].name if shown else "")
+        shown = next(filter(is_picture, paths), None)
+        if shown is not None or (picture and not paths):
+            self.blind.emit(shown.name if shown is not None else "")
         elif paths:
             self.refused.emit(paths[0])
+
+    def _takes(self, paths: list[Path], picture: bool) -> bool:
+        """True if one of the files, or the picture that is no file, can be used now."""
+        if not paths:
+            return picture and self._sees()
+        return any(
+            is_model(path) or (self._sees() if is_picture(path) else self._has_chat())
+            for path in paths
+        )
 
     def _drop(self, event: QDropEvent) -> None:
         self.shade.hide()
         data = event.mimeData()
         paths = local_files(data)
-        model = next((path for path in paths if _is_model(path)), None)
-        shown = [path for path in paths if is_picture(path) or path.is_dir()]
         picture = picture_in(data) if not paths else None
-        takes = model is not None or ((shown or picture is not None) and self._sees())
-        if not takes or not _take(event):
+        if not self._takes(paths, picture is not None) or not _take(event):
             event.ignore()
-        elif model is not None:
-            self.model_dropped.emit(model)
-        elif shown:
-            self.pictures_dropped.emit(shown)
+        elif paths:
+            self.dropped.emit(paths)
         else:
             self.picture_dropped.emit(picture)
 
@@ -101,7 +108,3 @@ def _take(event: QDropEvent) -> bool:
             event.accept()
             return True
     return False
-
-
-def _is_model(path: Path) -> bool:
-    return path.suffix.lower() == MODEL

@@ -17,12 +17,12 @@ from app.widgets.basics import IconButton, divider, surface
 from app.widgets.commands import Actions
 from app.widgets.focus import Refuge, move_focus, take_refuge
 from app.widgets.guard import guard_overrides
-from app.widgets.pictures.given import is_picture
 from app.widgets.pictures.loader import PictureLoader
 from app.widgets.plots.toolkit import warm
 from app.window.commands import COMMANDS, MENUS
 from app.window.desk import Desk
-from app.window.drops import MODEL, Drops
+from app.window.drops import Drops
+from app.window.given_files import GivenFiles
 from app.window.given_pictures import GivenPictures
 from app.window.looks import Looks
 from app.window.model_opener import ModelOpener
@@ -91,7 +91,11 @@ class MainWindow(QMainWindow, Refuge):
             self.sheets = Sheets(bench, self.commands, self.loader, middle)
             self.vision = GivenPictures(bench, self.talk.notices, self.commands.run, self)
             self.opener = ModelOpener(bench, self.vision, self)
-            self.drops = Drops(self, middle, lambda: self.vision.sees)
+            self.files = GivenFiles(
+                *(bench, self.vision, self._open_given, self.talk.composer.isVisible),
+                *(self.talk.notices, self.commands.run, self),
+            )
+            self.drops = Drops(self, middle, lambda: self.vision.sees, self.files.has_chat)
             self.drops.leave_to_window(self.talk.composer.field)
             self._connect()
             self._restore_geometry()
@@ -155,16 +159,20 @@ class MainWindow(QMainWindow, Refuge):
         self.drawer.running.serving_wanted.connect(lambda: self.commands.run("model.serve"))
         self.sheets.chooser.wants_fetch.connect(self.opener.get)
         self.opener.file_chosen.connect(self.sheets.dismiss_chooser)
-        self.drops.model_dropped.connect(self._model_dropped)
+        self.drops.dropped.connect(self.files.add)
         self.drops.refused.connect(self._drop_refused)
         self.drops.blind.connect(self.vision.refuse)
-        self.drops.pictures_dropped.connect(self.vision.add_files)
         self.drops.picture_dropped.connect(self.vision.add_data)
         composer, chat = self.talk.composer, self.talk.chat
         for writes in (composer, chat):
-            writes.files_given.connect(self._files_pasted)
+            writes.files_given.connect(self.files.add)
             writes.picture_given.connect(self.vision.add_data)
-            writes.choose_wanted.connect(self.vision.choose)
+        composer.choose_wanted.connect(self.files.choose)
+        composer.documents.opened.connect(
+            lambda place: self.sheets.show_document(bench.chat.documents.documents[place], place)
+        )
+        chat.choose_wanted.connect(self.vision.choose)
+        chat.document_wanted.connect(self.sheets.show_document)
         chat.vision_wanted.connect(self.vision.choose_file)
         chat.demo_wanted.connect(self.opener.try_demo)
         composer.attachments.vision_wanted.connect(self.vision.choose_file)
@@ -203,20 +211,8 @@ class MainWindow(QMainWindow, Refuge):
         if self.panes.kept.geometry:
             self.restoreGeometry(QByteArray(base64.b64decode(self.panes.kept.geometry)))
 
-    def _model_dropped(self, path: Path) -> None:
-        self.talk.notices.drop("drop")
+    def _open_given(self, path: Path) -> None:
         self.opener.open(path)
 
     def _drop_refused(self, path: Path) -> None:
-        text = f"{path.name} is not a model (.gguf) or a picture."
-        self.talk.notices.news("drop", text, "warn")
-
-    def _files_pasted(self, paths: list[Path]) -> None:
-        model = next((path for path in paths if path.suffix.lower() == MODEL), None)
-        pictures = [path for path in paths if is_picture(path) or path.is_dir()]
-        if model is not None:
-            self._model_dropped(model)
-        elif pictures:
-            self.vision.add_files(pictures)
-        else:
-            self._drop_refused(paths[0])
+        self.files.refuse(path.name)

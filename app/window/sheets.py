@@ -6,6 +6,7 @@ from typing import Any
 from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QWidget
 
+from app.documents.document import Document
 from app.fetch.known import KNOWN, Terms
 from app.state.talk.message import Picture
 from app.state.workbench import Workbench
@@ -15,6 +16,7 @@ from app.views.models.serving import ServingView
 from app.views.models.terms import TermsView
 from app.views.preferences import PreferencesView
 from app.views.report_sheet import ReportView
+from app.views.talk.documents import DocumentView
 from app.views.talk.pictures.viewer import PictureViewer
 from app.views.talk.prompt import PromptView
 from app.views.trial.trial import TrialView
@@ -51,6 +53,9 @@ class Sheets(QObject):
         self.trial.done.connect(self._trial.dismiss)
         self._prompt = Sheet(parent, self.prompt, 720, 560)
         self.prompt.done.connect(self._prompt.dismiss)
+        self.document = DocumentView(bench)
+        self._document = Sheet(parent, self.document, 820, 680)
+        self.document.done.connect(self._document.dismiss)
         self._chooser = Sheet(parent, self.chooser, *LARGEST)
         self._terms = Sheet(parent, self.terms, 480)
         self._preferences = Sheet(parent, self.preferences, 560, 500)
@@ -76,6 +81,7 @@ class Sheets(QObject):
             self._terms,
             self._palette,
             self._prompt,
+            self._document,
             self._trial,
             self._preferences,
             self._report,
@@ -127,6 +133,11 @@ class Sheets(QObject):
     def show_prompt(self) -> None:
         self.prompt.refresh()
         self._prompt.open()
+
+    def show_document(self, document: Document, place: int | None = None) -> None:
+        """A document's text; `place` is that among the attached ones."""
+        self.document.show_document(document, place)
+        self._document.open()
 
     def show_trial(self) -> None:
         """The form for a change, and what it made of the last answer."""

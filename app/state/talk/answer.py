@@ -135,11 +135,11 @@ def said(
 
 def _content(message: Message, digests: Mapping[str, str]) -> str | list[TextPart | PicturePart]:
     if not message.pictures:
-        return message.text
+        return message.prompt
     parts: list[TextPart | PicturePart] = [
         PicturePart(digests.get(p.hash, p.hash), p.limits) for p in message.pictures
     ]
-    return [*parts, TextPart(message.text)] if message.text else parts
+    return [*parts, TextPart(message.prompt)] if message.prompt else parts
 
 
 def continued(message: Message, tokens: Tokens, by_ids: bool) -> tuple[str, Tokens]:

@@ -19,6 +19,7 @@ from app.state.talk.brought import PicturesInEngine
 from app.state.talk.context import ContextUse, context_use
 from app.state.talk.details import Details
 from app.state.talk.disk.store import ChatGone, ChatStore, StoreError
+from app.state.talk.documents import AttachedDocuments
 from app.state.talk.message import Message, Picture, title_of
 from app.state.talk.thread import Thread
 from app.state.talk.tokens import Tokens
@@ -28,8 +29,9 @@ from engine.protocol import Alternative, AnswerForm, Change, Generate
 
 class ChatState(QObject):
     """One chat. Rows are positions in `path`; all changes go through its methods. `attached` are
-    the pictures of the message being written, `brought` those that the engine holds, `written`
-    those of what was written at last: that message, or one that is edited.
+    the pictures of the message being written, `documents` its documents, `brought` the pictures
+    that the engine holds, `written` those of what was written at last: that message, or one that
+    is edited.
 
     An answer goes on when another chat is opened, and is saved where it belongs. A question asked
     while the model loads waits for it; after a crash it restarts the engine. Methods that ask the
@@ -62,6 +64,8 @@ class ChatState(QObject):
         self.attached = Attached(store, session, preferences, self)
         self.attached.problem.connect(self.problem)
         self.written: PictureList = self.attached
+        self.documents = AttachedDocuments(store, session, self.attached, self)
+        self.documents.problem.connect(self.problem)
         self.brought = PicturesInEngine(session.client, session, store.pictures.files, self)
         session.given_up.connect(self.take_back)  # before what waits is ended
         self._answering = Answering(store, session, self.brought, self)
@@ -122,8 +126,9 @@ class ChatState(QObject):
         """How the messages shown and the pictures attached fill the context of the open model."""
         model = self._session.model
         n_ctx = model.n_ctx if model is not None else 0
-        attached = self.attached.pictures
-        return context_use(self.path, self.details.system, n_ctx, self.brought.tokens, attached)
+        attached, documents = self.attached.pictures, self.documents.tokens
+        tokens_of = self.brought.tokens
+        return context_use(self.path, self.details.system, n_ctx, tokens_of, attached, documents)
 
     def open(self, chat_id: int | None) -> None:
         """Show a chat; None is a new one, kept from its first message on."""
@@ -139,7 +144,7 @@ class ChatState(QObject):
             tree = running.tree
         self._thread = Thread(self._store, chat.id if chat is not None else None, tree)
         self.details.take(chat)
-        self.attached.show(self.chat_id)
+        self._show_attached()
         self._take_usual()
         self.details.changed.emit()
         self.details.draft_changed.emit(self.details.draft)
@@ -161,7 +166,9 @@ class ChatState(QObject):
 
     def send(self, text: str) -> bool:
         """Ask a question, with the pictures attached, at the end of the path."""
-        says = bool(text.strip() or self.attached.pictures) and not self.attached.arriving
+        attached = self.attached.pictures or self.documents.documents
+        arriving = self.attached.arriving or self.documents.arriving
+        says = bool(text.strip() or attached) and not arriving
         return says and self._may_ask() and self._attempt(self._send, text)
 
     @property
@@ -215,7 +222,7 @@ class ChatState(QObject):
             free = not self.details.served or self._is_free()
             return free and self._attempt(self._edit_answer, message, row, text)
         shown = message.pictures if pictures is None else pictures
-        says = bool(text.strip() or shown)
+        says = bool(text.strip() or shown or message.documents)
         return says and self._may_ask() and self._attempt(self._ask_anew, row, text, shown)
 
     def edit_pictures(self, row: int, parent: QObject) -> EditedPictures:
@@ -326,18 +333,18 @@ class ChatState(QObject):
     def _send(self, text: str) -> None:
         details, begins = self.details, self.chat_id is None
         details.draft = text  # kept where what follows fails
-        pictures = self.attached.pictures
+        pictures, documents = self.attached.pictures, self.documents.documents
         with self._thread.together():
             if begins:
-                question = self._thread.begin(text, *details.settings, pictures)
+                question = self._thread.begin(text, *details.settings, pictures, documents)
             else:
-                question = self._thread.ask(text, pictures)
+                question = self._thread.ask(text, pictures, documents)
             answer = self._thread.answer_to(question)
         if begins:
-            details.title = title_of(text, pictures)
+            details.title = title_of(text, (*pictures, *documents))
             details.changed.emit()
         details.clear_draft(was_new=begins)
-        self.attached.show(self.chat_id)
+        self._show_attached()
         self._append(question)
         self._append(answer.message)
         self._begin(answer)
@@ -346,16 +353,18 @@ class ChatState(QObject):
         """Remove the question; its text and pictures go back to the draft."""
         draft = "\n".join(filter(None, (question.text, self.details.draft)))
         pictures = (*question.pictures, *self.attached.pictures)
+        documents = (*question.documents, *self.documents.documents)
         chat = self.chat_id if row else None
         with self._store.together():
             self._store.pictures.set_draft(chat, pictures)
+            self._store.documents.set_draft(chat, documents)
             if row:
                 self._thread.unsend(row)
             else:
                 self._store.delete(question.chat)
         if row:
             self._show_path(row)
-            self.attached.show(chat)
+            self._show_attached()
         else:
             self._preferences.update(draft=draft)
             self.open(None)
@@ -364,9 +373,10 @@ class ChatState(QObject):
         self.stored.emit()
 
     def _ask_anew(self, row: int, text: str, pictures: tuple[Picture, ...]) -> None:
-        above = self._thread.parent(self.path[row])
+        above, documents = self._thread.parent(self.path[row]), self.path[row].documents
+        attached: dict[str, Any] = {"pictures": pictures, "documents": documents}
         with self._thread.together():
-            question = self._thread.add("user", above, text, pictures=pictures)
+            question = self._thread.add("user", above, text, **attached)
             answer = self._thread.answer_to(question)
         self._show_path(row)
         self._begin(answer)
@@ -454,6 +464,10 @@ class ChatState(QObject):
         """Return whether the message's token ids are those of the open model."""
         by_ids = self._session.client.abilities.ids
         return by_ids and message.model == self._session.model_name
+
+    def _show_attached(self) -> None:
+        self.attached.show(self.chat_id)
+        self.documents.show(self.chat_id)
 
     def _take_usual(self) -> None:
         """A chat that has not begun takes the model's system prompt."""

@@ -50,8 +50,10 @@ def context_use(
     n_ctx: int,
     tokens_of: Callable[[Sequence[Picture]], int | None] = lambda pictures: None,
     draft: Sequence[Picture] = (),
+    documents: int | None = 0,
 ) -> ContextUse:
-    """Estimate how many context tokens the messages of a path and the attached pictures take.
+    """Estimate how many context tokens the messages of a path and the attached pictures take, with
+    those of the attached `documents`, None where they are not counted.
 
     An answer's statistics count its whole prompt; what of it is not in earlier messages belongs
     to the questions since then, by their lengths. Without statistics it is an estimate, but for
@@ -70,11 +72,13 @@ def context_use(
             shares.append(Share(row, message.n_tokens, counted=True))
         else:
             seen = (tokens_of(message.pictures) or 0) if message.pictures else 0
-            waiting.append((len(shares), len(message.text), seen))
-            shares.append(Share(row, seen + _estimate(len(message.text)), counted=False))
-    if draft:
-        known = tokens_of(draft)
-        shares.append(Share(None, known or 0, known is not None, draft=True))
+            length = len(message.prompt)
+            waiting.append((len(shares), length, seen))
+            shares.append(Share(row, seen + _estimate(length), counted=False))
+    if draft or documents != 0:
+        known = tokens_of(draft) if draft else 0
+        counted = known is not None and documents is not None
+        shares.append(Share(None, (known or 0) + (documents or 0), counted, draft=True))
     return ContextUse(tuple(shares), n_ctx)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from app.documents.document import Document, with_documents
 from engine.protocol import Change, PictureLimits, Stats
 
 Role = Literal["user", "assistant"]
@@ -28,7 +29,7 @@ class Message:
     `finish` is why an answer ended: stop, length, context, loop, cancelled, failed, died, edited;
     empty while it is written (or where the program ended meanwhile). `place` counts from 0 among
     its `siblings`. `problem` is the error of a failed answer. `n_tokens` are those of the answer.
-    `pictures` come before the text.
+    `pictures` come before the text, `documents` behind it.
     """
 
     id: int
@@ -45,6 +46,12 @@ class Message:
     place: int = 0
     siblings: int = 1
     pictures: tuple[Picture, ...] = ()
+    documents: tuple[Document, ...] = ()
+
+    @property
+    def prompt(self) -> str:
+        """The text for the model: with that of the documents."""
+        return with_documents(self.text, self.documents) if self.documents else self.text
 
     @property
     def seed(self) -> int | None:
@@ -57,8 +64,8 @@ class Message:
         return self.stats.changes if self.stats is not None else []
 
 
-def title_of(question: str, pictures: Sequence[Picture] = ()) -> str:
+def title_of(question: str, attached: Sequence[Picture | Document] = ()) -> str:
     """Return the title of a chat that starts with this message."""
-    said = question.strip() or (pictures[0].name if pictures else "")
+    said = question.strip() or (attached[0].name if attached else "")
     line = said.splitlines()[0].strip() if said else "Picture"
     return line if len(line) <= TITLE else line[: TITLE - 1].rstrip() + "…"

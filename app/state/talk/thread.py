@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from app.documents.document import Document
 from app.state.presets import OwnSampling
 from app.state.talk.answer import Answer, branched, continued
 from app.state.talk.disk.store import ChatStore
@@ -89,26 +90,30 @@ class Thread:
         sampling: OwnSampling,
         form: AnswerForm | None = None,
         pictures: tuple[Picture, ...] = (),
+        documents: tuple[Document, ...] = (),
     ) -> Message:
         """Keep the chat from here on, with its first question, which also gives its title."""
         with self._store.together():
-            chat_id = self._store.create(title_of(text, pictures), system, sampling, form=form)
-            question = Message(
-                0, chat_id, None, "user", text, created=time.time(), pictures=pictures
-            )
+            title = title_of(text, (*pictures, *documents))
+            chat_id = self._store.create(title, system, sampling, form=form)
+            attached: dict[str, Any] = {"pictures": pictures, "documents": documents}
+            question = Message(0, chat_id, None, "user", text, created=time.time(), **attached)
             self._store.add(question)
-            self._store.pictures.set_draft(None, ())
+            self._store.clear_draft_files(None)
         self.chat_id = chat_id
         self._take(question)
         return question
 
-    def ask(self, text: str, pictures: tuple[Picture, ...]) -> Message:
-        """A question at the end of the path; the draft's pictures are now its."""
+    def ask(
+        self, text: str, pictures: tuple[Picture, ...], documents: tuple[Document, ...] = ()
+    ) -> Message:
+        """A question at the end of the path; the draft's pictures and documents are now its."""
         with self._store.together():
             last = self.path[-1] if self.path else None
-            question = self._make("user", last, text, pictures=pictures)
+            attached: dict[str, Any] = {"pictures": pictures, "documents": documents}
+            question = self._make("user", last, text, **attached)
             self._store.add(question)
-            self._store.pictures.set_draft(self.chat_id, ())
+            self._store.clear_draft_files(self.chat_id)
         self._take(question)
         return question
 

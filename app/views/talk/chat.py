@@ -31,6 +31,7 @@ class ChatView(QWidget):
     files_given = Signal(list)  # as of the composer, while a message is edited
     picture_given = Signal(object)
     choose_wanted = Signal()
+    document_wanted = Signal(object)
     vision_wanted = Signal()
     demo_wanted = Signal()
 
@@ -282,6 +283,7 @@ class ChatView(QWidget):
         of_row.files_given.connect(self.files_given)
         of_row.picture_given.connect(self.picture_given)
         of_row.choose_wanted.connect(self.choose_wanted)
+        of_row.document_wanted.connect(self.document_wanted)
         of_row.vision_wanted.connect(self.vision_wanted)
         view.reveal_wanted.connect(lambda y: self.column.reveal(y + view.y()))
         of_row.details_wanted.connect(self.details_wanted)

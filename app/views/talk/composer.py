@@ -14,6 +14,7 @@ from app.state.workbench import Workbench
 from app.theme import fonts
 from app.theme.theme import tokens
 from app.theme.tokens import GRID, PADDING, RADIUS_CARD
+from app.views.talk.documents import AttachedStrip
 from app.views.talk.pictures.attachments import Attachments
 from app.views.talk.sampling import SamplingPopover, in_words
 from app.views.talk.settings.limits import WhenFullChoice
@@ -75,18 +76,19 @@ class Composer(QWidget):
     edit_last_wanted = Signal()  # Up in the empty field
     files_given = Signal(list)  # paths that were pasted
     picture_given = Signal(object)  # what makes the bytes of a pasted picture, in a thread
-    choose_wanted = Signal()  # pictures, in a dialog
+    choose_wanted = Signal()  # files, in a dialog
 
     def __init__(self, bench: Workbench, loader: PictureLoader) -> None:
         super().__init__()
         self.bench = bench
         surface(self, "canvas")
-        self.field = GrowingEdit("Message")
+        self.field = GrowingEdit("Message", hands_on_long=True)
         self.field.setPlaceholderText("Message")
         self.field.submitted.connect(self.send)
         self.field.above_wanted.connect(self.edit_last_wanted)
         self.field.files_given.connect(self.files_given)
         self.field.picture_given.connect(self.picture_given)
+        self.field.long_text_given.connect(bench.chat.documents.add_text)
         self.field.textChanged.connect(self._typed)
         self.field.installEventFilter(self)
         self.setFocusProxy(self.field)
@@ -94,7 +96,9 @@ class Composer(QWidget):
         self.counter.changed.connect(self._refresh)
         self.attachments = Attachments(bench, loader, bench.chat.attached)
         self.attachments.changed.connect(self._refresh)
-        self.add = IconButton("picture", "Add pictures", self.choose_wanted.emit)
+        self.documents = AttachedStrip(bench.chat.documents)
+        bench.chat.documents.changed.connect(self._refresh)
+        self.add = IconButton("attach", "Attach files", self.choose_wanted.emit)
         self.sampling = IconButton("sliders", "Sampling and system prompt", self.show_sampling)
         self._settings = ElidedLabel(size="small")
         self._settings.setProperty("tone", "quiet")
@@ -167,6 +171,7 @@ class Composer(QWidget):
         inside.addWidget(self.queued)
         inside.addWidget(self._other)
         inside.addWidget(self.attachments)
+        inside.addWidget(self.documents)
         inside.addWidget(self.field)
         inside.addWidget(self.overflow)
         inside.addLayout(row)
@@ -210,10 +215,12 @@ class Composer(QWidget):
 
     @property
     def _sendable(self) -> bool:
-        asks = bool(self.field.text.strip()) or self.attachments.any
         chat = self.bench.chat
+        attached = self.attachments.any or bool(chat.documents.documents)
+        asks = bool(self.field.text.strip()) or attached
         free = not (chat.busy or chat.details.served or self.overflow.refuses)
-        return asks and free and self.attachments.ready
+        ready = self.attachments.ready and not chat.documents.arriving
+        return asks and free and ready
 
     @property
     def _other_model(self) -> str:
@@ -243,7 +250,7 @@ class Composer(QWidget):
         count = self.counter.count
         known = written and count is not None
         self._count.setText(f"{grouped(count)} tok" if known else "")
-        asks = known or self.attachments.any
+        asks = known or self.attachments.any or bool(chat.documents.documents)
         self.overflow.show_question((count or 0) if asks else None)
         self.send_button.show_state(chat.busy, self._sendable)
 

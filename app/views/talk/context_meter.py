@@ -99,7 +99,7 @@ class ContextMeter(QWidget):
     def who(self, part: Share) -> str:
         """The name of a part of the context."""
         if part.row is None:
-            return "Pictures to send" if part.draft else "System prompt"
+            return "Attachments to send" if part.draft else "System prompt"
         message = self.bench.chat.path[part.row]
         who = "You" if message.role == "user" else "Answer"
         line = " ".join(message.text.split())

@@ -13,6 +13,7 @@ from app.state.talk.reasoning import Excerpt, Said, as_written, split_reasoning
 from app.theme import fonts
 from app.theme.theme import tokens
 from app.theme.tokens import CHAT_PX, GRID, PADDING, RADIUS_CARD
+from app.views.talk.documents import DocumentStrip
 from app.views.talk.ending import EndNotes
 from app.views.talk.message_edit import MessageEdit
 from app.views.talk.message_parts import (
@@ -44,6 +45,7 @@ class MessageView(Row):
         self.row, self._loader = row, loader
         self.pictures: PictureStrip | None = None
         self._shown = row.message.pictures
+        self.documents: DocumentStrip | None = None
         self.body: MarkdownView | None = None
         self.tokens: TokenAnswer | None = None
         self.edit: MessageEdit | None = None
@@ -82,6 +84,7 @@ class MessageView(Row):
         if self.edit is None:
             self._show_body()
             self.show_lights()
+        self._show_documents()
         self._show_progress()
         self._show_problem()
         self._show_end()
@@ -260,6 +263,16 @@ class MessageView(Row):
         if any(self.row.brought.path(picture) == path for picture in self._shown):
             self._show_pictures()
             self.height_changed.emit()
+
+    def _show_documents(self) -> None:
+        """Show them below the text; they stay while it is edited."""
+        documents = self.row.message.documents
+        if self.documents is None and documents:
+            self.documents = DocumentStrip(self.row.document_tokens, documents)
+            self.documents.opened.connect(
+                lambda place: self.row.document_wanted.emit(documents[place])
+            )
+            self._put(self.documents)
 
     def _show_thought(self) -> None:
         said = split_reasoning(self.row.message.text, self.row.answering)

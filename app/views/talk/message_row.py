@@ -9,6 +9,7 @@ from app import names
 from app.state.session import PastStage, StageProgress
 from app.state.talk.attached import EditedPictures
 from app.state.talk.brought import PicturesInEngine
+from app.state.talk.documents import DocumentTokens
 from app.state.talk.message import Message, Picture
 from app.state.talk.tokens import Tokens
 from app.state.workbench import Workbench
@@ -33,6 +34,7 @@ class MessageRow(QObject):
     picture_wanted = Signal(object, int)  # pictures, the place of the one to be looked at
     files_given = Signal(list)  # paths that were pasted while it is edited
     picture_given = Signal(object)  # likewise a picture that is not a file: what makes its bytes
+    document_wanted = Signal(object)  # the document to be shown
     choose_wanted = Signal()  # pictures, in a dialog
     vision_wanted = Signal()  # the open model cannot see
     rewritten = Signal()
@@ -75,6 +77,11 @@ class MessageRow(QObject):
     def brought(self) -> PicturesInEngine:
         """Pictures uploaded to the engine."""
         return self._bench.chat.brought
+
+    @property
+    def document_tokens(self) -> DocumentTokens:
+        """The token counts of documents."""
+        return self._bench.chat.documents.counts
 
     @property
     def tokens(self) -> Tokens:

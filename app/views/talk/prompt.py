@@ -54,9 +54,11 @@ class PromptView(QWidget):
         questions = [n for n, message in enumerate(chat.path) if message.role == "user"]
         path = chat.path[: questions[-1] + 1] if questions else []
         self._messages = said(chat.details.system, path, chat.brought.digests(path))
-        pictures = chat.attached.pictures
-        if chat.details.draft.strip() or pictures:
-            written = Message(0, 0, None, "user", chat.details.draft, pictures=pictures)
+        pictures, documents = chat.attached.pictures, chat.documents.documents
+        if chat.details.draft.strip() or pictures or documents:
+            written = Message(
+                *(0, 0, None, "user", chat.details.draft), pictures=pictures, documents=documents
+            )
             path = [*chat.path, written]
             self._messages = said(chat.details.system, path, chat.brought.digests(path))
         self.text.setFont(fonts.mono())

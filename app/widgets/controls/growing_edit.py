@@ -8,6 +8,7 @@ from app.theme import fonts
 from app.widgets.pictures.given import local_files, picture_in
 
 MOST_LINES = 8
+LONG_PASTE = 2000  # characters
 
 
 class GrowingEdit(QPlainTextEdit):
@@ -17,10 +18,12 @@ class GrowingEdit(QPlainTextEdit):
     cancelled = Signal()  # Esc, where `takes_escape`
     above_wanted = Signal()  # Up in an empty field
     files_given = Signal(list)  # paths of files that were pasted
+    long_text_given = Signal(str)  # pasted or dropped, where `hands_on_long`
     picture_given = Signal(object)  # what makes the bytes of a pasted picture, in a thread
 
-    def __init__(self, name: str, takes_escape: bool = False) -> None:
+    def __init__(self, name: str, takes_escape: bool = False, hands_on_long: bool = False) -> None:
         super().__init__()
+        self._hands_on_long = hands_on_long
         self.submits_on_enter = True
         self._takes_escape = takes_escape
         self.setAccessibleName(name)
@@ -96,6 +99,8 @@ class GrowingEdit(QPlainTextEdit):
             self.files_given.emit(files)
         elif picture is not None:
             self.picture_given.emit(picture)
+        elif source.hasText() and self._hands_on_long and len(source.text()) > LONG_PASTE:
+            self.long_text_given.emit(source.text())
         elif source.hasText():
             self.insertPlainText(source.text())
             self.ensureCursorVisible()

@@ -52,21 +52,46 @@ def test_a_model_dropped_anywhere_is_opened(
     assert window.talk.welcome.isVisible()
 
 
-def test_what_is_no_model_is_not_offered_a_place(window: MainWindow, tmp_path: Path) -> None:
+def test_a_picture_is_not_offered_a_place_where_the_model_is_blind(
+    window: MainWindow, tmp_path: Path
+) -> None:
     client = open_model(window, tmp_path / "SmolLM2-135M.Q4_1.gguf")
     asked = len(client.asked)
-    for name, says in (
-        ("cat.png", "does not support pictures"),
-        ("notes.txt", "is not a model"),
-    ):
-        data = files(tmp_path / name)
-        assert not drag(window, data).isAccepted()
-        assert not window.drops.shade.isVisible()
-        (text,) = window.talk.notices.texts
-        assert name in text
-        assert says in text
-        assert not drop(window, data).isAccepted()
+    data = files(tmp_path / "cat.png")
+    assert not drag(window, data).isAccepted()
+    assert not window.drops.shade.isVisible()
+    (text,) = window.talk.notices.texts
+    assert "cat.png" in text
+    assert "does not support pictures" in text
+    assert not drop(window, data).isAccepted()
     assert len(client.asked) == asked
+
+
+def test_texts_and_folders_go_to_the_message(
+    window: MainWindow, tmp_path: Path, qtbot: QtBot
+) -> None:
+    open_model(window, tmp_path / "SmolLM2-135M.Q4_1.gguf")
+    notes, folder = tmp_path / "notes.txt", tmp_path / "code"
+    notes.write_text("remember")
+    folder.mkdir()
+    (folder / "main.c").write_text("int x;")
+    data = files(notes, folder)
+    assert drag(window, data).isAccepted()
+    assert drop(window, data).isAccepted()
+    documents = window.bench.chat.documents
+    qtbot.waitUntil(lambda: len(documents.documents) == 2)
+    assert [d.name for d in documents.documents] == ["notes.txt", "code"]
+    assert "int x;" in documents.documents[1].text
+
+
+def test_without_a_chat_a_text_is_refused_with_the_next_step(
+    window: MainWindow, tmp_path: Path
+) -> None:
+    data = files(tmp_path / "notes.txt")
+    assert not drag(window, data).isAccepted()
+    (text,) = window.talk.notices.texts
+    assert text.startswith("No model is open. notes.txt was not added.")
+    assert not drop(window, data).isAccepted()
 
 
 def test_a_taken_drop_ends_the_banner_of_a_refused_one(window: MainWindow, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ The JSON is `{"format": "cutaway-chat", "version": 1, "title", "system", "sampli
 a message names its parent by its place in the list, which comes before it, and `chosen` marks the
 branch shown. Tokens, where kept, are columns (see `tokens.TokenData`), in base64. With pictures
 it is version 2: a message names its `pictures` by hash, and `pictures` of the file has the bytes
-of each, in base64.
+of each, in base64. With documents, whose text stands in the message, it is version 3.
 """
 
 import math
@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from app.documents.document import Document, Kind, plain_name
 from app.state.presets import OwnSampling, own_of_whole
 from app.state.talk.disk.packed_pictures import check_named
 from app.state.talk.message import Picture, Role
@@ -22,13 +23,15 @@ from app.state.talk.tokens import TokenData, Tokens
 from engine.errors import CutawayError
 from engine.protocol import AnswerForm, PictureLimits, Sampling, Stats
 
-VERSION = 2
+VERSION = 3
 LARGEST = 256 << 20  # bytes of a file that is taken in
 LATEST = 253402128000.0  # seconds since the epoch: the year 9999, where calendars end
 LONGEST_S = 1e9  # seconds that anything in an answer may have taken
 LONGEST_TEXT = 1 << 22  # characters; a million tokens or so
 LONGEST_NAME = 1000  # characters of a title, a model's name, a reason
 MOST_PICTURES = 1000  # of a message
+MOST_DOCUMENTS = 1000  # likewise
+LONGEST_DOCUMENT = 1 << 26  # characters
 MOST_ROWS = 1 << 20  # embeddings of a picture
 REPORT_EVERY = 200  # messages
 
@@ -54,6 +57,15 @@ class ChatFilePicture(msgspec.Struct, omit_defaults=True):
     one_view: bool = False
 
 
+class ChatFileDocument(msgspec.Struct, omit_defaults=True):
+    """A document of a message, with its text."""
+
+    name: Name
+    text: Annotated[str, msgspec.Meta(max_length=LONGEST_DOCUMENT)]
+    kind: Kind = "text"
+    size: Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)] = 0
+
+
 class ChatFileMessage(msgspec.Struct, omit_defaults=True):
     """One node; `parent` is an index into the list of messages."""
 
@@ -68,6 +80,13 @@ class ChatFileMessage(msgspec.Struct, omit_defaults=True):
     stats: Stats | None = None
     tokens: TokenData | None = None
     pictures: Annotated[list[ChatFilePicture], msgspec.Meta(max_length=MOST_PICTURES)] = []
+
+    documents: Annotated[list[ChatFileDocument], msgspec.Meta(max_length=MOST_DOCUMENTS)] = []
+
+    @property
+    def attached(self) -> tuple[Document, ...]:
+        """Its documents."""
+        return tuple(Document(plain_name(d.name), d.kind, d.text, d.size) for d in self.documents)
 
     @property
     def shown(self) -> tuple[Picture, ...]:

@@ -48,6 +48,17 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     ("ALTER TABLE chats ADD COLUMN form TEXT NOT NULL DEFAULT ''",),
     # the program whose request it is; empty: a person's own
     ("ALTER TABLE chats ADD COLUMN served TEXT NOT NULL DEFAULT ''",),
+    (  # a document of a message, or of a draft, as in `pictures`; its text under its SHA-256
+        "CREATE TABLE texts (hash TEXT PRIMARY KEY, text TEXT NOT NULL)",
+        """CREATE TABLE attachments (
+            chat INTEGER REFERENCES chats ON DELETE CASCADE,
+            message INTEGER REFERENCES messages ON DELETE CASCADE,
+            place INTEGER NOT NULL, hash TEXT NOT NULL, name TEXT NOT NULL,
+            kind TEXT NOT NULL, size INTEGER NOT NULL)""",
+        "CREATE INDEX attachments_by_chat ON attachments (chat)",
+        "CREATE INDEX attachments_by_message ON attachments (message)",
+        "CREATE INDEX attachments_by_hash ON attachments (hash)",
+    ),
 )
 VERSION = len(MIGRATIONS)
 
@@ -282,6 +293,8 @@ COLUMNS = {
     "messages": "id chat parent role text created model finish problem stats n_tokens chosen",
     "tokens": "message data",
     "pictures": "chat message place hash name most one_view",
+    "texts": "hash text",
+    "attachments": "chat message place hash name kind size",
 }
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from app.documents.document import Document
 from app.files import write_atomically
 from app.state.talk.disk.chat_file import (
     LATEST,
@@ -14,6 +15,7 @@ from app.state.talk.disk.chat_file import (
     VERSION,
     BadChatFile,
     ChatFile,
+    ChatFileDocument,
     ChatFileMessage,
     ChatFilePicture,
     never,
@@ -30,6 +32,7 @@ from engine.protocol import Sampling
 
 BATCH = 100  # messages written in one transaction
 WITHOUT_PICTURES = 1  # the version that every Cutaway reads
+WITH_PICTURES = 2
 BATCH_TEXT = 1 << 16  # characters of them, likewise
 NO_LINKS: Mapping[Picture, str] = {}
 PAUSE_S = 0.005  # between transactions, so that the window may write
@@ -100,8 +103,8 @@ def as_json(store: ChatStore, chat_id: int) -> bytes:
     pictures = [picture for message in messages for picture in message.shown]
     whole = msgspec.structs.asdict(file) | {"messages": messages}
     del whole["pictures"]
-    if not pictures:
-        whole["version"] = WITHOUT_PICTURES
+    if not any(message.documents for message in messages):
+        whole["version"] = WITH_PICTURES if pictures else WITHOUT_PICTURES
     text = msgspec.json.format(msgspec.json.encode(whole), indent=1)
     if not pictures:
         return text
@@ -122,7 +125,10 @@ def as_markdown(store: ChatStore, chat_id: int, links: Mapping[Picture, str] = N
         said = split_reasoning(message.text)
         thought = "\n".join(f"> {line}".rstrip() for line in said.thought.splitlines())
         shown = "\n".join(f"![{_label(p.name)}](<{links.get(p, '')}>)" for p in message.pictures)
-        parts.append("\n\n".join(p for p in (f"**{speaker}**", shown, thought, said.answer) if p))
+        files = "\n\n".join(map(_quoted, message.documents))
+        parts.append(
+            "\n\n".join(p for p in (f"**{speaker}**", shown, thought, said.answer, files) if p)
+        )
     return ("\n\n".join(parts) + "\n").encode()
 
 
@@ -149,6 +155,9 @@ def _file(store: ChatStore, chat_id: int) -> tuple[ChatFile, list[ChatFileMessag
                 pictures=[
                     ChatFilePicture(p.hash, p.name[:LONGEST_NAME], p.limits.rows, p.limits.one_view)
                     for p in message.pictures
+                ],
+                documents=[
+                    ChatFileDocument(d.name, d.text, d.kind, d.size) for d in message.documents
                 ],
             )
         )
@@ -221,7 +230,15 @@ def _message(chat_id: int, said: ChatFileMessage) -> Message:
         said.stats,
         len(said.tokens.ids) // 4 if said.tokens else 0,
         pictures=said.shown,
+        documents=said.attached,
     )
+
+
+def _quoted(document: Document) -> str:
+    """A document in Markdown: its name, and its text behind a fence that the text does not end."""
+    longest = max((len(ticks) for ticks in re.findall(r"`+", document.text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{_label(document.name)}:\n\n{fence}\n{document.text}\n{fence}"
 
 
 def _label(name: str) -> str:

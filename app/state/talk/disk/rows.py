@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from app.documents.document import Document
 from app.state.presets import OwnSampling, own_of_whole
 from app.state.talk.message import Message, Picture
 from engine.protocol import AnswerForm, Stats
@@ -94,7 +95,9 @@ def _own_of(text: str) -> OwnSampling:
         return OwnSampling()
 
 
-def message_of(row: sqlite3.Row, pictures: tuple[Picture, ...]) -> Message:
+def message_of(
+    row: sqlite3.Row, pictures: tuple[Picture, ...], documents: tuple[Document, ...] = ()
+) -> Message:
     """A row of `messages`, likewise."""
     try:
         stats = msgspec.json.decode(row["stats"], type=Stats) if row["stats"] else None
@@ -113,4 +116,5 @@ def message_of(row: sqlite3.Row, pictures: tuple[Picture, ...]) -> Message:
         stats,
         max(0, _id(row["n_tokens"]) or 0),
         pictures=pictures,
+        documents=documents,
     )

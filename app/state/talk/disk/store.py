@@ -13,6 +13,7 @@ import msgspec
 
 from app.state.presets import OwnSampling
 from app.state.talk.disk.database import CANDIDATES, Database, StoreError
+from app.state.talk.disk.document_rows import DocumentRows
 from app.state.talk.disk.picture_files import PictureFiles
 from app.state.talk.disk.picture_rows import PictureRows
 from app.state.talk.disk.rows import (
@@ -57,14 +58,15 @@ class ChatStore:
     """Reads and writes chats. For the window's thread; all methods raise StoreError, but those
     that open and close: what was deleted may also go another time.
 
-    `notice` is one line if the file had to be set aside or cannot be used; `pictures` are those
-    of messages and drafts.
+    `notice` is one line if the file had to be set aside or cannot be used; `pictures` and
+    `documents` are those of messages and drafts.
     """
 
     def __init__(self, source: Path | Database) -> None:
         self._db = source if isinstance(source, Database) else Database(source)
         self.notice = self._db.notice
         self.pictures = PictureRows(self._db, PictureFiles(self._db.pictures))
+        self.documents = DocumentRows(self._db)
         self._deleted: list[int] = []
         self._purge("deleted < ?", time.time() - PURGE_AFTER)
         if isinstance(source, Path):
@@ -176,11 +178,21 @@ class ChatStore:
         self._set("chats", chat_id, {"deleted": None})
         self._deleted.remove(chat_id)
 
+    def clear_draft_files(self, chat_id: int | None) -> None:
+        """Nothing is attached to the draft any more."""
+        with self._db.transaction():
+            self.pictures.set_draft(chat_id, ())
+            self.documents.set_draft(chat_id, ())
+
     def tree(self, chat_id: int) -> Tree:
         """All messages of a chat."""
         rows = self._db.read("SELECT * FROM messages WHERE chat = ? ORDER BY id", chat_id)
         pictures = self.pictures.of_chat(chat_id)
-        messages = [message_of(row, pictures.get(row["id"], ())) for row in rows]
+        documents = self.documents.of_chat(chat_id)
+        messages = [
+            message_of(row, pictures.get(row["id"], ()), documents.get(row["id"], ()))
+            for row in rows
+        ]
         known = {message.id for message in messages}
         for message in messages:  # a parent is older; one that is damaged would lead in a circle
             if message.parent not in known or message.parent >= message.id:
@@ -249,6 +261,7 @@ class ChatStore:
         with self._db.transaction() as connection:
             rows = connection.execute(BELOW, (message.id,)).fetchall()
             self.pictures.release([row[0] for row in rows])
+            self.documents.release()
             for first in range(0, len(rows), DELETED_AT_ONCE):
                 numbers = [row[0] for row in rows[first : first + DELETED_AT_ONCE]]
                 marks = ", ".join("?" * len(numbers))
@@ -301,6 +314,10 @@ class ChatStore:
             self._deleted.clear()
             self._purge(f"deleted IS NOT NULL AND id IN ({marks})")
         self.pictures.collect()
+        try:
+            self.documents.collect()
+        except StoreError as error:
+            log.warning("texts of deleted documents are still in the file: %s", error)
 
     def _purge(self, condition: str, *values: object) -> None:
         """Delete chats for good, some messages at a time, so that others may write in between.
@@ -310,6 +327,7 @@ class ChatStore:
         try:
             for (chat,) in self._db.read(f"SELECT id FROM chats WHERE {condition}", *values):
                 self.pictures.release_chat(chat)
+                self.documents.release()
                 left = True
                 while left:
                     with self._db.transaction() as connection:
@@ -323,6 +341,7 @@ class ChatStore:
         number = self._insert(*_insertion(message))
         with self._db.transaction() as connection:
             self.pictures.write(connection, message.chat, number, message.pictures)
+            self.documents.write(connection, message.chat, number, message.documents)
         return number
 
     def _insert(self, statement: str, values: tuple[object, ...]) -> int:

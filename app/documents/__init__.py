@@ -1,0 +1,1 @@
+"""Text that a person brings: files read into documents, and how a prompt holds them."""

@@ -1,0 +1,112 @@
+"""Text and pictures of PDF pages, read by PDFium in a process of their own.
+
+`python -m app.documents.pdf text PATH` writes one line of JSON, `Pages`; `python -m
+app.documents.pdf picture PATH PAGE` a PNG. A file may be hostile, and PDFium is C++.
+"""
+
+import io
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+
+from app.documents.document import PAGE, BadDocument, Document
+
+MOST_PAGES = 2000
+MEMORY = 3 << 30  # bytes
+PROCESSOR_S = 60
+PATIENCE_S = 90.0
+FEW = 10  # characters of a page that counts as scanned
+EDGE = 1536  # pixels of a page's longer side
+
+
+class Pages(msgspec.Struct, frozen=True):
+    """The text of each page; `total` counts all pages of the file."""
+
+    texts: list[str] = []
+    total: int = 0
+    problem: str = ""
+
+
+def read_pdf(path: Path, name: str) -> Document:
+    """Raises BadDocument."""
+    try:
+        pages = msgspec.json.decode(_child(name, "text", str(path)), type=Pages)
+    except msgspec.MsgspecError:
+        raise BadDocument(name, "PDFium could not read it; the file may be damaged") from None
+    if pages.problem:
+        raise BadDocument(name, pages.problem)
+    notes = []
+    if pages.total > len(pages.texts):
+        notes.append(f"the first {len(pages.texts)} of {pages.total} pages")
+    scanned = tuple(n for n, text in enumerate(pages.texts, 1) if len(text.strip()) < FEW)
+    if scanned:
+        have = "has" if len(scanned) == 1 else "have"
+        notes.append(f"{len(scanned)} of {pages.total} pages {have} no text")
+    text = PAGE.join(pages.texts)
+    return Document(name, "pdf", text, path.stat().st_size, tuple(notes), scanned)
+
+
+def page_picture(path: Path, page: int) -> bytes:
+    """A page, from 1, as a PNG. Raises BadDocument."""
+    return _child(path.name, "picture", str(path), str(page))
+
+
+def _child(name: str, *arguments: str) -> bytes:
+    command = [sys.executable, "-m", "app.documents.pdf", *arguments]
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise BadDocument(name, f"it took longer than {PATIENCE_S:.0f} s") from None
+    if done.returncode:
+        raise BadDocument(name, "PDFium could not read it; the file may be damaged")
+    return done.stdout
+
+
+def _read(path: str) -> Pages:
+    import pypdfium2
+
+    try:
+        pdf = pypdfium2.PdfDocument(path)
+    except pypdfium2.PdfiumError as error:
+        locked = "password" in str(error).lower()
+        return Pages(problem="it is encrypted" if locked else f"it is damaged ({error})")
+    texts = []
+    for number in range(min(len(pdf), MOST_PAGES)):
+        try:
+            text = pdf[number].get_textpage().get_text_bounded()
+        except pypdfium2.PdfiumError:
+            text = ""
+        texts.append(text.replace("\r\n", "\n").replace("\0", "").replace(PAGE, "\n"))
+    return Pages(texts, len(pdf)) if texts else Pages(problem="it has no pages")
+
+
+def _picture(path: str, page: int) -> bytes:
+    import pypdfium2
+
+    found = pypdfium2.PdfDocument(path)[page - 1]
+    scale = EDGE / max(1.0, *found.get_size())
+    out = io.BytesIO()
+    found.render(scale=min(scale, 4.0)).to_pil().save(out, "PNG")
+    return out.getvalue()
+
+
+def _limit() -> None:
+    """Bound what a hostile file can take, where the system knows how."""
+    try:
+        import resource
+    except ImportError:
+        return
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_CPU, (PROCESSOR_S, PROCESSOR_S))
+
+
+if __name__ == "__main__":
+    _limit()
+    if sys.argv[1] == "text":
+        sys.stdout.buffer.write(msgspec.json.encode(_read(sys.argv[2])))
+    else:
+        sys.stdout.buffer.write(_picture(sys.argv[2], int(sys.argv[3])))

@@ -1,0 +1,225 @@
+"""Documents of a message: chips with a name and tokens, and a sheet with the text."""
+
+from collections.abc import Callable, Sequence
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QPlainTextEdit,
+    QSpinBox,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.documents.document import PAGE, Document
+from app.state.talk.documents import AttachedDocuments, DocumentTokens
+from app.state.workbench import Workbench
+from app.theme import fonts
+from app.theme.tokens import GRID, PADDING
+from app.widgets.basics import Button, IconButton, label, surface
+from app.widgets.controls.flow import Flow
+from app.widgets.numbers import grouped, kib, mib
+from engine.units import MIB
+
+LONGEST_NAME = 260  # pixels at normal text
+SHOWN = 200_000  # characters of a text that the sheet shows
+LINE = 2000  # characters of a line there
+KINDS = {
+    "text": "Text file",
+    "pdf": "PDF",
+    "office": "Office document",
+    "folder": "Folder",
+    "pasted": "Pasted text",
+}
+
+
+class DocumentChip(QFrame):
+    """A button that shows the document, and one that removes it where `removed` is given."""
+
+    def __init__(
+        self, name: str, facts: str, opened: Callable[[], object] | None, removed: object = None
+    ) -> None:
+        super().__init__()
+        surface(self, "card")
+        row = QHBoxLayout(self)
+        row.setContentsMargins(GRID // 2, 0, GRID // 2, 0)
+        row.setSpacing(GRID // 2)
+        self.button = Button("", opened or (lambda: None), "flat", picture="file")
+        self.button.shortened = Qt.TextElideMode.ElideMiddle
+        room = fonts.px(LONGEST_NAME)
+        shown = self.button.fontMetrics().elidedText(name, Qt.TextElideMode.ElideMiddle, room)
+        self.button.setText(shown.replace("&", "&&"))
+        self.button.setAccessibleName(f"{name}, {facts}" if facts else name)
+        self.button.setEnabled(opened is not None)
+        row.addWidget(self.button)
+        self.facts = label(facts, "quiet", "small")
+        self.facts.setTextFormat(Qt.TextFormat.PlainText)
+        row.addWidget(self.facts)
+        self.remove: IconButton | None = None
+        if callable(removed):
+            self.remove = IconButton("close", f"Remove {name}", removed, 14)
+            row.addWidget(self.remove)
+
+
+class DocumentStrip(Flow):
+    """The documents of a message that was sent."""
+
+    opened = Signal(int)
+
+    def __init__(self, counts: DocumentTokens, documents: Sequence[Document]) -> None:
+        super().__init__("Documents")
+        self._counts, self._documents = counts, documents
+        counts.changed.connect(self.refresh)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Show what is known now."""
+        self.show_items(
+            [
+                DocumentChip(d.name, facts_of(d, self._counts), self._open(place))
+                for place, d in enumerate(self._documents)
+            ]
+        )
+
+    def _open(self, place: int) -> Callable[[], None]:
+        return lambda: self.opened.emit(place)
+
+
+class AttachedStrip(Flow):
+    """The documents of the message being written; a click shows one, its cross removes it."""
+
+    opened = Signal(int)
+
+    def __init__(self, attached: AttachedDocuments) -> None:
+        super().__init__("Documents to send")
+        self._attached = attached
+        self._before: object = None
+        attached.changed.connect(self.refresh)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Show what is attached as it is known now."""
+        attached = self._attached
+        facts = [facts_of(d, attached.counts) for d in attached.documents]
+        now = [(d.name, text) for d, text in zip(attached.documents, facts, strict=True)]
+        state = (now, attached.arriving)
+        if state == self._before:
+            return
+        self._before = state
+        chips: list[QWidget] = []
+        for place, (name, text) in enumerate(now):
+            chips.append(DocumentChip(name, text, self._open(place), self._remove(place)))
+        for name in attached.arriving:
+            chips.append(DocumentChip(name, "Reading…", None, attached.cancel))
+        self.show_items(chips)
+
+    def _open(self, place: int) -> Callable[[], None]:
+        return lambda: self.opened.emit(place)
+
+    def _remove(self, place: int) -> Callable[[], None]:
+        return lambda: self._attached.remove(place)
+
+
+def facts_of(document: Document, counts: DocumentTokens) -> str:
+    """Its tokens in the open model, or its size while they are unknown."""
+    count = counts.of(document)
+    return _size(document) if count is None else f"{grouped(count)} tok"
+
+
+class DocumentView(QWidget):
+    """A document's text, and for one that is attached which part of it is sent."""
+
+    done = Signal()
+
+    def __init__(self, bench: Workbench) -> None:
+        super().__init__()
+        self.setAccessibleName("Document")
+        self._attached = bench.chat.documents
+        self._document: Document | None = None
+        self._place: int | None = None
+        self._title = label("", size="strong", wrap=True)
+        self._title.setTextFormat(Qt.TextFormat.PlainText)
+        self.facts = label("", tone="quiet", wrap=True)
+        self.facts.setTextFormat(Qt.TextFormat.PlainText)
+        self.text = QPlainTextEdit()
+        self.text.setReadOnly(True)
+        self.text.setUndoRedoEnabled(False)
+        self.text.setAccessibleName("Text of the document")
+        self.setFocusProxy(self.text)
+        self.first, self.last = QSpinBox(), QSpinBox()
+        self.first.setAccessibleName("From")
+        self.last.setAccessibleName("To")
+        self.first.valueChanged.connect(self._part_changed)
+        self.last.valueChanged.connect(self._part_changed)
+        self._unit = QLabel()
+        self.keep = Button("Send only this part", self._keep)
+        self._part = QWidget()
+        self._lay_out()
+
+    def show_document(self, document: Document, place: int | None = None) -> None:
+        """Show one; `place` is that among the attached ones."""
+        self._document, self._place = document, place
+        self._title.setText(document.name)
+        count = self._attached.counts.of(document)
+        n = len(document.parts())
+        parts = [
+            KINDS[document.kind],
+            _size(document),
+            f"{grouped(n)} {document.unit}{'' if n == 1 else 's'}",
+            f"{grouped(count)} tokens" if count is not None else "",
+            *document.notes,
+        ]
+        if len(document.text) > SHOWN:
+            parts.append(f"the first {grouped(SHOWN)} characters are shown")
+        self.facts.setText(" · ".join(filter(None, parts)))
+        self.text.setFont(fonts.mono())
+        self.text.setPlainText(_laid(document.text))
+        self._part.setVisible(place is not None and n > 1)
+        self._unit.setText(f"{document.unit.capitalize()}s")
+        for box, value in ((self.first, 1), (self.last, n)):
+            box.setRange(1, n)
+            box.setValue(value)
+        self._part_changed()
+
+    def _lay_out(self) -> None:
+        row = QHBoxLayout(self._part)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(GRID)
+        for widget in (self._unit, self.first, label("to", "quiet"), self.last, self.keep):
+            row.addWidget(widget)
+        end = QHBoxLayout()
+        end.addWidget(self._part)
+        end.addStretch(1)
+        end.addWidget(Button("Close", self.done.emit))
+        column = QVBoxLayout(self)
+        column.setContentsMargins(PADDING, PADDING, PADDING, PADDING)
+        column.setSpacing(GRID)
+        column.addWidget(self._title)
+        column.addWidget(self.facts)
+        column.addWidget(self.text, 1)
+        column.addLayout(end)
+
+    def _part_changed(self) -> None:
+        first, last = self.first.value(), self.last.value()
+        whole = first == 1 and last == self.last.maximum()
+        self.keep.setEnabled(first <= last and not whole)
+
+    def _keep(self) -> None:
+        if self._place is not None:
+            self._attached.cut(self._place, self.first.value(), self.last.value())
+        self.done.emit()
+
+
+def _size(document: Document) -> str:
+    size = document.size
+    return f"{mib(size)} MiB" if size >= MIB else f"{kib(size)} KiB"
+
+
+def _laid(text: str) -> str:
+    """The beginning of a text, in lines that a text field lays out quickly."""
+    lines = text[:SHOWN].replace(PAGE, "\n\n").split("\n")
+    return "\n".join(
+        line[at : at + LINE] for line in lines for at in range(0, max(1, len(line)), LINE)
+    )
