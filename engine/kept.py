@@ -8,12 +8,16 @@ import tempfile
 import time
 from contextlib import suppress
 from glob import escape
+from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
 from engine.settings import cache_folder
 
 LEFT_AFTER = 3600.0  # seconds without a write, after which nobody writes a file any more
+DIGEST = 32
+"""Bytes of a SHA-256."""
+LONGEST_MAGIC = 64
 BLOCK = 512
 """What a file's blocks are counted in."""
 
@@ -57,6 +61,23 @@ def read_kept(path: Path) -> bytes:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError(None, "not a regular file", str(path))
         return file.read()
+
+
+def seal(magic: bytes, content: bytes) -> bytes:
+    """A content behind one line of `magic` and its SHA-256, by which damage is found."""
+    return magic + sha256(content).digest() + content
+
+
+def unsealed(magic: bytes, whole: bytes) -> bytes | None:
+    """The content of `seal`; None where it is damaged, or of another kind."""
+    content = whole[len(magic) + DIGEST :]
+    return content if whole[: len(magic) + DIGEST] == magic + sha256(content).digest() else None
+
+
+def is_sealed(whole: bytes) -> bool:
+    """True if these are the bytes of a `seal`, of whatever kind."""
+    magic = whole[: whole[:LONGEST_MAGIC].find(b"\n") + 1]
+    return bool(magic) and unsealed(magic, whole) is not None
 
 
 def write_atomically(path: Path, content: bytes) -> None:

@@ -7,8 +7,10 @@ import sys
 import msgspec
 
 from app.checks.drivers import check_drivers
+from app.checks.kept import Damage, find_damage, mend
 from app.stores import unreadable
-from app.terminal.text import plain, print_json
+from app.terminal.text import confirm, interactive, plain, print_json
+from engine.errors import CutawayError
 from engine.protocol import DriverCheck
 
 NAME = "doctor"
@@ -48,10 +50,18 @@ QT_LIBRARIES = {
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments."""
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
+    parser.add_argument(
+        "--repair", action="store_true", help="look for damaged files only, and offer to mend them"
+    )
+    parser.add_argument("--yes", action="store_true", help="with --repair: mend without a question")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Status 0 when a driver works, else 1; what only the window needs does not count."""
+    """Status 0 when a driver works, or nothing damaged is left; else 1. What only the window needs
+    does not count.
+    """
+    if args.repair:
+        return _repair(args.json, args.yes)
     drivers = []
     for driver in check_drivers():
         drivers.append(driver)
@@ -86,6 +96,7 @@ def _as_json(drivers: list[DriverCheck], packages: list[str]) -> dict[str, objec
         "drivers": [msgspec.to_builtins(driver) for driver in drivers],
         "missing_packages": packages,
         "unreadable": unreadable(),
+        "damaged": [_damage_as_json(damage) for damage in find_damage()],
         "next_steps": _next_steps(any(d.works for d in drivers), packages)
         + [driver.advice for driver in drivers if driver.advice],
     }
@@ -122,3 +133,49 @@ def _print_rest(works: bool, packages: list[str]) -> None:
         print("ok  system libraries of the window")
     for folder in unreadable():
         print(f"--  models are left out: {plain(folder)}")
+    damaged = list(find_damage())
+    for damage in damaged:
+        print(_damage_line(damage))
+    if damaged:
+        print("      next: cutaway doctor --repair")
+
+
+def _damage_line(damage: Damage) -> str:
+    return f"BAD {damage.kind.name}: {plain(str(damage.path))}: {plain(damage.problem)}"
+
+
+def _damage_as_json(damage: Damage) -> dict[str, str]:
+    return {
+        "kind": damage.kind.name,
+        "path": str(damage.path),
+        "problem": damage.problem,
+        "repair": damage.repair,
+    }
+
+
+def _repair(as_json: bool, yes: bool) -> int:
+    """Lists what is damaged and mends what the person agrees to."""
+    found = list(find_damage())
+    done: list[str] = []
+    left = 0
+    for damage in found:
+        if not as_json:
+            print(_damage_line(damage))
+            print(f"      to mend it: {plain(damage.repair)}")
+        if not yes and (as_json or not interactive() or not confirm("Do that?")):
+            left += 1
+            continue
+        try:
+            done.append(mend(damage))
+        except CutawayError as error:
+            done.append(str(error))
+            left += 1
+        if not as_json:
+            print(f"      {plain(done[-1])}")
+    if as_json:
+        print_json({"damaged": [_damage_as_json(d) for d in found], "done": done}, indent=2)
+    elif not found:
+        print("ok  no file of Cutaway's is damaged")
+    elif left and not yes:
+        print(f"--  {left} left as they are; --yes mends them")
+    return 1 if left else 0

@@ -56,7 +56,7 @@ class Document:
         """Pages or lines `first` to `last`, from 1, as a document of its own."""
         between = PAGE if self.kind == "pdf" else "\n"
         text = between.join(self.parts()[first - 1 : last])
-        name = f"{self.name} ({self.unit}s {first}-{last})"
+        name = f"{self.name} ({self.unit}s {first}–{last})"
         return Document(name, self.kind, text, len(text.encode()))
 
 

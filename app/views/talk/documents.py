@@ -6,7 +6,6 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
-    QLabel,
     QPlainTextEdit,
     QSpinBox,
     QVBoxLayout,
@@ -153,7 +152,7 @@ class DocumentView(QWidget):
         self.last.setAccessibleName("To")
         self.first.valueChanged.connect(self._part_changed)
         self.last.valueChanged.connect(self._part_changed)
-        self._unit = QLabel()
+        self._unit = label()
         self.keep = Button("Send only this part", self._keep)
         self._part = QWidget()
         self._lay_out()

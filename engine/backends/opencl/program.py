@@ -21,7 +21,7 @@ from engine.backends.opencl.drivers.loader import cl, sub_group_sizes
 from engine.backends.opencl.drivers.vectors import build_options
 from engine.backends.opencl.source import OPTIONS, source
 from engine.errors import KernelBuildFailed
-from engine.kept import read_kept, write_atomically
+from engine.kept import read_kept, seal, unsealed, write_atomically
 
 FEWEST_LANES = 16
 """Lanes of a thread of Intel's Xe-HPC, at least."""
@@ -162,16 +162,15 @@ def _kept(path: Path) -> bytes | None:
     except OSError as error:
         log.warning("%s: %s; the kernel is built again", path, error.strerror)
         return None
-    binary = content[len(MAGIC) + 32 :]
-    if content[: len(MAGIC) + 32] != MAGIC + sha256(binary).digest():
+    binary = unsealed(MAGIC, content)
+    if binary is None:
         log.warning("%s is damaged; the kernel is built again", path)
-        return None
     return binary
 
 
 def _keep(path: Path, binary: bytes) -> None:
     """Write a binary for the next run. A disk that is full or read-only costs that run its time."""
     try:
-        write_atomically(path, MAGIC + sha256(binary).digest() + binary)
+        write_atomically(path, seal(MAGIC, binary))
     except OSError as error:
         log.info("%s is not kept: %s", path, error.strerror)

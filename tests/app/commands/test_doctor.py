@@ -16,7 +16,7 @@ ROW = DeviceRow("pocl:1", "A CPU", "Them", "PoCL 3.0", 3 << 30, 8, True, "slow")
 
 
 @pytest.fixture
-def found(monkeypatch):
+def found(monkeypatch, own_home):
     """Sets which drivers' results there are and which Qt libraries load."""
 
     def put(drivers, missing=()):

@@ -52,7 +52,7 @@ def test_a_scanned_page_is_known() -> None:
     assert document.scanned == (2,)
     assert document.notes == ("1 of 3 pages has no text",)
     assert document.part(3, 3).text == "The last page names the boat: Astrid."
-    assert document.part(3, 3).name == "pages.pdf (pages 3-3)"
+    assert document.part(3, 3).name == "pages.pdf (pages 3–3)"
 
 
 @pytest.mark.parametrize(

@@ -130,7 +130,7 @@ def test_parts_and_pasted_texts(bench: Workbench) -> None:
     assert [d.name for d in documents.documents] == ["Pasted text", "Pasted text 2"]
     documents.cut(0, 2, 3)
     assert documents.documents[0].text == "b\nc"
-    assert documents.documents[0].name == "Pasted text (lines 2-3)"
+    assert documents.documents[0].name == "Pasted text (lines 2–3)"
     documents.remove(0)
     assert [d.text for d in documents.documents] == ["more"]
 

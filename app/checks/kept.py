@@ -1,0 +1,293 @@
+"""The table of everything that the program keeps on the disk, and the search for damage in it.
+
+A new kind of file gets a row in `TABLE`: its name, its folder and pattern, the module that owns it,
+what its loss costs, and how damage is found. Caches are deleted, since they are made again; what a
+person wrote is renamed and never deleted.
+"""
+
+import fnmatch
+import json
+import os
+import sqlite3
+import stat
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+import msgspec
+
+from engine.errors import BadFile, CutawayError
+from engine.gguf import open_gguf
+from engine.kept import DIGEST, is_sealed, read_kept
+from engine.settings import cache_folder, log_folder, model_folders
+
+LARGEST = 256 << 20  # bytes of a file that is read whole
+ASIDE = ".damaged-"
+FIRST = 4 << 20  # bytes of a large file that are looked at
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of file. `pattern` is relative to `folder()`; `problem` says what is wrong with one,
+    "" if nothing is. `cache` is true of what is made again by itself.
+    """
+
+    name: str
+    folder: Callable[[], Path]
+    pattern: str
+    owner: str
+    loss: str
+    problem: Callable[[Path], str]
+    cache: bool = True
+
+
+@dataclass(frozen=True)
+class Damage:
+    """A file that is not as it was written."""
+
+    kind: Kind
+    path: Path
+    problem: str
+
+    @property
+    def repair(self) -> str:
+        """The repair that `mend` makes."""
+        if self.kind.cache:
+            return f"delete it ({self.kind.loss})"
+        return f"rename it to {self.path.name}{ASIDE}… ({self.kind.loss})"
+
+
+def find_damage() -> Iterator[Damage]:
+    """All damaged files, in the order of the table. Nothing is changed."""
+    for kind in TABLE:
+        for path in _files(kind):
+            problem = _problem(kind, path)
+            if problem:
+                yield Damage(kind, path, problem)
+
+
+def mend(damage: Damage) -> str:
+    """Delete a cache's file, or set a person's file aside; a sentence of what was done. Raises
+    CutawayError where that fails.
+    """
+    path = damage.path
+    try:
+        if damage.kind.cache:
+            _delete(path)
+            return f"deleted {path}"
+        aside = path.with_name(f"{path.name}{ASIDE}{time.strftime('%Y%m%d-%H%M%S')}")
+        path.rename(aside)
+        for ending in ("-wal", "-shm"):
+            beside = path.with_name(path.name + ending)
+            if beside.exists():
+                beside.rename(aside.with_name(aside.name + ending))
+        return f"renamed {path} to {aside.name}"
+    except OSError as error:
+        raise CutawayError(f"{path}: {error.strerror}") from None
+
+
+def kind_of(path: Path) -> Kind | None:
+    """The row that a file belongs to; None where there is none."""
+    for kind in TABLE:
+        folder = kind.folder()
+        if path.is_relative_to(folder) and path.relative_to(folder).match(kind.pattern):
+            return kind
+    return None
+
+
+def _files(kind: Kind) -> Iterator[Path]:
+    """Also links to nothing, which `glob` leaves out; not what was set aside."""
+    within = kind.folder() / kind.pattern
+    with suppress(OSError):
+        names = fnmatch.filter(sorted(os.listdir(within.parent)), within.name)
+        yield from (within.parent / name for name in names if ASIDE not in name)
+
+
+def _problem(kind: Kind, path: Path) -> str:
+    try:
+        told = path.lstat()
+        if stat.S_ISLNK(told.st_mode) and not path.exists():
+            return "a link to nothing"
+        if not stat.S_ISREG(path.stat().st_mode):
+            return "not a regular file"
+        return kind.problem(path)
+    except FileNotFoundError:  # it was there a moment ago
+        return ""
+    except (OSError, RuntimeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "a loop of links"
+        return f"it cannot be read: {why}"
+
+
+def _delete(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        path.rmdir()  # only an empty one: what else is in it is not ours
+    else:
+        path.unlink()
+
+
+def _content(path: Path) -> bytes:
+    if path.stat().st_size > LARGEST:
+        raise OSError(None, f"larger than {LARGEST >> 20} MB", str(path))
+    return read_kept(path)
+
+
+def _json(path: Path) -> str:
+    try:
+        return "" if isinstance(json.loads(_content(path)), dict | list) else "it is not JSON"
+    except (ValueError, RecursionError):
+        return "it is not JSON"
+
+
+def _msgpack(path: Path) -> str:
+    try:
+        msgspec.msgpack.decode(_content(path))
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return "it is not MessagePack"
+    return ""
+
+
+def _sealed(path: Path) -> str:
+    return "" if is_sealed(_content(path)) else "its checksum is wrong"
+
+
+def _prepared(path: Path) -> str:
+    """The list of its buffers has a checksum; their bytes are checked while a model is open."""
+    if path.suffix == ".part":
+        return ""  # being written, or left by a run that was stopped: the next one removes it
+    with path.open("rb") as file:
+        head = file.read(FIRST)
+    if b"\n" not in head[:64]:
+        return "it has no header"
+    start = head.index(b"\n") + 1
+    size = int.from_bytes(head[start : start + 4], "little")
+    text = head[start + 4 + DIGEST : start + 4 + DIGEST + size]
+    if len(text) < size or sha256(text).digest() != head[start + 4 : start + 4 + DIGEST]:
+        return "the checksum of its list is wrong"
+    ends = [entry["start"] + entry["size"] for entry in json.loads(text)]
+    return "it was cut" if max(ends, default=0) > path.stat().st_size else ""
+
+
+def _model(path: Path) -> str:
+    try:
+        with open_gguf(path):
+            return ""
+    except BadFile as error:
+        return str(error).removeprefix(f"{path}: ")
+    except CutawayError:  # of a kind that is not supported: not damage
+        return ""
+
+
+def _picture(path: Path) -> str:
+    digest = sha256(_content(path)).hexdigest()
+    return "" if digest == path.name else "its bytes are not those that were stored"
+
+
+def _chats(path: Path) -> str:
+    if path.stat().st_size == 0:
+        return ""  # a new one
+    try:
+        address = f"{path.absolute().as_uri()}?mode=ro"
+        with closing(sqlite3.connect(address, uri=True, timeout=2)) as database:
+            (verdict,) = database.execute("PRAGMA quick_check(1)").fetchone()
+    except sqlite3.OperationalError as error:
+        return "" if "locked" in str(error) or "readonly" in str(error) else str(error)
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        return str(error)
+    return "" if verdict == "ok" else str(verdict)
+
+
+def _fine(path: Path) -> str:
+    return ""
+
+
+def _data() -> Path:
+    import platformdirs
+
+    return Path(platformdirs.user_data_dir("cutaway", appauthor=False))
+
+
+def _config() -> Path:
+    import platformdirs
+
+    return Path(platformdirs.user_config_dir("cutaway", appauthor=False))
+
+
+def _models() -> Path:
+    return model_folders()[0]
+
+
+TABLE = (
+    Kind(
+        *("chats", _data, "chats.sqlite", "app/state/talk/disk/database.py"),
+        *("the chats are kept in that file; the list begins empty", _chats, False),
+    ),
+    Kind(
+        *("pictures of chats", _data, "pictures/*", "app/state/talk/disk/picture_files.py"),
+        *("chats show its name without the picture", _picture, False),
+    ),
+    Kind(
+        *("preferences", _config, "preferences.json", "app/state/preferences.py"),
+        *("settings are the defaults again", _json, False),
+    ),
+    Kind(
+        *("model files", _models, "*.gguf", "app/fetch/transfer.py"),
+        *("cutaway get downloads it again", _model, False),
+    ),
+    Kind(
+        *("partial downloads", _models, "*.part*", "app/fetch/transfer.py"),
+        *("the download starts over", _fine),
+    ),
+    Kind(
+        *("prepared weights", cache_folder, "prepared/*", "engine/weights/prepared"),
+        *("the next load takes longer", _prepared),
+    ),
+    Kind(
+        *("built kernels", cache_folder, "programs/*.bin", "engine/backends/opencl/program.py"),
+        *("the next load takes longer", _sealed),
+    ),
+    Kind(
+        *("tuning", cache_folder, "tuning/*.json", "engine/backends/opencl/tuned.py"),
+        *("cutaway tune measures again", _json),
+    ),
+    Kind(
+        *("trials of devices", cache_folder, "trials/*"),
+        *("engine/backends/opencl/drivers/trials.py", "they are made again", _json),
+    ),
+    Kind(
+        *("measured speeds", cache_folder, "speed/*.json", "engine/runner/placing/speed.py"),
+        *("they are measured again", _json),
+    ),
+    Kind(
+        *("headers of models", cache_folder, "headers.msgpack", "app/headers.py"),
+        *("they are read again", _msgpack),
+    ),
+)
+"""What is checked, in the order in which damage is listed."""
+
+UNCHECKED = (
+    (_data, "chats.sqlite-*", "SQLite's log of changes, checked with the chats"),
+    (_data, "chats.sqlite.*", "chats that were set aside"),
+    (_data, "pictures/*.damaged-*", "pictures that were set aside"),
+    (_config, "preferences.json.*", "preferences that were set aside"),
+    (_models, "*.damaged-*", "models that were set aside"),
+    (cache_folder, "heads/*", "headers from the network, checked when they are read"),
+    (cache_folder, "locks/*", "empty files"),
+    (cache_folder, "drivers/*", "caches of drivers"),
+    (log_folder, "*", "logs"),
+)
+"""Files that need no check, and why."""
+
+
+def is_known(path: Path) -> bool:
+    """True if a file that the program wrote stands in one of the tables."""
+    if kind_of(path) is not None:
+        return True
+    for folder, pattern, _ in UNCHECKED:
+        if path.is_relative_to(folder()):
+            first = Path(*path.relative_to(folder()).parts[: pattern.count("/") + 1])
+            if first.match(pattern):
+                return True
+    return False
