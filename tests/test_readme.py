@@ -87,7 +87,7 @@ def test_ci_calls_exactly_the_second(tmp_path: Path, failing: str | None) -> Non
 
 
 def test_every_command_is_listed() -> None:
-    listed = re.findall(r"^\| `cutaway ([a-z]+)", README, re.MULTILINE)
+    listed = re.findall(r"^\| `cutaway ([a-z-]+)", README, re.MULTILINE)
     assert sorted(listed) == sorted(module.NAME for module in cli._commands())
 
 
