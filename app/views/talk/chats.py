@@ -274,7 +274,7 @@ class ChatsView(QWidget):
             self._chats.export(chat, Path(path))
 
     def import_file(self) -> None:
-        path, _ = QFileDialog.getOpenFileName(self, "Import a chat", "", "Chats (*.json)")
+        path, _ = QFileDialog.getOpenFileName(self, "Import chats", "", "Chats (*.json *.zip)")
         if path:
             self._chats.import_file(Path(path))
 

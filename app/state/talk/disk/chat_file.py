@@ -138,7 +138,7 @@ def read_chat_file(
     Raises BadChatFile.
     """
     try:
-        file = msgspec.json.decode(_content(path), type=ChatFile)
+        file = msgspec.json.decode(file_content(path), type=ChatFile)
         file.sampling.check()
         file.chosen.check()
     except RecursionError:
@@ -168,7 +168,8 @@ def read_chat_file(
     return file, messages
 
 
-def _content(path: Path) -> bytes:
+def file_content(path: Path) -> bytes:
+    """The bytes of a file that may hold chats. Raises BadChatFile."""
     try:
         about = path.stat()
         if stat.S_ISDIR(about.st_mode):

@@ -22,6 +22,7 @@ from app.state.talk.disk.chat_file import (
     read_chat_file,
     silent,
 )
+from app.state.talk.disk.foreign import foreign_chats
 from app.state.talk.disk.packed_pictures import BadPicture, packed, unpack, write_beside
 from app.state.talk.disk.store import UNTITLED, ChatGone, ChatStore
 from app.state.talk.message import Message, Picture
@@ -72,17 +73,25 @@ def import_chat(
     report: Callable[[int, int], None] = silent,
     stopped: Callable[[], bool] = never,
 ) -> int:
-    """Take in a chat of `export_chat`'s JSON; the new chat's id.
+    """Take in a chat of `export_chat`'s JSON, or all chats of another program's export; the id of
+    the chat, or of the first one.
 
     Raises BadChatFile, StoreError, PictureError, and Cancelled once `stopped`; then nothing was
     taken in.
     """
+    foreign = foreign_chats(path)
+    if foreign is not None:
+        made = []
+        for number, (file, messages) in enumerate(foreign):
+            report(number, len(foreign))
+            made.append(_insert(store, file, messages, silent, stopped))
+        return _shown(store, made)
     file, messages = read_chat_file(path, report, stopped)
     try:
         unpack(store.pictures, file.pictures, stopped)
     except BadPicture as error:
         raise BadChatFile(path, f"is not a Cutaway chat ({error})") from error
-    return _insert(store, file, messages, report, stopped)
+    return _shown(store, [_insert(store, file, messages, report, stopped)])
 
 
 def duplicate_chat(
@@ -94,7 +103,7 @@ def duplicate_chat(
     """A copy with all branches; its id. Raises StoreError, and Cancelled once `stopped`."""
     file, messages = _file(store, chat_id)
     file.title = f"{file.title} (copy)"
-    return _insert(store, file, messages, report, stopped)
+    return _shown(store, [_insert(store, file, messages, report, stopped)])
 
 
 def as_json(store: ChatStore, chat_id: int) -> bytes:
@@ -194,8 +203,15 @@ def _insert(
         time.sleep(PAUSE_S)
     _choose(store, messages, new)
     _go_on_unless(stopped)
-    store.undelete(chat_id)
     return chat_id
+
+
+def _shown(store: ChatStore, chats: Sequence[int]) -> int:
+    """Show hidden chats in the list, all or none; the first one's id."""
+    with store.together():
+        for chat_id in reversed(chats):
+            store.undelete(chat_id)
+    return chats[0]
 
 
 def _go_on_unless(stopped: Callable[[], bool]) -> None:
