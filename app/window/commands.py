@@ -332,7 +332,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="chat.import",
-        title="Import a chat…",
+        title="Import chats…",
         words="load open restore",
         run=lambda w: w.chats.import_file(),
         menu="Chat",
