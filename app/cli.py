@@ -6,6 +6,7 @@ one line here; the details of an unexpected one go to a log file.
 """
 
 import argparse
+import errno
 import io
 import os
 import sys
@@ -23,6 +24,7 @@ from engine.errors import CutawayError
 from engine.settings import SETTINGS
 
 CLOSED = "cutaway: error: the standard output is closed; send it to a file or to /dev/null"
+TOO_MANY_FILES = "too many open files; raise the limit, as with `ulimit -n 1024`, and try again"
 OK, FAILED, USAGE, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 130, 141
 
 
@@ -68,6 +70,8 @@ def _main(words: list[str]) -> int:
     except OutputError as error:
         return _leave_stdout(error)
     except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            return _report(words, "OSError", TOO_MANY_FILES, FAILED)
         if error.filename is None:
             return _report(words, "Unexpected", _unexpected(error), FAILED)
         return _report(words, "OSError", f"{error.filename}: {error.strerror}", FAILED)

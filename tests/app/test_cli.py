@@ -347,3 +347,13 @@ def test_a_name_that_is_not_utf8(
     assert errors.count("\n") == 1
     assert "xff" in errors
     assert "is not UTF-8" in errors
+
+
+def test_too_many_open_files_name_the_limit(tmp_path: Path) -> None:
+    code = "import resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, (8, 8));"
+    code += "from app.cli import main; sys.exit(main(['run', 'shapes', '-p', 'hi']))"
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("cutaway: error: too many open files; raise the limit")
