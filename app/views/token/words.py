@@ -3,11 +3,13 @@
 from app.widgets.numbers import grouped
 
 LONGEST = 24  # characters of a word
+LOOKED_AT = 200
 BETWEEN = "  ·  "
 
 
 def shown(text: str) -> str:
     """A token's text with its white space to be seen, short."""
+    text = text[:LOOKED_AT]  # a server may write a whole answer as one token
     marked = text.replace("\n", "↵").replace("\t", "⇥")
     marked = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in marked)
     marked = f"␣{marked[1:]}" if marked[:1] == " " and not marked.strip() else marked.strip(" ")

@@ -18,6 +18,7 @@ from PySide6.QtGui import (
     QTextCursor,
     QTextDocument,
     QTextFrameFormat,
+    QTextLength,
     QTextOption,
     QTextTable,
     QTextTableCellFormat,
@@ -216,6 +217,7 @@ def extend_code(document: QTextDocument, old: TextBlock, new: TextBlock) -> bool
 def extend_table(document: QTextDocument, old: TextBlock, new: TextBlock) -> bool:
     """Append the rows that a table has grown by; False where it is another table."""
     same = old.kind == new.kind == "table" and old.aligns == new.aligns
+    same = same and old.shares == new.shares
     whole = len(old.rows) - 1  # the last row may be another by now
     if not same or whole < 1 or new.rows[:whole] != old.rows[:whole]:
         return False
@@ -256,13 +258,18 @@ def _insert_table(cursor: QTextCursor, block: TextBlock) -> None:
     shape.setBorderCollapse(True)
     shape.setCellPadding(0)
     shape.setCellSpacing(0)
-    shape.setHeaderRowCount(1)
+    shape.setHeaderRowCount(1 if block.joint is None else 0)
+    if block.shares:
+        whole = QTextLength.Type.PercentageLength
+        shape.setWidth(QTextLength(whole, 100))
+        shape.setColumnWidthConstraints([QTextLength(whole, 100 * s) for s in block.shares])
     table = cursor.insertTable(max(1, len(block.rows)), columns, shape)
     _fill_rows(table, block, 0, cursor.document().defaultFont())
 
 
 def _fill_rows(table: QTextTable, block: TextBlock, first: int, font: QFont) -> None:
     now = tokens()
+    head = 0 if block.joint is None else -1
     for r, row in enumerate(block.rows[first:], first):
         for c, spans in enumerate(row[: table.columns()]):
             cell = table.cellAt(r, c)
@@ -272,10 +279,10 @@ def _fill_rows(table: QTextTable, block: TextBlock, first: int, font: QFont) -> 
             look.setRightPadding(20)
             look.setBottomBorder(1)
             look.setBottomBorderStyle(QTextFrameFormat.BorderStyle.BorderStyle_Solid)
-            look.setBottomBorderBrush(QBrush(QColor(now.faint if r == 0 else now.divider)))
+            look.setBottomBorderBrush(QBrush(QColor(now.faint if r == head else now.divider)))
             cell.setFormat(look)
             at = cell.firstCursorPosition()
             lines = _lines(_LINE_HEADING)
             lines.setAlignment(_ALIGNS[block.aligns[c] if c < len(block.aligns) else "left"])
             at.setBlockFormat(lines)
-            _insert(at, spans, font, bold=r == 0)
+            _insert(at, spans, font, bold=r == head)

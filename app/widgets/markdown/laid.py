@@ -346,7 +346,7 @@ def guess(block: TextBlock, width: int) -> int:
 
 
 def _gap(block: TextBlock, above: TextBlock) -> int:
-    if above.kind == "plain":
+    if block.joint is not None:
         return round(trailing(above))
     if block.kind == "heading":
         return fonts.px(_HEADING_GAPS[block.level])

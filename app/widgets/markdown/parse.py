@@ -7,7 +7,8 @@ links to what they would show, bare addresses are links; nothing is ever fetched
 indentation, for code that nobody fenced.
 """
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
@@ -16,12 +17,19 @@ from markdown_it import MarkdownIt
 from markdown_it.rules_inline import StateInline, newline
 from markdown_it.token import Token
 
+from app.widgets.markdown.cuts import (
+    Place,
+    continue_paragraph,
+    cut_long_blocks,
+    pieces,
+    rows_of_piece,
+)
 from app.widgets.markdown.tex import formulas
 from app.widgets.markdown.typeset import Formula
 
 Align = Literal["left", "center", "right"]
 BULLETS = "•◦▪"
-PLAIN_LINES = 100
+SHORTEST_SHARE = 0.05  # of the width of a table
 
 TASKS = {"[ ] ": "☐", "[x] ": "☑", "[X] ": "☑"}
 
@@ -45,6 +53,7 @@ def _make_parser() -> MarkdownIt:
     parser.enable(["table", "strikethrough", "linkify"])
     parser.inline.ruler.at("newline", _break_line)
     formulas(parser)
+    cut_long_blocks(parser)
     only_full = {"fuzzy_link": False, "fuzzy_email": False, "fuzzy_ip": False}
     parser.linkify = LinkifyIt(options=only_full)
     for scheme in ("ftp:", "//", "mailto:"):
@@ -78,8 +87,10 @@ class TextBlock:
     `indent` counts lists around it, `quotes` quotations; `marker` is the list's, before its first
     line. `level` is a heading's. `close` says that little space is above, as in a dense list.
     `plain` is text as it was typed. Code has `language` and `code`, a table `rows` of cells, the
-    first row its head. `line` is the source's on which it begins; blocks that differ in nothing
-    else are the same.
+    first row its head. A long text or table is several blocks: `joint` is what stands between
+    a piece and the one above it (None: it begins here), `shares` are the widths of a table's
+    columns. `start` is the character of the source at which it or its line begins; blocks that
+    differ in nothing else are the same.
     """
 
     kind: Literal["text", "plain", "heading", "code", "table", "rule", "math"]
@@ -93,79 +104,123 @@ class TextBlock:
     code: str = ""
     rows: tuple[tuple[Spans, ...], ...] = ()
     aligns: tuple[Align, ...] = ()
-    line: int = field(default=0, compare=False)
+    shares: tuple[float, ...] = ()
+    joint: str | None = None
+    start: int = field(default=0, compare=False)
+
+    def begin(self) -> int:
+        """Its start, as a key to search by."""
+        return self.start
+
+    @property
+    def space(self) -> str:
+        """What stands between the block above and this one where both are copied."""
+        return self.joint if self.joint is not None else "\n" if self.close else "\n\n"
 
 
 class Item(NamedTuple):
-    """Where an item of a list begins: its line, and what number it has (0: a bullet)."""
+    """Where an item of a list begins, and what number it has (0: a bullet)."""
 
-    line: int
+    start: int
     number: int
 
 
-class TopLevel(NamedTuple):
-    """One top-level construct of CommonMark: its first line, its blocks and, of a list, items."""
+class CutTable(NamedTuple):
+    """A table that goes on: the source of its head and delimiter row, and its columns' shares."""
 
-    line: int
+    head: str
+    shares: tuple[float, ...]
+
+
+class CutParagraph(NamedTuple):
+    """A paragraph that goes on, with what stood between its pieces."""
+
+    joint: str
+
+
+Within = Item | CutTable | CutParagraph | None
+
+
+class TopLevel(NamedTuple):
+    """One top-level construct of CommonMark: where it begins, its blocks and, of a list, items."""
+
+    start: int
     blocks: list[TextBlock]
     items: list[Item]
 
 
 def parse(
-    text: str, env: dict[str, Any] | None = None, within: Item | None = None, above: int = 0
+    text: str, env: dict[str, Any] | None = None, within: Within = None, above: int = 0
 ) -> list[TopLevel]:
     """The top-level constructs of a text. `env` keeps link definitions for the next call;
-    `within` says that the text begins in a list, with this item. `above` lines stand before it.
+    `within` is the list (its item), table or paragraph in which the text begins. `above`
+    characters stand before it.
     """
-    tokens = _parser.parse(text, {} if env is None else env)
+    env = {} if env is None else env
+    continue_paragraph(env, isinstance(within, CutParagraph))
+    starts = [above]
+    if isinstance(within, CutTable):
+        starts = [above, above, above]
+    starts += [above + found.end() for found in re.finditer("\n", text)]
+    tokens = _parser.parse((within.head if isinstance(within, CutTable) else "") + text, env)
     parts: list[TopLevel] = []
-    start = 0
+    first = 0
     for end, token in enumerate(tokens, 1):
         if token.level == 0 and token.nesting <= 0:
-            resumed = within if not parts and token.type.endswith("_list_close") else None
-            blocks = list(_blocks(tokens[start:end], resumed, above))
-            items = _items(tokens[start:end], resumed)
-            parts.append(TopLevel(_line(tokens[start]), blocks, items))
-            start = end
+            piece, first = tokens[first:end], end
+            resumed = within if not parts else None
+            blocks = list(_blocks(piece, resumed, starts))
+            begin = starts[_line(piece[0])]
+            parts.append(TopLevel(begin, blocks, _items(piece, resumed, starts)))
     return parts
 
 
 def plain(text: str) -> list[TextBlock]:
     """A text as it was typed, as blocks of several lines each."""
-    lines = text.split("\n") if text else []
-    parts = ["\n".join(lines[n : n + PLAIN_LINES]) for n in range(0, len(lines), PLAIN_LINES)]
-    return [TextBlock("plain", (Span(part),), close=n > 0) for n, part in enumerate(parts)]
+    return [
+        TextBlock(
+            "plain", (Span(text[piece.first : piece.last]),), joint=piece.joint, start=piece.first
+        )
+        for piece in (pieces(text) if text else ())
+    ]
 
 
 def _line(token: Token) -> int:
     return token.map[0] if token.map else 0
 
 
-def _items(tokens: list[Token], resumed: Item | None) -> list[Item]:
+def _items(tokens: list[Token], resumed: Within, starts: list[int]) -> list[Item]:
     """The items of a top-level list."""
     if not tokens[0].type.endswith("_list_open"):
         return []
     ordered = tokens[0].type == "ordered_list_open"
-    first = resumed.number if resumed is not None else int(tokens[0].attrs.get("start", 1))
+    first = int(tokens[0].attrs.get("start", 1))
+    if isinstance(resumed, Item):
+        first = resumed.number
     begun = [token for token in tokens if token.level == 1 and token.type == "list_item_open"]
-    return [Item(_line(token), first + n if ordered else 0) for n, token in enumerate(begun)]
+    return [
+        Item(starts[_line(token)], first + n if ordered else 0) for n, token in enumerate(begun)
+    ]
 
 
-def _blocks(tokens: list[Token], resumed: Item | None, above: int) -> Iterator[TextBlock]:
+def _blocks(tokens: list[Token], resumed: Within, starts: list[int]) -> Iterator[TextBlock]:
     lists: list[int | None] = []  # the next number of each list around, None for bullets
-    quotes, marker, line = 0, "", above
-    after_item = resumed is not None  # the next block follows one of the same list
+    quotes, marker, start = 0, "", starts[0]
+    item = resumed if isinstance(resumed, Item) and tokens[0].type.endswith("_list_open") else None
+    after_item = item is not None  # the next block follows one of the same list
+    paragraph = resumed if isinstance(resumed, CutParagraph) else None
+    cut_table = resumed if isinstance(resumed, CutTable) else None
+    opening = tokens[0]
     for at, token in enumerate(tokens):
-        line = max(line, above + _line(token))
-        base = TextBlock("text", indent=len(lists), quotes=quotes, marker=marker, line=line)
+        start = max(start, starts[_line(token)])
+        base = TextBlock("text", indent=len(lists), quotes=quotes, marker=marker, start=start)
         made: TextBlock | None = None
         match token.type:
             case "bullet_list_open":
                 lists.append(None)
             case "ordered_list_open":
-                begun = resumed is not None and token.level == 0
-                start = resumed.number if resumed and begun else int(token.attrs.get("start", 1))
-                lists.append(start)
+                begun = item is not None and token.level == 0
+                lists.append(item.number if item and begun else int(token.attrs.get("start", 1)))
             case "bullet_list_close" | "ordered_list_close":
                 lists.pop()
             case "list_item_open":
@@ -177,14 +232,16 @@ def _blocks(tokens: list[Token], resumed: Item | None, above: int) -> Iterator[T
                 quotes += 1
             case "blockquote_close":
                 quotes -= 1
-            case "inline" if tokens[at - 1].type in ("paragraph_open", "heading_open"):
-                before = tokens[at - 1]
+            case "paragraph_open" | "heading_open":
+                opening = token
+            case "inline" if tokens[at - 1] is opening or "piece" in token.meta:
                 spans = _spans(token)
                 if marker:
                     base, spans = _task(base, spans)
-                made = replace(base, spans=spans, close=before.hidden and after_item)
-                if before.type == "heading_open":
-                    made = replace(made, kind="heading", level=int(before.tag[1:]))
+                made = replace(base, spans=spans, close=opening.hidden and after_item)
+                if opening.type == "heading_open":
+                    made = replace(made, kind="heading", level=int(opening.tag[1:]))
+                made = _joined(made, token.meta.get("piece"), paragraph, starts)
             case "fence" | "code_block":
                 language = token.info.split()[0] if token.info.strip() else ""
                 code = token.content.removesuffix("\n")
@@ -196,10 +253,55 @@ def _blocks(tokens: list[Token], resumed: Item | None, above: int) -> Iterator[T
                 made = replace(base, kind="rule")
             case "table_open":
                 rows, aligns = _table(tokens[at:])
-                made = replace(base, kind="table", rows=rows, aligns=aligns)
+                table = replace(base, kind="table", rows=rows, aligns=aligns)
+                *above, made = _table_pieces(table, cut_table, starts[_line(token) :])
+                yield from above
         if made is not None:
             yield made
             marker, after_item = "", bool(lists)
+
+
+def _joined(
+    block: TextBlock, piece: Place | None, resumed: CutParagraph | None, starts: list[int]
+) -> TextBlock:
+    """A piece of a paragraph, with what stands between it and the one above."""
+    if piece is not None:
+        block = replace(block, start=starts[piece.line] + piece.column, joint=piece.joint)
+    if resumed is not None and block.joint is None:
+        block = replace(block, joint=resumed.joint)
+    return block
+
+
+def _table_pieces(
+    table: TextBlock, resumed: CutTable | None, starts: list[int]
+) -> Iterator[TextBlock]:
+    """A table as blocks of some rows each; `starts` are of its lines, delimiter row included."""
+    most = rows_of_piece(len(table.aligns))
+    if len(table.rows) <= most and resumed is None:
+        yield table
+        return
+    shares = resumed.shares if resumed is not None else _shares(table.rows[:most])
+    head = 1 if resumed is not None else 0  # the head was of the piece before
+    for first in range(head, len(table.rows), most):
+        yield replace(
+            table,
+            rows=table.rows[first : first + most],
+            shares=shares,
+            joint=None if first == 0 else "\n",
+            start=starts[first + 1 if first else 0],
+        )
+
+
+def _shares(rows: Sequence[Sequence[Spans]]) -> tuple[float, ...]:
+    """The parts of the width that columns take, by their longest cells."""
+    columns = max(len(row) for row in rows)
+    longest = [
+        max(sum(len(span.text) for span in row[n]) + 2 for row in rows if n < len(row))
+        for n in range(columns)
+    ]
+    least = max(SHORTEST_SHARE * sum(longest), 1)
+    widths = [max(width, least) for width in longest]
+    return tuple(width / sum(widths) for width in widths)
 
 
 def _marker(lists: list[int | None]) -> tuple[str, int | None]:

@@ -8,7 +8,8 @@ from time import perf_counter
 from app.widgets.markdown.laid import BlockRun, Laid
 from app.widgets.markdown.parse import TextBlock
 
-AT_ONCE = 50  # blocks that are measured whatever that takes
+AT_ONCE = 50  # blocks, or about as many letters, that are measured whatever that takes
+LETTERS_AT_ONCE = 4000
 RUN = 256  # blocks that move together where one above has another height
 KEPT = 300  # documents that stay
 NEAR = 2000  # pixels
@@ -104,10 +105,14 @@ class Stack:
         """Measure the next ones for a while, at least AT_ONCE."""
         rows: list[int] = []
         began = perf_counter()
-        while not self.complete and (len(rows) < AT_ONCE or perf_counter() - began < seconds):
+        left = LETTERS_AT_ONCE
+        while not self.complete and (
+            (len(rows) < AT_ONCE and left > 0) or perf_counter() - began < seconds
+        ):
             row = self._guessed
             rows.append(row)
             self.laid[row].measure()
+            left -= self.laid[row].length
             if len(rows) > KEPT:
                 self.laid[rows[-KEPT]].release()
         if rows:

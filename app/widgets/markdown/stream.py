@@ -3,7 +3,14 @@
 from bisect import bisect_right
 from typing import Any
 
-from app.widgets.markdown.parse import Item, TextBlock, TopLevel, parse
+from app.widgets.markdown.parse import (
+    CutParagraph,
+    CutTable,
+    TextBlock,
+    TopLevel,
+    Within,
+    parse,
+)
 
 STEP = 2000  # characters that are taken at once
 LONG_LIST = 24  # items; of a longer list only the last ones are parsed again
@@ -21,10 +28,9 @@ class Stream:
         self.blocks: list[TextBlock] = []
         self._text = ""
         self._read = 0  # characters of the text that are in `blocks`
-        self._start = 0  # where the last construct begins, its line, and the first of its blocks
-        self._line = 0
+        self._start = 0  # where the last construct begins, and the first of its blocks
         self._first = 0
-        self._within: Item | None = None  # the list that goes on there
+        self._within: Within = None  # the list, table or paragraph that goes on there
         self._env: dict[str, Any] = {}
 
     @property
@@ -41,7 +47,7 @@ class Stream:
         """The text now; what does not continue the one before begins anew."""
         if not text.startswith(self._text[: self._read]):
             self.blocks, self._env = [], {}
-            self._read = self._start = self._line = self._first = 0
+            self._read = self._start = self._first = 0
             self._within = None
         self._text = text
 
@@ -53,26 +59,14 @@ class Stream:
             position += 1
         if position >= self._read or not self.blocks:
             return None
-        line = self._text.count("\n", 0, position)
-        index = max(bisect_right(self.blocks, line, key=_first_line) - 1, 0)
-        start = position
-        for _ in range(line - self.blocks[index].line + 1):
-            start = self._text.rfind("\n", 0, start)
-        start += 1
-        following = self.blocks[index + 1].line if index + 1 < len(self.blocks) else None
+        index = max(bisect_right(self.blocks, position, key=TextBlock.begin) - 1, 0)
+        start = self.blocks[index].start
+        following = self.blocks[index + 1].start if index + 1 < len(self.blocks) else None
         if following is None:
             return index, start, self._text[start:]
-        end = start
-        for _ in range(max(1, following - self.blocks[index].line)):
-            end = self._text.find("\n", end) + 1
-        return index, start, self._text[start:end]
-
-    def start_of(self, row: int) -> int:
-        """Where in the text the line begins on which a block does."""
-        start = 0
-        for _ in range(self.blocks[row].line):
-            start = self._text.find("\n", start) + 1
-        return start
+        if following <= start:
+            following = self._text.find("\n", start) + 1
+        return index, start, self._text[start:following]
 
     def step(self) -> int:
         """Take the next piece; the index of the first block that is another one now."""
@@ -80,7 +74,7 @@ class Stream:
         if end < len(self._text):  # at the end of a line, if there is one
             end = self._text.rfind("\n", self._read, end) + 1 or end
         text = self._text[self._start : end]
-        parts = parse(text, self._env, self._within, self._line)
+        parts = parse(text, self._env, self._within, self._start)
         fresh = [block for part in parts for block in part.blocks]
         changed = self._first
         for old, new in zip(self.blocks[self._first :], fresh, strict=False):
@@ -89,34 +83,32 @@ class Stream:
             changed += 1
         self.blocks[self._first :] = fresh
         # A line that is not whole may yet turn out to go on with what is above it ("3" and ".").
-        whole_lines = text.count("\n")
-        if len(parts) > 1 and parts[-1].line < whole_lines:
-            self._go_on_at(text, parts[-1].line, len(fresh) - len(parts[-1].blocks))
-            self._within = None
-        elif len(parts) == 1 and len(parts[0].items) > LONG_LIST:
-            self._go_on_in_list(text, parts[0])
+        if len(parts) > 1 and parts[-1].start <= self._start + text.rfind("\n"):
+            self._go_on_at(parts[-1].start, len(fresh) - len(parts[-1].blocks), None)
+        elif len(parts) == 1:
+            self._go_on_within(text, parts[0])
         self._read = end
         return changed
 
-    def _go_on_at(self, text: str, line: int, block: int) -> None:
-        lines = text.split("\n", line)
-        self._start += len(text) - len(lines[-1])
-        self._line += line
+    def _go_on_at(self, start: int, block: int, within: Within) -> None:
+        self._start, self._within = start, within
         self._first += block
 
-    def _go_on_in_list(self, text: str, part: TopLevel) -> None:
-        """From its last item but one, so that the space between items is still seen."""
-        item = part.items[-2]
-        tail = len(_until(part, item, text))
-        self._go_on_at(text, item.line, len(part.blocks) - tail)
-        self._within = item
-
-
-def _first_line(block: TextBlock) -> int:
-    return block.line
-
-
-def _until(part: TopLevel, item: Item, text: str) -> list[TextBlock]:
-    """The blocks of a list from an item on."""
-    lines = text.split("\n", item.line)
-    return [block for again in parse(lines[-1], None, item) for block in again.blocks]
+    def _go_on_within(self, text: str, part: TopLevel) -> None:
+        """Go on in a long list, table or paragraph, of which the end alone can change."""
+        last = part.blocks[-1] if part.blocks else None
+        if len(part.items) > LONG_LIST:  # so that the space between items is still seen
+            item = part.items[-2]
+            tail = parse(text[item.start - self._start :], None, item)
+            count = sum(len(again.blocks) for again in tail)
+            self._go_on_at(item.start, len(part.blocks) - count, item)
+        elif last is None or last.joint is None or last.indent or last.quotes:
+            return
+        elif last.kind == "table" and len(part.blocks) > 1:
+            within = self._within
+            if not isinstance(within, CutTable):
+                head = text[part.start - self._start :].split("\n", 2)[:2]
+                within = CutTable("".join(line + "\n" for line in head), last.shares)
+            self._go_on_at(last.start, len(part.blocks) - 1, within)
+        elif last.kind == "text" and len(part.blocks) > 1:
+            self._go_on_at(last.start, len(part.blocks) - 1, CutParagraph(last.joint))

@@ -1,6 +1,7 @@
 """Markdown laid out and painted: blocks below each other, as a text that may grow."""
 
 import math
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from time import perf_counter
 
@@ -18,7 +19,7 @@ from app.theme.theme import tokens
 from app.theme.tokens import CHAT_PX
 from app.widgets.markdown.code_bar import CodeBars
 from app.widgets.markdown.laid import END, Laid, words_of
-from app.widgets.markdown.parse import PLAIN_LINES, TextBlock, plain
+from app.widgets.markdown.parse import TextBlock, plain
 from app.widgets.markdown.pictures import pictures
 from app.widgets.markdown.places import characters, shown_part, shown_parts, source_of
 from app.widgets.markdown.selection import TextSelection
@@ -105,7 +106,6 @@ class MarkdownText(QWidget):
         super().__init__()
         self._stream = Stream()
         self._plain: list[TextBlock] | None = None
-        self._typed = ""
         self._stack = Stack()
         self.bars = CodeBars(self, self._stack)
         self._live = False
@@ -138,7 +138,7 @@ class MarkdownText(QWidget):
 
     def set_plain(self, text: str) -> None:
         """Show a text as it was typed."""
-        self._plain, self._typed = plain(text), text
+        self._plain = plain(text)
         self._put(0)
         self._settle()
 
@@ -167,7 +167,8 @@ class MarkdownText(QWidget):
     @property
     def text(self) -> str:
         """All that is shown, as plain text."""
-        return "\n\n".join(words_of(block) for block in self.blocks)
+        parts = [block.space + words_of(block) for block in self.blocks]
+        return "".join(parts).removeprefix(self.blocks[0].space) if parts else ""
 
     def _pump(self) -> None:
         """Parse and measure for a few milliseconds; then let the window handle events."""
@@ -276,18 +277,12 @@ class MarkdownText(QWidget):
         """The block that a position of the text is in, where its source begins, and its source."""
         if self._plain is None:
             return self._stream.block_at(position)
-        row = self._typed.count("\n", 0, position) // PLAIN_LINES
-        source = "\n".join(self._typed.split("\n")[row * PLAIN_LINES : (row + 1) * PLAIN_LINES])
-        return row, self._typed_start(row), source
-
-    def _typed_start(self, row: int) -> int:
-        return sum(len(line) + 1 for line in self._typed.split("\n")[: row * PLAIN_LINES])
+        row = max(bisect_right(self._plain, position, key=TextBlock.begin) - 1, 0)
+        return row, self._plain[row].start, self._plain[row].spans[0].text
 
     def source_position(self, row: int, position: int) -> int | None:
         """The character of the text that was set which a position of a block comes from."""
-        typed = self._plain is not None
-        begins = self._typed_start(row) if typed else self._stream.start_of(row)
-        found = self._block_at(begins)
+        found = self._block_at(self.blocks[row].start)
         if found is None or found[0] != row:
             return None
         shown = self.laid[row].document.toRawText()

@@ -172,6 +172,5 @@ class MarkdownView(MarkdownText):
             laid = self.laid[n]
             part = self.selection.within(n, END)
             if part is not None:
-                between = "\n" if laid.block.close else "\n\n"
-                said += (between if said else "") + laid.text(*part)
+                said += (laid.block.space if said else "") + laid.text(*part)
         return said
