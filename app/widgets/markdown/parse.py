@@ -235,12 +235,7 @@ def _blocks(tokens: list[Token], resumed: Within, starts: list[int]) -> Iterator
             case "paragraph_open" | "heading_open":
                 opening = token
             case "inline" if tokens[at - 1] is opening or "piece" in token.meta:
-                spans = _spans(token)
-                if marker:
-                    base, spans = _task(base, spans)
-                made = replace(base, spans=spans, close=opening.hidden and after_item)
-                if opening.type == "heading_open":
-                    made = replace(made, kind="heading", level=int(opening.tag[1:]))
+                made = _text(base, opening, token, close=opening.hidden and after_item)
                 made = _joined(made, token.meta.get("piece"), paragraph, starts)
             case "fence" | "code_block":
                 language = token.info.split()[0] if token.info.strip() else ""
@@ -259,6 +254,16 @@ def _blocks(tokens: list[Token], resumed: Within, starts: list[int]) -> Iterator
         if made is not None:
             yield made
             marker, after_item = "", bool(lists)
+
+
+def _text(base: TextBlock, opening: Token, inline: Token, close: bool) -> TextBlock:
+    """The text of a paragraph or heading."""
+    spans = _spans(inline)
+    if base.marker:
+        base, spans = _task(base, spans)
+    if opening.type == "heading_open":
+        base = replace(base, kind="heading", level=int(opening.tag[1:]))
+    return replace(base, spans=spans, close=close)
 
 
 def _joined(
