@@ -109,12 +109,12 @@ class TextBlock:
     start: int = field(default=0, compare=False)
 
     def begin(self) -> int:
-        """Its start, as a key to search by."""
+        """Return `start`, as a key to search by."""
         return self.start
 
     @property
     def space(self) -> str:
-        """What stands between the block above and this one where both are copied."""
+        """The text between the block above and this one where both are copied."""
         return self.joint if self.joint is not None else "\n" if self.close else "\n\n"
 
 
@@ -208,8 +208,6 @@ def _blocks(tokens: list[Token], resumed: Within, starts: list[int]) -> Iterator
     quotes, marker, start = 0, "", starts[0]
     item = resumed if isinstance(resumed, Item) and tokens[0].type.endswith("_list_open") else None
     after_item = item is not None  # the next block follows one of the same list
-    paragraph = resumed if isinstance(resumed, CutParagraph) else None
-    cut_table = resumed if isinstance(resumed, CutTable) else None
     opening = tokens[0]
     for at, token in enumerate(tokens):
         start = max(start, starts[_line(token)])
@@ -236,9 +234,9 @@ def _blocks(tokens: list[Token], resumed: Within, starts: list[int]) -> Iterator
                 opening = token
             case "inline" if tokens[at - 1] is opening or "piece" in token.meta:
                 made = _text(base, opening, token, close=opening.hidden and after_item)
-                made = _joined(made, token.meta.get("piece"), paragraph, starts)
+                made = _joined(made, token, resumed, starts)
             case "fence" | "code_block":
-                language = token.info.split()[0] if token.info.strip() else ""
+                language = next(iter(token.info.split()), "")
                 code = token.content.removesuffix("\n")
                 made = replace(base, kind="code", language=language, code=code)
             case "math_block":
@@ -249,7 +247,7 @@ def _blocks(tokens: list[Token], resumed: Within, starts: list[int]) -> Iterator
             case "table_open":
                 rows, aligns = _table(tokens[at:])
                 table = replace(base, kind="table", rows=rows, aligns=aligns)
-                *above, made = _table_pieces(table, cut_table, starts[_line(token) :])
+                *above, made = _table_pieces(table, resumed, starts[_line(token) :])
                 yield from above
         if made is not None:
             yield made
@@ -266,21 +264,19 @@ def _text(base: TextBlock, opening: Token, inline: Token, close: bool) -> TextBl
     return replace(base, spans=spans, close=close)
 
 
-def _joined(
-    block: TextBlock, piece: Place | None, resumed: CutParagraph | None, starts: list[int]
-) -> TextBlock:
+def _joined(block: TextBlock, inline: Token, resumed: Within, starts: list[int]) -> TextBlock:
     """A piece of a paragraph, with what stands between it and the one above."""
+    piece: Place | None = inline.meta.get("piece")
     if piece is not None:
         block = replace(block, start=starts[piece.line] + piece.column, joint=piece.joint)
-    if resumed is not None and block.joint is None:
+    if isinstance(resumed, CutParagraph) and block.joint is None:
         block = replace(block, joint=resumed.joint)
     return block
 
 
-def _table_pieces(
-    table: TextBlock, resumed: CutTable | None, starts: list[int]
-) -> Iterator[TextBlock]:
+def _table_pieces(table: TextBlock, within: Within, starts: list[int]) -> Iterator[TextBlock]:
     """A table as blocks of some rows each; `starts` are of its lines, delimiter row included."""
+    resumed = within if isinstance(within, CutTable) else None
     most = rows_of_piece(len(table.aligns))
     if len(table.rows) <= most and resumed is None:
         yield table
