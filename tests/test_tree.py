@@ -21,7 +21,7 @@ ORDER = [
     ("engine.units", "engine.progress"),
     ("engine.errors",),
     ("engine.settings",),
-    ("engine.kept",),
+    ("engine.kept", "engine.patterns"),
     ("engine.images",),
     ("engine.protocol",),
     ("engine.gguf",),
@@ -113,6 +113,7 @@ ROW = {part: row for row, parts in enumerate(ORDER) for part in parts}
 # What the app takes from the engine; the tokenizer only to show what it does.
 APP_TAKES = (
     *("engine.units", "engine.errors", "engine.settings", "engine.kept", "engine.protocol"),
+    "engine.patterns",
     *("engine.gguf", "engine.answers", "engine.tokenizer", "engine.worker"),
 )
 # Within a part: which folder imports nothing of which others.

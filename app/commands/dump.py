@@ -1,7 +1,6 @@
 """`cutaway dump`: the numbers of weights, and of results while a text is computed."""
 
 import argparse
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,8 +67,9 @@ def run(args: argparse.Namespace) -> int:
     from app.library import resolve
     from app.terminal.dumped import DumpedNumbers, DumpForm
     from engine.gguf.reader import open_gguf
+    from engine.patterns import Pattern
 
-    patterns = {text: _pattern(text) for text in args.tensors}
+    patterns = {text: Pattern("--tensors", text) for text in args.tensors}
     options = engine_options(args)
     if args.out is not None and not args.out.absolute().parent.is_dir():
         raise BadSetting("--out", str(args.out), "a file in an existing folder")
@@ -80,11 +80,11 @@ def run(args: argparse.Namespace) -> int:
     numbers = DumpedNumbers(form, prints=not args.json, keeps=args.out is not None)
     with open_gguf(path) as file:
         for name in file.tensors:
-            if any(one.fullmatch(name) for one in patterns.values()):
+            if any(one.matches(name) for one in patterns.values()):
                 numbers.weight(file, name)
     steps = [] if args.prompt is None else _compute(args, path, options, numbers)
     for text, pattern in patterns.items():
-        if not any(pattern.fullmatch(name) for name in numbers.names):
+        if not any(pattern.matches(name) for name in numbers.names):
             more = "" if args.prompt is not None else "; results need -p TEXT"
             raise BadSetting("--tensors", text, f"what a whole name matches{more}")
     if args.out is not None:
@@ -92,13 +92,6 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json({"steps": steps, "tensors": numbers.told})
     return 0
-
-
-def _pattern(text: str) -> re.Pattern[str]:
-    try:
-        return re.compile(text)
-    except re.error as error:
-        raise BadSetting("--tensors", text, f"a regular expression ({error})") from None
 
 
 def _compute(

@@ -15,6 +15,7 @@ from itertools import accumulate
 from math import inf
 
 from engine.errors import BadSetting
+from engine.patterns import placing
 
 OUTPUT = ("out", "output")
 
@@ -104,7 +105,7 @@ class Placement:
 
     def override(self, name: str) -> str | None:
         """Where a pattern sends a weight, if one does."""
-        return next((d for pattern, d in self.overrides if re.search(pattern, name)), None)
+        return next((d for pattern, d in self.overrides if placing(pattern).is_in(name)), None)
 
     def device_of(self, name: str, layer: int | None) -> str | None:
         """Where a weight of a layer lies; None for those of none, which the host reads in the
@@ -180,8 +181,5 @@ def _is_shares(text: str) -> bool:
 
 
 def _pattern(text: str) -> str:
-    try:
-        re.compile(text)
-    except (re.error, OverflowError, RecursionError) as error:
-        raise BadSetting("--place", text, f"a regular expression ({error})") from None
+    placing(text)
     return text

@@ -1,6 +1,5 @@
 """Which results of a graph somebody wants to see."""
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -8,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.errors import BadSetting
 from engine.graph.graph import Graph, is_numbered
 from engine.graph.op import VIEW_OPS, Op
 from engine.graph.tensor import Tensor
+from engine.patterns import Pattern
 
 
 class ResultKey(NamedTuple):
@@ -41,9 +40,9 @@ class Probes:
 
     def of(self, graph: Graph) -> Iterator[tuple[ResultKey, Tensor]]:
         """The results they name, in order. Raises `BadSetting` for what is no expression."""
-        wanted = [_compiled(pattern) for pattern in self.patterns]
+        wanted = [Pattern("probe", text) for text in self.patterns]
         for key, node in named_results(graph):
-            if any(one.fullmatch(key.name) for one in wanted):
+            if any(one.matches(key.name) for one in wanted):
                 yield key, node
 
 
@@ -66,10 +65,3 @@ def _says_only_how(node: Tensor) -> bool:
     """True if it is a view that bears the name of what it looks at, and how it does."""
     source = node.src[0] if node.op in VIEW_OPS else None
     return source is not None and node.name.startswith(f"{source.name} (")
-
-
-def _compiled(pattern: str) -> re.Pattern[str]:
-    try:
-        return re.compile(pattern)
-    except re.error as error:
-        raise BadSetting("probe", pattern, f"a regular expression ({error})") from None

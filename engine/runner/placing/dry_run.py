@@ -1,6 +1,5 @@
 """Exact memory of loading a model: the same code as loading, without device memory."""
 
-import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from engine.graph.tensor import Role, Tensor
 from engine.memory.placement import Placement
 from engine.memory.records import BackendMemory, Status
 from engine.models.build import BuiltModel
+from engine.patterns import placing
 from engine.protocol import MemoryRow
 from engine.runner.placing.graphs import ModelGraphs
 from engine.scheduler.allocate import ArenaLayout
@@ -181,10 +181,10 @@ def _pins(
     by_name = {b.name: b for b in backends}
     pins: dict[Tensor | str, Backend] = {}
     for pattern, device in placement.overrides:
-        if any(re.search(pattern, name) for name in weights):
+        if any(placing(pattern).is_in(name) for name in weights):
             continue
         names = [node.name for node in graph.nodes if not is_numbered(node.name)]
-        named = [name for name in names if re.search(pattern, name)]
+        named = [name for name in names if placing(pattern).is_in(name)]
         if not named:
             expected = "layers, out, or a pattern that matches a layer's weight or a node"
             raise BadSetting("--place", pattern, expected)

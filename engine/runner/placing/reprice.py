@@ -1,7 +1,6 @@
 """Placements priced one after the other: what does not depend on the rule is kept between them."""
 
 import os
-import re
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -12,6 +11,7 @@ from engine.device.backend import Backend
 from engine.memory.placement import Placement
 from engine.memory.pools import SYSTEM
 from engine.memory.rule import llama_cpp, rule_of
+from engine.patterns import placing
 from engine.protocol import BudgetRow, PlannedMemory, Repriced
 from engine.runner.devices import OpenedDevices, measure, open_devices
 from engine.runner.loading import cache_format
@@ -211,4 +211,4 @@ def _of_nodes(dry: DryRun) -> list[str]:
     """The patterns that name results, not weights."""
     weights = [t.name for t, owner in dry.built.owners.items() if owner.layer is not None]
     patterns = [pattern for pattern, _ in dry.placement.overrides]
-    return [p for p in patterns if not any(re.search(p, name) for name in weights)]
+    return [p for p in patterns if not any(placing(p).is_in(name) for name in weights)]
