@@ -3,7 +3,7 @@
 import logging
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from app.state.talk.disk.database import Database, StoreError
 from app.state.talk.disk.picture_files import PictureFiles
@@ -74,18 +74,18 @@ class PictureRows:
             self._insert(connection, chat, None, [picture], len(self.of_draft(chat)))
         return picture
 
-    def release(self, messages: Iterable[int]) -> None:
-        """These messages are about to go; their pictures may, too, when the store is closed."""
-        for message in messages:
-            for (hash,) in self._db.read("SELECT hash FROM pictures WHERE message = ?", message):
-                self._released.add(hash)
-                if self.files.has(hash):
-                    self.files.touch(hash)  # until then the message may be put back
+    def release(self, chat: int) -> None:
+        """A chat was deleted; its pictures may go when the store is closed."""
+        for hash in self.forget(chat):
+            if self.files.has(hash):
+                self.files.touch(hash)  # until then its messages may be put back
 
-    def release_chat(self, chat: int) -> None:
-        """Likewise for a chat."""
+    def forget(self, chat: int) -> set[str]:
+        """A chat goes for good, and the returned pictures with it unless others have them."""
         rows = self._db.read("SELECT DISTINCT hash FROM pictures WHERE chat = ?", chat)
-        self._released |= {hash for (hash,) in rows}
+        hashes = {hash for (hash,) in rows}
+        self._released |= hashes
+        return hashes
 
     def collect(self, idle: float | None = None) -> None:
         """Remove files that nothing uses any more: of what was released here, or where `idle` is

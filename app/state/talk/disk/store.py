@@ -33,14 +33,14 @@ from engine.protocol import AnswerForm
 SNIPPET = 60  # characters around what was found
 SHORTEST = 3  # letters of a word that the index knows
 PURGE_AFTER = 24 * 3600.0  # seconds that a deleted chat outlives the program, should it crash
-# Messages that one statement deletes: SQLite follows no more than 1,000 from parent to child.
+# Messages that one transaction deletes, so that others may write in between.
 DELETED_AT_ONCE = 500
 # A message is younger than what it answers, so that children go before their parents.
-NEWEST = """DELETE FROM messages WHERE id IN
-    (SELECT id FROM messages WHERE chat = ? ORDER BY id DESC LIMIT ?)"""
-BELOW = """WITH RECURSIVE below (id) AS (SELECT ? UNION
+NEWEST = "SELECT id FROM messages WHERE chat = ? ORDER BY id DESC LIMIT ?"
+MOVE_BELOW = """WITH RECURSIVE below (id) AS (SELECT ? UNION
     SELECT m.id FROM messages m JOIN below b ON m.parent = b.id)
-    SELECT id FROM below ORDER BY id DESC"""
+    UPDATE messages SET chat = ? WHERE id IN below"""
+WITH_MESSAGES = "SET chat = ? WHERE message IN (SELECT id FROM messages WHERE chat = ?)"
 
 __all__ = ["UNTITLED", "ChatGone", "ChatRow", "ChatStore", "StoreError"]
 
@@ -257,15 +257,17 @@ class ChatStore:
         self._choose(message, message.id)
 
     def remove(self, message: Message, following: Message | None = None) -> None:
-        """Delete a message and all below it; `following` takes its place in the path."""
+        """Delete a message and all below it; `following` takes its place in the path.
+
+        They move to a deleted chat: to take thousands out of the search's index takes a while.
+        """
         with self._db.transaction() as connection:
-            rows = connection.execute(BELOW, (message.id,)).fetchall()
-            self.pictures.release([row[0] for row in rows])
-            self.documents.release()
-            for first in range(0, len(rows), DELETED_AT_ONCE):
-                numbers = [row[0] for row in rows[first : first + DELETED_AT_ONCE]]
-                marks = ", ".join("?" * len(numbers))
-                connection.execute(f"DELETE FROM messages WHERE id IN ({marks})", numbers)
+            gone = self.create(hidden=True)
+            connection.execute("UPDATE messages SET parent = NULL WHERE id = ?", (message.id,))
+            connection.execute(MOVE_BELOW, (message.id, gone))
+            for table in ("pictures", "attachments"):
+                connection.execute(f"UPDATE {table} {WITH_MESSAGES}", (gone, gone))
+            self.pictures.release(gone)
             if following is not None:
                 self._choose(following, following.id)
 
@@ -326,12 +328,14 @@ class ChatStore:
         """
         try:
             for (chat,) in self._db.read(f"SELECT id FROM chats WHERE {condition}", *values):
-                self.pictures.release_chat(chat)
+                self.pictures.forget(chat)
                 self.documents.release()
                 left = True
                 while left:
                     with self._db.transaction() as connection:
-                        left = connection.execute(NEWEST, (chat, DELETED_AT_ONCE)).rowcount > 0
+                        rows = connection.execute(NEWEST, (chat, DELETED_AT_ONCE)).fetchall()
+                        connection.executemany("DELETE FROM messages WHERE id = ?", rows)
+                        left = bool(rows)
                 with self._db.transaction() as connection:
                     connection.execute("DELETE FROM chats WHERE id = ?", (chat,))
         except StoreError as error:

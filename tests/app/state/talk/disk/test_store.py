@@ -284,3 +284,30 @@ def test_values_of_another_version_do_not_stop_reading(tmp_path: Path) -> None:
     assert store.tree(chat).messages[message.id].stats is None
     assert len(store.tokens(message)) == 0
     store.close()
+
+
+def test_thousands_of_messages_go_in_a_few_statements(tmp_path: Path) -> None:
+    """Out of the search's index, which takes a while, when the store is closed."""
+    path = tmp_path / "chats.sqlite"
+    store = ChatStore(path)
+    chat = store.create("A")
+    first = say(store, chat, "kept")
+    below: list[Message] = []
+    for n in range(3000):
+        below.append(Message(0, chat, None, "user", f"gone {n}", 5.0, finish="stop"))
+    parents = [first, *below[:-1]]
+    store.add_all([(m, parent, None) for m, parent in zip(below, parents, strict=True)])
+    statements: list[str] = []
+    store._db.connection.set_trace_callback(statements.append)
+    store.remove(below[0])
+    store._db.connection.set_trace_callback(None)
+    assert len(statements) < 20
+    assert titles(store) == ["A"]
+    assert titles(store, "gone") == []
+    assert titles(store, "kept") == ["A"]
+    assert [m.text for m in store.tree(chat).path()] == ["kept"]
+    store.close()
+    with sqlite3.connect(path) as connection:
+        assert connection.execute("SELECT text FROM messages").fetchall() == [("kept",)]
+        assert connection.execute("SELECT text FROM search").fetchall() == [("kept",)]
+        assert connection.execute("SELECT count(*) FROM chats").fetchone() == (1,)
