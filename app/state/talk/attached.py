@@ -18,6 +18,8 @@ from app.state.talk.message import Picture
 from app.work import Work
 from engine.protocol import PictureLimits
 
+MOST_PICTURES = 100  # of a message
+
 
 @dataclass(frozen=True)
 class Arrival:
@@ -57,15 +59,12 @@ class PictureList(QObject):
         return tuple(arrival.name for arrival in self._coming if arrival.chat == self._chat)
 
     def add_files(self, paths: Sequence[Path]) -> None:
-        """Files that were dropped, pasted or chosen."""
-        for path in paths:
-            self._come(path.name, partial(read_picture, path))
-        self._next()
+        """Files that were dropped, pasted or chosen, as many as a message takes."""
+        self._add([(path.name, partial(read_picture, path)) for path in paths])
 
     def add_data(self, name: str, data: Callable[[], bytes]) -> None:
         """A picture that is not a file; its bytes are asked for in a thread."""
-        self._come(name, data)
-        self._next()
+        self._add([(name, data)])
 
     def remove(self, place: int) -> None:
         """Take one out."""
@@ -93,11 +92,16 @@ class PictureList(QObject):
 
     @abstractmethod
     def _take(self, picture: Picture) -> None:
-        """It is kept."""
+        """It is kept; `changed` is emitted after this."""
 
-    def _come(self, name: str, data: Callable[[], bytes]) -> None:
+    def _add(self, given: Sequence[tuple[str, Callable[[], bytes]]]) -> None:
+        room = max(0, MOST_PICTURES - len(self.pictures) - len(self.arriving))
         usual = self._preferences.of_model(str(self._session.path or "")).picture
-        self._coming.append(Arrival(self._chat, name, data, usual))
+        self._coming.extend(Arrival(self._chat, name, data, usual) for name, data in given[:room])
+        if len(given) > room:
+            many = f"a message takes at most {MOST_PICTURES} pictures"
+            self.problem.emit(Problem("Picture", f"{many}; {len(given) - room} left out"))
+        self._next()
 
     def _next(self) -> None:
         if self._job is None and self._coming:
@@ -123,7 +127,8 @@ class Attached(PictureList):
     def show(self, chat: int | None) -> None:
         """Show the pictures of this chat's draft; None is the new chat that is not stored yet."""
         self._chat = chat
-        self._reload()
+        self._load()
+        self.changed.emit()
 
     def _replace(self, pictures: tuple[Picture, ...]) -> None:
         try:
@@ -140,14 +145,13 @@ class Attached(PictureList):
             return here.pictures.add_to_draft(arrival.chat, data, arrival.name, arrival.limits)
 
     def _take(self, picture: Picture) -> None:
-        self._reload()
+        self._load()
 
-    def _reload(self) -> None:
+    def _load(self) -> None:
         try:
             self.pictures = self._store.pictures.of_draft(self._chat)
         except StoreError as error:
             self.problem.emit(Problem(error.kind, str(error)))
-        self.changed.emit()
 
 
 class EditedPictures(PictureList):
@@ -175,4 +179,4 @@ class EditedPictures(PictureList):
         return Picture(hash, arrival.name, arrival.limits)
 
     def _take(self, picture: Picture) -> None:
-        self._replace((*self.pictures, picture))
+        self.pictures = (*self.pictures, picture)

@@ -6,6 +6,7 @@ from pathlib import Path
 from PySide6.QtCore import QPoint, QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
     QColor,
+    QFont,
     QFontMetrics,
     QImage,
     QKeyEvent,
@@ -71,6 +72,8 @@ class Card(QWidget):
         super().__init__()
         self._loader, self._editable = loader, editable
         self._item = PictureItem(None, "")
+        self._shown: tuple[PictureItem, int, int] | None = None
+        self._hint: tuple[QFont, QSize] | None = None
         self._pressed: QPointF | None = None
         self.lifted = False
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
@@ -88,7 +91,9 @@ class Card(QWidget):
 
     def show_item(self, item: PictureItem, place: int, count: int) -> None:
         """Another picture, or more that is known of it."""
-        self._item = item
+        if self._shown == (item, place, count):
+            return
+        self._item, self._shown, self._hint = item, (item, place, count), None
         says = [item.name, f"picture {place + 1} of {count}", *item.lines, item.bad]
         self.setAccessibleName(", ".join(filter(None, says)))
         self.setAccessibleDescription(KEYS if self._editable else "Enter shows it")
@@ -106,6 +111,11 @@ class Card(QWidget):
     def sizeHint(self) -> QSize:  # noqa: N802
         if not self._editable:
             return fonts.square(TILE)
+        if self._hint is None or self._hint[0] != fonts.body():
+            self._hint = fonts.body(), self._size()
+        return self._hint[1]
+
+    def _size(self) -> QSize:
         words = QFontMetrics(fonts.small())
         name = QFontMetrics(fonts.body()).horizontalAdvance(self._item.name)
         about = max((words.horizontalAdvance(line) for line in self._about), default=0)

@@ -18,7 +18,6 @@ SUFFIXES = frozenset(
     )
 )
 KINDS = ("png", "jpeg", "webp", "gif", "bmp", "tiff", "avif")
-MOST_OF_A_FOLDER = 100
 
 
 def is_picture(path: Path) -> bool:
@@ -37,7 +36,7 @@ def expand(paths: Sequence[Path]) -> list[Path]:
     for path in paths:
         if path.is_dir():
             names = sorted(name for name in os.listdir(path) if is_picture(Path(name)))
-            found += [path / name for name in names[:MOST_OF_A_FOLDER]]
+            found += [path / name for name in names]
         else:
             found.append(path)
     return found

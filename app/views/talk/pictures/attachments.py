@@ -1,6 +1,6 @@
 """The pictures of the message being written, above its text, and what they will take."""
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import QTimer, Signal
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from app.state.talk.attached import PictureList
@@ -11,6 +11,8 @@ from app.widgets.basics import Button, label, set_tone
 from app.widgets.pictures.card import PictureItem
 from app.widgets.pictures.loader import PictureLoader
 from app.widgets.pictures.strip import PictureStrip
+
+NAMED = 5  # of the pictures that are still being read
 
 
 class Attachments(QWidget):
@@ -44,7 +46,9 @@ class Attachments(QWidget):
         written.changed.connect(self.refresh)
         bench.chat.brought.changed.connect(self.refresh)
         bench.session.changed.connect(self.refresh)
-        loader.ready.connect(self.refresh)
+        self._soon = QTimer(self, singleShot=True, interval=0)  # many are ready at once
+        self._soon.timeout.connect(self.refresh)
+        loader.ready.connect(self._refresh_soon)
         self.hide()
         self.refresh()
 
@@ -64,10 +68,14 @@ class Attachments(QWidget):
         if pictures and not self._blind:
             chat.brought.bring(pictures)
         items = [words.item(picture, chat.brought, self._loader, True) for picture in pictures]
-        self.strip.show_items([*items, *(PictureItem(None, name, ("…",)) for name in coming)])
+        named = coming if len(coming) <= NAMED else (*coming[:NAMED], f"{len(coming) - NAMED} more")
+        self.strip.show_items([*items, *(PictureItem(None, name, ("…",)) for name in named)])
         self._say()
         self.setVisible(bool(items or coming))
         self.changed.emit()
+
+    def _refresh_soon(self, _: object) -> None:
+        self._soon.start()
 
     @property
     def _blind(self) -> bool:

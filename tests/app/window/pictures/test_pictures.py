@@ -13,7 +13,10 @@ from PySide6.QtWidgets import QFileDialog
 
 from app.fetch import bundled
 from app.library import Stored
+from app.state.problem import Problem
+from app.state.talk.attached import MOST_PICTURES
 from app.state.workbench import Workbench
+from app.views.talk.pictures.attachments import NAMED
 from app.widgets.overlays.banner import Banner
 from app.window.main_window import MainWindow
 from engine.errors import WorkerDied
@@ -416,3 +419,26 @@ def test_the_welcome_page_offers_a_model_that_sees(
     assert isinstance(load, Load)
     assert (load.path, load.options.mmproj) == (str(model), "")  # it lies beside
     window.bench.session.cancel_load()
+
+
+def test_a_message_takes_a_hundred_pictures_and_says_so(
+    window: MainWindow, engine: ScriptedEngine, tmp_path: Path
+) -> None:
+    """Of those on their way a few are named; none is lost without a word."""
+    paths = [tmp_path / f"{n}.png" for n in range(MOST_PICTURES + 20)]
+    for path in paths:
+        Image.new("RGB", (8, 8), "#9CC7E8").save(path)
+    attached, problems = window.bench.chat.attached, list[Problem]()
+    attached.problem.connect(problems.append)
+    attached.add_files(paths)
+    cards = window.talk.composer.attachments.strip.cards
+    assert len(cards) == NAMED + 1
+    assert cards[-1].accessibleName().startswith(f"{MOST_PICTURES - NAMED} more")
+    until(lambda: not attached.arriving)
+    assert names(window) == [path.name for path in paths[:MOST_PICTURES]]
+    assert len(window.talk.composer.attachments.strip.cards) == MOST_PICTURES
+    attached.add_data("pasted", paths[0].read_bytes)
+    assert [problem.text for problem in problems] == [
+        "a message takes at most 100 pictures; 20 left out",
+        "a message takes at most 100 pictures; 1 left out",
+    ]
