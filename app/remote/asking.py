@@ -128,8 +128,8 @@ class RemoteAnswer:
             async with link.send("POST", f"{link.to.api}/chat/completions", self._fields) as answer:
                 if answer.status_code != 200:
                     raise await opened.refusal(answer)
-                kind = answer.headers.get("content-type", "").lower()
-                if "event-stream" in kind:
+                kind, _, _ = answer.headers.get("content-type", "").lower().partition(";")
+                if kind.strip() == "text/event-stream":
                     await self._hear(answer)
                 elif "json" in kind:
                     await self._take_whole(answer)

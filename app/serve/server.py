@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import socket
 import threading
 import time
@@ -171,7 +172,8 @@ def listening(settings: ServeSettings) -> list[socket.socket]:
             if made:
                 break  # no IPv6 here, or its port is taken: one of them is enough
             what = error.strerror or str(error)
-            if settings.host and isinstance(error, socket.gaierror):
+            foreign = isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL
+            if settings.host and foreign:
                 raise BadSetting(
                     "--host", settings.host, f"an address of this machine ({what})"
                 ) from None

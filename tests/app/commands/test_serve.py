@@ -97,6 +97,15 @@ def test_a_worker_that_is_killed_comes_back_once(tiny_path: Path) -> None:
         assert program.wait(60) == 0
 
 
+def test_an_address_of_another_machine_is_named(
+    tiny_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUTAWAY_TEST_HOSTS", "192.0.2.1")  # it is bound to, not called
+    key = ("--api-key", "k" * 32)
+    foreign = run("serve", str(tiny_path), "--host", "192.0.2.1", "--port", "0", *key)
+    assert_one_line_error(foreign, "--host", "192.0.2.1", "an address of this machine")
+
+
 def test_what_cannot_be_served_is_said(tiny_path: Path, tmp_path: Path) -> None:
     model = str(tiny_path)
     open_door = run("serve", model, "--host", "0.0.0.0")

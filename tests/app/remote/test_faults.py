@@ -56,6 +56,7 @@ FAULTS = {
     "a page": (Said(b"<html>Welcome</html>", kind="text/html"), "web page"),
     "a page not found": (Said(b"<html>?</html>", 418, "text/html"), "web page"),
     "plain text": (Said(b"hello", kind="text/plain"), "text/plain, not valid JSON"),
+    "another stream": (Said(b"data: x", kind="text/event-stream-2"), "text/event-stream-2, not"),
     "no JSON": (Said([b"data: {what\n\n"]), "not chat JSON"),
     "wrong types": (Said([frame(choices="many")]), "not chat JSON"),
     "deep": (Said([b"data: " + b"[" * 100_000 + b"\n\n"]), "not chat JSON"),
