@@ -1,13 +1,11 @@
 """One answer being written: pieces become text and tokens, and are saved now and then."""
 
 from collections.abc import Mapping, Sequence
-from time import monotonic
 
 from msgspec.structs import replace
 
 from app.client import Asked
 from app.state.limits import NONE, AnswerLimits
-from app.state.talk.disk.store import ChatStore
 from app.state.talk.message import Message
 from app.state.talk.tokens import Tokens
 from app.state.talk.tree import Tree
@@ -25,7 +23,6 @@ from engine.protocol import (
     TokenInfo,
 )
 
-SAVE_EVERY = 2.0  # seconds
 LOGPROBS = 10
 NOTHING_COUNTED = Stats(0, 0, 0, 0.0, 0.0, 0.0, 0.0, 0, 0)
 NOTHING_BROUGHT: Mapping[str, str] = {}
@@ -55,7 +52,6 @@ class Answer:
         self.sent: Asked | None = None
         self._by_ids = by_ids
         self._before_first = True
-        self._saved = monotonic()
         self.changes = list(changes)
         if changes and message.stats is None:
             message.stats = replace(NOTHING_COUNTED, changes=self.changes)
@@ -110,17 +106,6 @@ class Answer:
         """Store the engine's statistics; together with what it had counted of the beginning."""
         before = self._stats_before
         self.message.stats = stats if before is None else _together(before, stats)
-
-    def save_sometimes(self, store: ChatStore) -> None:
-        """Write the text, if it was not written for SAVE_EVERY. Raises StoreError."""
-        if monotonic() - self._saved >= SAVE_EVERY:
-            self._saved = monotonic()
-            store.save(self.message)
-
-    def end(self, store: ChatStore, finish: str, problem: str = "") -> None:
-        """Write all of it. Raises StoreError."""
-        self.message.finish, self.message.problem = finish, problem
-        store.finish(self.message, self.tokens)
 
 
 def said(

@@ -8,12 +8,12 @@ import msgspec
 from PySide6.QtCore import QObject, Signal
 
 from app.state.live import LiveWanted
-from app.state.problem import Problem
 from app.state.session import Session
 from app.state.talk.answer import Answer
 from app.state.talk.brought import PicturesInEngine
-from app.state.talk.disk.store import ChatStore, StoreError
+from app.state.talk.disk.store import ChatStore
 from app.state.talk.message import Message, Picture
+from app.state.talk.saving import AnswerSaver
 from engine.errors import CutawayError
 from engine.protocol import Failed, Finished, Generate, Piece
 
@@ -41,7 +41,8 @@ class Answering(QObject):
 
     busy_changed = Signal()  # an answer has begun or ended
     appended = Signal(object, int)  # Answer, index of its first new token; at most once a frame
-    ended = Signal(object)  # Answer, saved
+    ended = Signal(object)  # Answer
+    saved = Signal(object)  # Answer that could not be saved when it ended
     problem = Signal(object)  # Problem: it could not be saved
 
     def __init__(
@@ -52,7 +53,10 @@ class Answering(QObject):
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
-        self._store, self._session, self._brought = store, session, brought
+        self._session, self._brought = session, brought
+        self._saver = AnswerSaver(store, self)
+        self._saver.saved.connect(self.saved)
+        self._saver.problem.connect(self.problem)
         self._asked: list[_Asked] = []
         self.live = LiveWanted(session.client, self)
         self.latest: Message | None = None  # the one under way or the one before
@@ -75,6 +79,7 @@ class Answering(QObject):
         """
         asked = _Asked(answer, request)
         self._asked.append(asked)
+        self._saver.begin(answer)
         self.latest = answer.message
         answer.message.model = self._session.model_name
         self._brought.try_again(asked.pictures)
@@ -88,6 +93,14 @@ class Answering(QObject):
         """The answer of a chat that is under way."""
         mine = (one.answer for one in self._asked if one.answer.message.chat == chat)
         return next(mine, None)
+
+    def unsaved(self, chat: int | None) -> Answer | None:
+        """An answer of a chat that has ended and is not saved yet."""
+        return self._saver.unsaved(chat)
+
+    def is_unsaved(self, message: Message) -> bool:
+        """Return whether an answer has ended and is not saved yet."""
+        return self._saver.is_unsaved(message)
 
     @property
     def all(self) -> list[Answer]:
@@ -113,6 +126,7 @@ class Answering(QObject):
         """Save the answers as far as they came."""
         for asked in self._asked[:]:
             self._end(asked, "cancelled")
+        self._saver.save()
 
     def _on_session(self) -> None:
         session = self._session
@@ -162,12 +176,7 @@ class Answering(QObject):
         if asked not in self._asked:
             return  # it was ended here
         answer = asked.answer
-        first = answer.take(pieces)
-        try:
-            answer.save_sometimes(self._store)
-        except StoreError as error:
-            self.problem.emit(Problem(error.kind, str(error)))
-        self.appended.emit(answer, first)
+        self.appended.emit(answer, answer.take(pieces))
 
     def _on_ended(self, asked: _Asked, reply: Finished | Failed) -> None:
         if asked not in self._asked:
@@ -198,9 +207,6 @@ class Answering(QObject):
     def _end(self, asked: _Asked, finish: str, problem: str = "") -> None:
         answer = asked.answer
         self._asked.remove(asked)
-        try:
-            answer.end(self._store, finish, problem)
-        except StoreError as error:
-            self.problem.emit(Problem(error.kind, str(error)))
+        self._saver.end(answer, finish, problem)
         self.busy_changed.emit()
         self.ended.emit(answer)

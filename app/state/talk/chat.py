@@ -71,6 +71,7 @@ class ChatState(QObject):
         self._answering = Answering(store, session, self.brought, self)
         self._answering.appended.connect(self._on_appended)
         self._answering.ended.connect(self._on_ended)
+        self._answering.saved.connect(self._on_ended)
         self._answering.busy_changed.connect(lambda: self.busy_changed.emit(self.busy))
         self._answering.problem.connect(self.problem)
         session.changed.connect(self._take_usual)
@@ -85,6 +86,10 @@ class ChatState(QObject):
     def path(self) -> list[Message]:
         """The messages shown, from the first on."""
         return self._thread.path
+
+    def is_unsaved(self, message: Message) -> bool:
+        """Return whether an answer has ended and could not be saved yet."""
+        return self._answering.is_unsaved(message)
 
     @property
     def busy(self) -> bool:
@@ -139,9 +144,11 @@ class ChatState(QObject):
         except StoreError as error:
             self.problem.emit(Problem(error.kind, str(error)))
             return
-        running = self._answering.of(chat.id) if chat is not None else None
-        if running is not None:
-            tree = running.tree
+        held = chat is not None and (
+            self._answering.of(chat.id) or self._answering.unsaved(chat.id)
+        )
+        if held:
+            tree = held.tree
         self._thread = Thread(self._store, chat.id if chat is not None else None, tree)
         self.details.take(chat)
         self._show_attached()

@@ -14,6 +14,7 @@ from app.widgets.basics import TEXT_SIZE, Button, label
 from app.widgets.numbers import grouped
 
 CONTINUED_TEXT = "This is a base model without a chat template: it continues the text."
+NOT_SAVED = "Not saved yet. Cutaway tries again every two seconds."
 Step = tuple[str, Callable[[], object]]
 
 
@@ -32,6 +33,8 @@ def notes_of(row: MessageRow) -> list[Note]:
         return []
     end = _end(row)
     found = [*_dropped(row), *([end] if end is not None else [])]
+    if row.unsaved:
+        found.append(Note(NOT_SAVED))
     if row.message.changes:
         found.insert(0, _changed(row))
     if row.continues_text:

@@ -134,6 +134,11 @@ class MessageRow(QObject):
         self._bench.trial.show_plain(self.message)
 
     @property
+    def unsaved(self) -> bool:
+        """True if it has ended and could not be saved yet."""
+        return self._bench.chat.is_unsaved(self.message)
+
+    @property
     def of_request(self) -> bool:
         """True if it belongs to a logged request, which is read-only."""
         return bool(self._bench.chat.details.served)

@@ -13,9 +13,9 @@ from typing import Any
 from PIL import Image
 from PySide6.QtCore import QCoreApplication
 
-from app.state.talk import answer
 from app.state.talk.chat import ChatState
 from app.state.talk.disk.store import ChatStore
+from app.state.talk.saving import AnswerSaver
 from app.state.workbench import Workbench
 from engine.errors import CutawayError
 from tests.app.helpers.scripted import ScriptedEngine
@@ -29,7 +29,6 @@ class _Window:
     """The state behind a window; `said` are the problems that it shows."""
 
     def __init__(self, root: Path) -> None:
-        answer.SAVE_EVERY = 0.0  # each piece, as if it came seconds after the one before
         self.app = QCoreApplication.instance() or QCoreApplication([])
         self.engine = ScriptedEngine()
         self.bench = Workbench(self.engine, root / "config", root / "data")
@@ -66,6 +65,7 @@ class _Window:
         """The engine answers."""
         for piece in pieces:
             self.engine.write(piece)
+            self.chat.findChild(AnswerSaver).save()  # as if seconds had gone by
         if end:
             self.engine.end(n=len(pieces))
 

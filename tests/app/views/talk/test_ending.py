@@ -7,7 +7,9 @@ import pytest
 from PySide6.QtWidgets import QApplication
 
 from app.state.limits import AnswerLimits
-from app.views.talk.ending import EndNotes
+from app.state.talk.disk.store import ChatStore, StoreError
+from app.state.talk.saving import AnswerSaver
+from app.views.talk.ending import NOT_SAVED, EndNotes
 from app.widgets.basics import Button
 from engine.errors import WorkerDied
 from engine.protocol import Finished, Generate, Stats
@@ -168,3 +170,19 @@ def test_a_base_model_says_that_it_continues_text(
         "This is a base model without a chat template: it continues the text."
     )
     assert end(talk, 1).text == "", "once is enough"
+
+
+def test_an_answer_that_is_not_saved_yet_says_so(
+    talk: Talk, ask: Ask, engine: ScriptedEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise StoreError("chats.sqlite", "the disk is full; make room on it")
+
+    ask("Q", "Half", " an", end=False)
+    with monkeypatch.context() as patch:
+        patch.setattr(ChatStore, "finish", refuse)
+        finish(engine, "stop")
+        assert end(talk).text == NOT_SAVED
+    saver = talk.bench.chat.findChild(AnswerSaver)
+    saver.save()
+    assert end(talk).text == ""
