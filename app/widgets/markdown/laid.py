@@ -30,6 +30,7 @@ QUOTE = 16
 CODE_BAR = 32  # px at normal text: the line above code with its language and a button
 CODE_PADDING = 12
 SCROLL_BAR = 12
+CELL_LETTERS = 25  # that take as long to lay out as an empty cell of a table
 END = 1 << 30  # behind the last position of any block
 _HEADING_GAPS = (0, 32, 28, 24, 20, 20, 20)
 
@@ -167,6 +168,11 @@ class Laid:
     def length(self) -> int:
         """Positions in the document."""
         return max(0, self.document.characterCount() - 1)
+
+    @property
+    def work(self) -> int:
+        """The time that laying it out takes, in letters of a paragraph."""
+        return self.length + CELL_LETTERS * sum(map(len, self.block.rows))
 
     def position_at(self, point: QPointF) -> int:
         """The nearest position of the text."""

@@ -112,7 +112,7 @@ class Stack:
             row = self._guessed
             rows.append(row)
             self.laid[row].measure()
-            left -= self.laid[row].length
+            left -= self.laid[row].work
             if len(rows) > KEPT:
                 self.laid[rows[-KEPT]].release()
         if rows:
