@@ -30,6 +30,7 @@ QUOTE = 16
 CODE_BAR = 32  # px at normal text: the line above code with its language and a button
 CODE_PADDING = 12
 SCROLL_BAR = 12
+UNWRAPPED = -1  # of a document
 CELL_LETTERS = 25  # that take as long to lay out as an empty cell of a table
 END = 1 << 30  # behind the last position of any block
 _HEADING_GAPS = (0, 32, 28, 24, 20, 20, 20)
@@ -129,7 +130,8 @@ class Laid:
         document, room = self._document, self.width
         assert document is not None
         if self.block.kind == "code":
-            document.setTextWidth(-1)
+            if document.textWidth() != UNWRAPPED:  # setting it lays the document out again
+                document.setTextWidth(UNWRAPPED)
             self.overflow = max(0, round(document.idealWidth()) + 2 * CODE_PADDING - room)
             scrolls = SCROLL_BAR if self.overflow else 0
             text = document.size().height() - trailing(self.block)
