@@ -16,6 +16,7 @@ from engine.gguf import open_gguf
 from engine.gguf.byteorder import swap_blocks
 from engine.gguf.dequantize import dequantize
 from engine.gguf.tensors import TensorInfo
+from engine.system import open_to_read, read_at
 
 PART = 4  # of a row's bytes: where less is wanted, only that is read
 
@@ -89,12 +90,12 @@ class LocalWeights:
                 if self._closed:
                     raise BadFile(path, "was closed")
                 if part not in self._handles:
-                    self._handles[part] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+                    self._handles[part] = open_to_read(path)
                 handle = os.dup(self._handles[part])
             try:
-                done = os.preadv(handle, [data], start)
+                done = read_at(handle, memoryview(data), start)
                 while 0 < done < size:
-                    more = os.preadv(handle, [memoryview(data)[done:]], start + done)
+                    more = read_at(handle, memoryview(data)[done:], start + done)
                     done = done + more if more else size + 1
             finally:
                 os.close(handle)

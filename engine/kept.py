@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from engine.settings import cache_folder
+from engine.system import open_to_read, size_on_disk
 
 LEFT_AFTER = 3600.0  # seconds without a write, after which nobody writes a file any more
 DIGEST = 32
@@ -42,7 +43,7 @@ def prepared_files() -> list[KeptFile]:
         for path in prepared_folder().iterdir():
             with suppress(OSError):  # it was there a moment ago
                 told = path.lstat()
-                found.append(KeptFile(path, told.st_blocks * BLOCK, told.st_mtime_ns))
+                found.append(KeptFile(path, size_on_disk(told), told.st_mtime_ns))
     return sorted(found, key=lambda one: one.used)
 
 
@@ -56,7 +57,7 @@ def read_kept(path: Path) -> bytes:
     """The content of a file of ours. Raises `OSError`, also where it is not a regular file: reading
     a pipe would wait for its writer.
     """
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    handle = open_to_read(path)
     with os.fdopen(handle, "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError(None, "not a regular file", str(path))

@@ -18,7 +18,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 ORDER = [
-    ("engine.units", "engine.progress"),
+    ("engine.units", "engine.progress", "engine.system"),
     ("engine.errors",),
     ("engine.settings",),
     ("engine.kept", "engine.patterns"),
@@ -113,7 +113,7 @@ ROW = {part: row for row, parts in enumerate(ORDER) for part in parts}
 # What the app takes from the engine; the tokenizer only to show what it does.
 APP_TAKES = (
     *("engine.units", "engine.errors", "engine.settings", "engine.kept", "engine.protocol"),
-    "engine.patterns",
+    *("engine.patterns", "engine.system"),
     *("engine.gguf", "engine.answers", "engine.tokenizer", "engine.worker"),
 )
 # Within a part: which folder imports nothing of which others.

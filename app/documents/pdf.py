@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from app.documents.document import PAGE, BadDocument, Document
+from engine.system import limit_process
 
 MOST_PAGES = 2000
 MEMORY = 3 << 30  # bytes
@@ -94,18 +95,8 @@ def _picture(path: str, page: int) -> bytes:
     return out.getvalue()
 
 
-def _limit() -> None:
-    """Bound what a hostile file can take, where the system knows how."""
-    try:
-        import resource
-    except ImportError:
-        return
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    resource.setrlimit(resource.RLIMIT_CPU, (PROCESSOR_S, PROCESSOR_S))
-
-
 if __name__ == "__main__":
-    _limit()
+    limit_process(MEMORY, PROCESSOR_S)
     if sys.argv[1] == "text":
         sys.stdout.buffer.write(msgspec.json.encode(_read(sys.argv[2])))
     else:

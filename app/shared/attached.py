@@ -20,6 +20,7 @@ from app.version import version
 from engine.errors import Cancelled, CutawayError, WorkerDied
 from engine.protocol import Cancel, Failed, Load, Look, Order, Reply, Request, Unload, Unloaded
 from engine.protocol.wire import decoder_of_replies, encode
+from engine.system import local_socket
 
 PATIENCE = 1.0  # seconds in which an owner must say who it is
 NOT_SHARED = "NotShared"
@@ -169,7 +170,7 @@ def _greeted(folder: Path, path: str) -> _Link:
     """
     if not place.is_private(folder.lstat()):
         raise CutawayError(f"other users can access {folder}")
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection = local_socket()
     try:
         connection.settimeout(PATIENCE)
         connection.connect(str(folder / place.SOCKET))

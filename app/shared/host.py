@@ -20,6 +20,7 @@ from engine.protocol import (
     Reply,
     SlotTable,
 )
+from engine.system import local_socket
 
 KEPT = (HeldMemory, SlotTable)
 """What is told to all when it changes, and shows how the engine is."""
@@ -135,7 +136,7 @@ class EngineHost:
 
 def _listening(path: Path) -> socket.socket:
     """A socket that only this user may connect to; one that was left behind goes."""
-    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    made = local_socket()
     try:
         path.unlink(missing_ok=True)
         made.bind(str(path))

@@ -9,6 +9,7 @@ from pathlib import Path
 import platformdirs
 
 from engine.errors import BadSetting
+from engine.system import user
 
 SOCKET, LOCK = "engine.sock", "engine.lock"
 _CREDENTIALS = struct.Struct("3i")  # of SO_PEERCRED: process, user, group
@@ -36,7 +37,7 @@ def made_folder(path: Path) -> Path:
 
 def is_private(found: os.stat_result) -> bool:
     """Return whether it is a folder of this user, closed to all others."""
-    is_ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
+    is_ours = stat.S_ISDIR(found.st_mode) and found.st_uid == user()
     return is_ours and not stat.S_IMODE(found.st_mode) & 0o077
 
 
@@ -47,5 +48,5 @@ def is_same_user(connection: socket.socket) -> bool:
     if not hasattr(socket, "SO_PEERCRED"):
         return True
     data = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    _, user, _ = _CREDENTIALS.unpack(data)
-    return bool(user == os.getuid())
+    _, peer, _ = _CREDENTIALS.unpack(data)
+    return bool(peer == user())

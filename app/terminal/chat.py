@@ -150,6 +150,8 @@ def _read_line() -> str | None:
 
 
 def _half_written() -> bool:
+    if sys.platform == "win32":
+        return False
     try:
         import readline
     except ImportError:

@@ -2,6 +2,7 @@
 
 import mmap
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
@@ -16,6 +17,7 @@ from engine.gguf.metadata import Metadata
 from engine.gguf.ollama.spellings import respelt
 from engine.gguf.splits import FilePart, open_parts
 from engine.gguf.tensors import TensorInfo
+from engine.system import Advice, advise
 
 
 def open_gguf(path: str | PathLike[str]) -> "GGUFFile":
@@ -71,11 +73,9 @@ class GGUFFile:
         """Take what was read so far of these tensors (None: of everything) out of this process's
         memory; the system brings it back where it is touched.
         """
-        if not hasattr(mmap, "MADV_DONTNEED"):
-            return
         if names is None:
             for view in self._maps:
-                _advise(view, 0, len(view), mmap.MADV_DONTNEED)
+                _advise(view, 0, len(view), "DONTNEED")
             return
         for name in names:
             self.drop_read(name, 0, self._info(name).nbytes)
@@ -83,14 +83,14 @@ class GGUFFile:
     def drop_read(self, name: str, start: int, size: int) -> None:
         """The same, of some bytes of a tensor."""
         info = self._info(name)
-        if hasattr(mmap, "MADV_DONTNEED") and self._excerpts[info.file] is None:
-            _advise(self._maps[info.file], info.offset + start, size, mmap.MADV_DONTNEED)
+        if self._excerpts[info.file] is None:
+            _advise(self._maps[info.file], info.offset + start, size, "DONTNEED")
 
     def read_ahead(self, name: str, start: int, size: int) -> None:
         """Have the system read these bytes of a tensor from the disk; waits for nothing."""
         info = self._info(name)
-        if hasattr(mmap, "MADV_WILLNEED") and self._excerpts[info.file] is None:
-            _advise(self._maps[info.file], info.offset + start, size, mmap.MADV_WILLNEED)
+        if self._excerpts[info.file] is None:
+            _advise(self._maps[info.file], info.offset + start, size, "WILLNEED")
 
     def close(self) -> None:
         """Let go of the files; they are unmapped when the last array from them is gone."""
@@ -132,8 +132,9 @@ class GGUFFile:
         return swapped
 
 
-def _advise(view: memoryview, start: int, size: int, advice: int) -> None:
+def _advise(view: memoryview, start: int, size: int, advice: Advice) -> None:
     """Call madvise for the pages that hold these bytes of a map."""
     first = start // mmap.PAGESIZE * mmap.PAGESIZE
     if isinstance(view.obj, mmap.mmap) and size > 0:
-        view.obj.madvise(advice, first, start + size - first)
+        with suppress(OSError):  # where the system takes none, pages go and come as it likes
+            advise(view.obj, advice, first, start + size - first)

@@ -13,6 +13,7 @@ from PIL import Image
 
 from engine.errors import CutawayError
 from engine.images.decode import decode
+from engine.system import limit_process
 
 MEMORY = 3 << 30  # bytes that the process may take, which the largest picture does not
 PROCESSOR_S = 60  # seconds that it may compute
@@ -55,16 +56,6 @@ def write(paths: list[str], edge: int, out: BinaryIO) -> None:
         out.write(pixels)
 
 
-def _limit() -> None:
-    """Bound what a hostile file can take, where the system knows how."""
-    try:
-        import resource
-    except ImportError:
-        return
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    resource.setrlimit(resource.RLIMIT_CPU, (PROCESSOR_S, PROCESSOR_S))
-
-
 if __name__ == "__main__":
-    _limit()
+    limit_process(MEMORY, PROCESSOR_S)
     write(sys.argv[2:], int(sys.argv[1]), sys.stdout.buffer)

@@ -150,10 +150,10 @@ def main() -> None:
     out.write(b"ready\n")
     out.flush()
     for line in sys.stdin.buffer:
-        if hasattr(signal, "setitimer"):
+        if sys.platform != "win32":
             signal.setitimer(signal.ITIMER_REAL, ALARM)
         reply = json.dumps(answer(line), ensure_ascii=False)
-        if hasattr(signal, "setitimer"):
+        if sys.platform != "win32":
             signal.setitimer(signal.ITIMER_REAL, 0)
         out.write(reply.encode("utf-8", "surrogatepass") + b"\n")
         out.flush()

@@ -179,13 +179,14 @@ def _reason(code: int | None, last_words: str) -> str:
     if code is None:
         return "it closed its pipe but is still running"
     known = {
-        -signal.SIGKILL: "it was killed (signal 9), most often because memory ran out",
-        -signal.SIGBUS: "the model file shrank or became unreadable while in use (SIGBUS)",
-        -signal.SIGSEGV: "it crashed (SIGSEGV), most often inside a device driver",
-        -signal.SIGABRT: "it was aborted (SIGABRT), most often by a device driver",
+        "SIGKILL": "it was killed (signal 9), most often because memory ran out",
+        "SIGBUS": "the model file shrank or became unreadable while in use (SIGBUS)",
+        "SIGSEGV": "it crashed (SIGSEGV), most often inside a device driver",
+        "SIGABRT": "it was aborted (SIGABRT), most often by a device driver",
     }
-    text = known.get(code) or (f"signal {-code}" if code < 0 else f"exit code {code}")
-    if code == -signal.SIGKILL:
+    name = next((one.name for one in signal.Signals if one == -code), "")
+    text = known.get(name) or (f"signal {-code}" if code < 0 else f"exit code {code}")
+    if name == "SIGKILL":
         return text  # it had no time for last words: what it wrote is of something else
     return f"{text}; last words: {last_words}" if last_words else text
 

@@ -30,8 +30,6 @@ QUOTE = 16
 CODE_BAR = 32  # px at normal text: the line above code with its language and a button
 CODE_PADDING = 12
 SCROLL_BAR = 12
-UNWRAPPED = -1  # of a document
-CELL_LETTERS = 25  # that take as long to lay out as an empty cell of a table
 END = 1 << 30  # behind the last position of any block
 _HEADING_GAPS = (0, 32, 28, 24, 20, 20, 20)
 
@@ -130,8 +128,8 @@ class Laid:
         document, room = self._document, self.width
         assert document is not None
         if self.block.kind == "code":
-            if document.textWidth() != UNWRAPPED:  # setting it lays the document out again
-                document.setTextWidth(UNWRAPPED)
+            if document.textWidth() >= 0:  # setting it lays the document out again
+                document.setTextWidth(-1)
             self.overflow = max(0, round(document.idealWidth()) + 2 * CODE_PADDING - room)
             scrolls = SCROLL_BAR if self.overflow else 0
             text = document.size().height() - trailing(self.block)
@@ -170,11 +168,6 @@ class Laid:
     def length(self) -> int:
         """Positions in the document."""
         return max(0, self.document.characterCount() - 1)
-
-    @property
-    def work(self) -> int:
-        """The time that laying it out takes, in letters of a paragraph."""
-        return self.length + CELL_LETTERS * sum(map(len, self.block.rows))
 
     def position_at(self, point: QPointF) -> int:
         """The nearest position of the text."""

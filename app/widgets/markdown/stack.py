@@ -10,6 +10,7 @@ from app.widgets.markdown.parse import TextBlock
 
 AT_ONCE = 50  # blocks, or about as many letters, that are measured whatever that takes
 LETTERS_AT_ONCE = 4000
+CELL_LETTERS = 25  # that take as long to lay out as an empty cell of a table
 RUN = 256  # blocks that move together where one above has another height
 KEPT = 300  # documents that stay
 NEAR = 2000  # pixels
@@ -112,7 +113,8 @@ class Stack:
             row = self._guessed
             rows.append(row)
             self.laid[row].measure()
-            left -= self.laid[row].work
+            laid = self.laid[row]
+            left -= laid.length + CELL_LETTERS * sum(map(len, laid.block.rows))
             if len(rows) > KEPT:
                 self.laid[rows[-KEPT]].release()
         if rows:

@@ -72,7 +72,7 @@ class Card(QWidget):
         super().__init__()
         self._loader, self._editable = loader, editable
         self._item = PictureItem(None, "")
-        self._shown: tuple[PictureItem, int, int] | None = None
+        self.shown: tuple[PictureItem, int, int] | None = None
         self._hint: tuple[QFont, QSize] | None = None
         self._pressed: QPointF | None = None
         self.lifted = False
@@ -91,9 +91,7 @@ class Card(QWidget):
 
     def show_item(self, item: PictureItem, place: int, count: int) -> None:
         """Another picture, or more that is known of it."""
-        if self._shown == (item, place, count):
-            return
-        self._item, self._shown, self._hint = item, (item, place, count), None
+        self._item, self.shown, self._hint = item, (item, place, count), None
         says = [item.name, f"picture {place + 1} of {count}", *item.lines, item.bad]
         self.setAccessibleName(", ".join(filter(None, says)))
         self.setAccessibleDescription(KEYS if self._editable else "Enter shows it")

@@ -57,7 +57,8 @@ class PictureStrip(QWidget, OwnOrder):
         while len(self.cards) < len(items):
             self._add(len(self.cards))
         for place, (card, item) in enumerate(zip(self.cards, items, strict=True)):
-            card.show_item(item, place, len(items))
+            if card.shown != (item, place, len(items)):
+                card.show_item(item, place, len(items))
         self.setVisible(bool(items))
         self._arrange()
         self.updateGeometry()

@@ -13,11 +13,9 @@ from time import thread_time_ns
 import numpy as np
 
 from engine.device.backend import Bytes
+from engine.system import advise, fresh_pages
 
 SMALL, LARGE = 4096, 2 << 20
-POPULATE_WRITE = 23
-"""MADV_POPULATE_WRITE of Linux: have the pages now; what is in them stays."""
-
 EVEN, MOST = 500_000, 10_000_000
 """Nanoseconds of a thread that as many small pages take, and by how much large ones may fall behind
 or be ahead of that.
@@ -38,8 +36,8 @@ class LargePages:
         """Have one at byte `start` of `memory`, which stays as it is."""
         began = thread_time_ns()
         try:
-            memory.madvise(mmap.MADV_HUGEPAGE, start, LARGE)
-            memory.madvise(POPULATE_WRITE, start, LARGE)
+            advise(memory, "HUGEPAGE", start, LARGE)
+            advise(memory, "POPULATE_WRITE", start, LARGE)
         except OSError:  # this system has none, or cannot be asked for them
             self._ahead = -MOST
         else:
@@ -51,8 +49,7 @@ class FreshPages:
 
     def __init__(self, size: int, large: LargePages) -> None:
         """Raises `OSError` where the system gives no more."""
-        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-        self._map, self._large = mmap.mmap(-1, size + LARGE, flags=flags), large
+        self._map, self._large = fresh_pages(size + LARGE), large
         whole = np.frombuffer(self._map, np.uint8)
         self._start = -whole.ctypes.data % LARGE
         self.bytes: Bytes = whole[self._start : self._start + size]

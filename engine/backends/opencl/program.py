@@ -6,8 +6,6 @@ gets noise may end the process.
 """
 
 import logging
-import os
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
@@ -22,6 +20,7 @@ from engine.backends.opencl.drivers.vectors import build_options
 from engine.backends.opencl.source import OPTIONS, source
 from engine.errors import KernelBuildFailed
 from engine.kept import read_kept, seal, unsealed, write_atomically
+from engine.system import cores
 
 FEWEST_LANES = 16
 """Lanes of a thread of Intel's Xe-HPC, at least."""
@@ -84,8 +83,7 @@ class Programs:
         if not missing:
             return
         self.progress(0, len(missing))
-        cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
-        with ThreadPoolExecutor(min(len(missing), cores)) as threads:
+        with ThreadPoolExecutor(min(len(missing), cores())) as threads:
             for key, program in zip(missing, threads.map(self._build, missing), strict=True):
                 self._built[key] = program
                 self.progress(sum(m in self._built for m in missing), len(missing))

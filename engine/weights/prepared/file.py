@@ -24,6 +24,7 @@ import numpy as np
 
 from engine.device.backend import Bytes
 from engine.errors import BadFile
+from engine.system import advise, open_to_read, read_at, user
 
 MAGIC = b"CutawayWeights2\n"
 START = 2 << 20
@@ -32,8 +33,6 @@ PIECE = START
 PAGE = 4096
 READ = 16 << 20
 """Bytes that are read in at once: a cancelled load waits for them."""
-POPULATE_READ = 22
-"""MADV_POPULATE_READ of Linux: map these pages now."""
 _HEAD = len(MAGIC) + 4 + 32
 
 
@@ -85,19 +84,21 @@ class PreparedFile:
     def __init__(self, path: Path) -> None:
         """Raises `OSError`, and `BadFile` for one that is not as it was written."""
         self.path = path
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+        handle = open_to_read(path, follow=False)
         try:
             told = os.fstat(handle)
-            if not stat.S_ISREG(told.st_mode) or told.st_uid != os.geteuid():
+            if not stat.S_ISREG(told.st_mode) or told.st_uid != user():
                 raise BadFile(path, "not a file of this user")
-            entries = _entries(path, os.pread(handle, START, 0), told.st_size)
-            self._map = mmap.mmap(handle, told.st_size, mmap.MAP_SHARED, mmap.PROT_READ)
+            head = bytearray(START)
+            read = read_at(handle, memoryview(head), 0)
+            entries = _entries(path, bytes(head[:read]), told.st_size)
+            self._map = mmap.mmap(handle, told.st_size, access=mmap.ACCESS_READ)
             with suppress(OSError):
                 os.utime(handle)  # when it was used last
         finally:
             os.close(handle)
         with suppress(OSError):
-            self._map.madvise(mmap.MADV_HUGEPAGE)
+            advise(self._map, "HUGEPAGE")
         self._bytes = np.frombuffer(self._map, np.uint8)
         self.entries = {entry.key: entry for entry in entries}
         for entry in entries:
@@ -126,7 +127,7 @@ class PreparedFile:
         for start in range(0, entry.size, READ):
             size = min(READ, entry.size - start)
             with suppress(OSError):  # where that is unknown, they come as they are touched
-                self._map.madvise(POPULATE_READ, entry.start + start, size)
+                advise(self._map, "POPULATE_READ", entry.start + start, size)
             yield size
 
 

@@ -1,6 +1,5 @@
 """The folder of prepared weights: a file for each model, of a bounded size together."""
 
-import fcntl
 import os
 import shutil
 from collections.abc import Iterable, Iterator
@@ -13,6 +12,7 @@ from engine.errors import BadFile
 from engine.gguf import GGUFFile
 from engine.kept import prepared_files, prepared_folder, remove, sync_folder
 from engine.settings import PREPARED, EngineOptions
+from engine.system import lock, open_new, open_to_read
 from engine.units import GB
 
 MOST = 100 * GB
@@ -80,9 +80,9 @@ def new_file(path: Path) -> Iterator[int]:
     Raises `FileExistsError` while another process writes it, `OSError`.
     """
     part = path.with_suffix(PART)
-    handle = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    handle = open_new(part)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        lock(handle)
         yield handle
         os.fsync(handle)
         part.rename(path)
@@ -97,9 +97,9 @@ def new_file(path: Path) -> Iterator[int]:
 def _remove_if_left(part: Path) -> None:
     """Remove what a process wrote that is no more: nobody holds its lock."""
     with suppress(OSError):
-        handle = os.open(part, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        handle = open_to_read(part, follow=False)
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(handle, wait=False)
             part.unlink()
         finally:
             os.close(handle)

@@ -1,6 +1,5 @@
 """Weights that lie on devices go into a file, in pieces between which others have their turn."""
 
-import os
 from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
 
@@ -8,6 +7,7 @@ import psutil
 
 from engine.device.backend import Buffer
 from engine.errors import BadFile
+from engine.system import drop_cached, sync_data, write_at
 from engine.weights.prepared.file import (
     PIECE,
     START,
@@ -48,10 +48,10 @@ def write(
                 size, total = _copy(handle, buffer, at, start + at, total)
                 waiting += size
                 if waiting >= SYNC:
-                    os.fdatasync(handle)
+                    sync_data(handle)
                     waiting = 0
                     if not keeps_pages:
-                        os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
+                        drop_cached(handle)
             entries.append(Entry(key, start, buffer.size, ends, total))
             start = after(start, buffer.size)
         _write(handle, memoryview(head_of(entries)), 0)
@@ -70,5 +70,5 @@ def _copy(handle: int, buffer: Buffer, at: int, to: int, total: int) -> tuple[in
 
 def _write(handle: int, data: memoryview, to: int) -> None:
     while data:
-        done = os.pwrite(handle, data, to)
+        done = write_at(handle, data, to)
         data, to = data[done:], to + done

@@ -87,6 +87,8 @@ def _ints(name: bytes) -> int:
 
 def pointers_to(text: bytes, start: int, size: int) -> list[int]:
     """Addresses in [start, start + size) of pointers to `text`. Never touches unmapped memory."""
+    if sys.platform != "linux":
+        return []
     memory = os.open("/proc/self/mem", os.O_RDONLY)
     try:
         record = os.pread(memory, size, start)
@@ -101,7 +103,7 @@ def pointers_to(text: bytes, start: int, size: int) -> list[int]:
 
 
 def _read(memory: int, address: int, size: int) -> bytes:
-    if address >> 47:
+    if sys.platform != "linux" or address >> 47:
         return b""
     try:
         return os.pread(memory, size, address)

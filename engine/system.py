@@ -1,0 +1,124 @@
+"""Calls that operating systems have in different forms, or not at all: files, locks, memory."""
+
+import mmap
+import os
+import socket
+import sys
+import threading
+from typing import Literal
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+    import resource
+
+Advice = Literal["HUGEPAGE", "DONTNEED", "WILLNEED", "POPULATE_READ", "POPULATE_WRITE"]
+BLOCK = 512  # bytes of st_blocks, whatever the file system's are (POSIX)
+_NEWER = {"POPULATE_READ": 22, "POPULATE_WRITE": 23}  # of Linux 5.14, without names in Python 3.11
+_COMMON = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+_seeking = threading.Lock()
+
+
+def open_to_read(path: str | os.PathLike[str], follow: bool = True) -> int:
+    """A handle of a file; opening a pipe does not wait for its writer. Raises `OSError`."""
+    flags = os.O_RDONLY | _COMMON | getattr(os, "O_NONBLOCK", 0)
+    return os.open(path, flags if follow else flags | getattr(os, "O_NOFOLLOW", 0))
+
+
+def open_new(path: str | os.PathLike[str]) -> int:
+    """A handle of a new file that only this user may read. Raises `OSError`."""
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _COMMON, 0o600)
+
+
+def read_at(handle: int, data: memoryview, start: int) -> int:
+    """Read into `data` from byte `start` of a file; how many bytes there were. Raises `OSError`."""
+    if sys.platform != "win32":
+        return os.preadv(handle, [data], start)
+    with _seeking:
+        os.lseek(handle, start, os.SEEK_SET)
+        found = os.read(handle, len(data))
+    data[: len(found)] = found
+    return len(found)
+
+
+def write_at(handle: int, data: memoryview, start: int) -> int:
+    """Write at byte `start` of a file; how many bytes were written. Raises `OSError`."""
+    if sys.platform != "win32":
+        return os.pwrite(handle, data, start)
+    with _seeking:
+        os.lseek(handle, start, os.SEEK_SET)
+        return os.write(handle, data)
+
+
+def sync_data(handle: int) -> None:
+    """Wait until the bytes of a file are on the disk. Raises `OSError`."""
+    if sys.platform == "linux":
+        os.fdatasync(handle)
+    else:
+        os.fsync(handle)
+
+
+def drop_cached(handle: int) -> None:
+    """Have the system forget what it keeps in memory of a file. Raises `OSError`."""
+    if sys.platform == "linux":
+        os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def lock(handle: int, wait: bool = True) -> None:
+    """Lock a file for this process alone, until the handle is closed. Raises `OSError`."""
+    if sys.platform == "win32":
+        msvcrt.locking(handle, msvcrt.LK_LOCK if wait else msvcrt.LK_NBLCK, 1)
+    else:
+        fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def size_on_disk(told: os.stat_result) -> int:
+    """Bytes that a file takes there."""
+    if sys.platform == "win32":
+        return told.st_size
+    return told.st_blocks * BLOCK
+
+
+def user() -> int:
+    """The number of the user whose files this process may read, as in `st_uid`."""
+    if sys.platform == "win32":
+        return 0
+    return os.geteuid()
+
+
+def fresh_pages(size: int) -> mmap.mmap:
+    """Zeroed memory that takes none of the machine's before it is touched. Raises `OSError`."""
+    if sys.platform == "win32":
+        return mmap.mmap(-1, size)
+    return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+
+
+def advise(memory: mmap.mmap, advice: Advice, start: int = 0, size: int | None = None) -> None:
+    """Advise the system on pages of a map. Raises `OSError`, also where it takes no such advice."""
+    newer = _NEWER.get(advice) if sys.platform == "linux" else None
+    number = getattr(mmap, f"MADV_{advice}", newer)
+    if sys.platform == "win32" or number is None:
+        raise OSError(f"this system has no advice {advice}")
+    memory.madvise(number, start, len(memory) - start if size is None else size)
+
+
+def limit_process(memory: int, seconds: int) -> None:
+    """Bound the address space (bytes) and processor time of this process, where that is known."""
+    if sys.platform != "win32":
+        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+
+
+def cores() -> int:
+    """How many processors this process may use."""
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def local_socket() -> socket.socket:
+    """A socket whose address is a path. Raises `OSError` where there are none."""
+    if sys.platform == "win32":
+        raise OSError("this system has no sockets at paths")
+    return socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

@@ -1,0 +1,103 @@
+"""Nothing of one operating system outside the module for it; and what that module does here."""
+
+import ast
+import mmap
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from engine import system
+
+ROOT = Path(__file__).parents[2]
+OF_ONE_SYSTEM = {"fcntl", "resource", "msvcrt", "winreg", "pwd", "grp", "termios", "pty"}
+# It runs without our packages, as what it renders is hostile.
+ALONE = {ROOT / "engine" / "tokenizer" / "sandbox.py"}
+
+
+def imported(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {name.name.partition(".")[0] for name in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found.add(node.module.partition(".")[0])
+    return found
+
+
+def test_one_module_imports_what_one_system_has() -> None:
+    files = [p for top in ("app", "engine") for p in (ROOT / top).rglob("*.py")]
+    found = {path for path in files if imported(path) & OF_ONE_SYSTEM}
+    assert found - ALONE == {ROOT / "engine" / "system.py"}
+
+
+@pytest.mark.parametrize("platform", ["win32", "darwin"])
+def test_the_types_hold_on_other_systems(platform: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "mypy", "--platform", platform, "--cache-dir", str(tmp_path)]
+    ended = subprocess.run(
+        [*command, "engine/system.py", "engine/kept.py", "app/shared/place.py", "app/weights.py"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stdout
+
+
+def test_bytes_are_read_and_written_at_their_place(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    handle = system.open_new(path)
+    try:
+        assert system.write_at(handle, memoryview(b"345\r\n"), 3) == 5
+        assert system.write_at(handle, memoryview(b"012"), 0) == 3
+        system.sync_data(handle)
+        system.drop_cached(handle)
+        data = bytearray(4)
+        assert system.read_at(handle, memoryview(data), 2) == 4
+        assert bytes(data) == b"2345"
+        assert system.read_at(handle, memoryview(data), 6) == 2
+    finally:
+        os.close(handle)
+    assert path.read_bytes() == b"012345\r\n"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    with pytest.raises(FileExistsError):
+        system.open_new(path)
+
+
+def test_a_lock_is_of_one_handle(tmp_path: Path) -> None:
+    first = system.open_new(tmp_path / "file")
+    second = os.open(tmp_path / "file", os.O_RDWR)
+    system.lock(first)
+    with pytest.raises(OSError, match="unavailable"):
+        system.lock(second, wait=False)
+    os.close(first)
+    system.lock(second, wait=False)
+    os.close(second)
+
+
+def test_a_link_and_a_pipe_do_not_wait(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    os.close(system.open_to_read(tmp_path / "pipe"))
+    (tmp_path / "link").symlink_to(tmp_path / "pipe")
+    with pytest.raises(OSError, match="symbolic"):
+        system.open_to_read(tmp_path / "link", follow=False)
+
+
+def test_pages_are_zero_and_advice_is_taken_or_refused() -> None:
+    pages = system.fresh_pages(2 * mmap.PAGESIZE)
+    assert pages[:] == bytes(2 * mmap.PAGESIZE)
+    pages[0] = 1
+    system.advise(pages, "DONTNEED", 0, mmap.PAGESIZE)
+    assert pages[0] == 0
+    pages.close()
+
+
+def test_limits_hold_in_a_process_of_its_own() -> None:
+    code = "from engine.system import limit_process; limit_process(1 << 30, 9); bytes(1 << 31)"
+    ended = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert "MemoryError" in ended.stderr
