@@ -26,6 +26,9 @@ from app.state.talk.tokens import Tokens
 from app.state.talk.tree import Tree
 from engine.protocol import Alternative, AnswerForm, Change, Generate
 
+ENDED_BY_ITSELF = ("stop", "length", "calls")
+"""Ends of an answer after which the next message may go."""
+
 
 class ChatState(QObject):
     """One chat. Rows are positions in `path`; all changes go through its methods. `attached` are
@@ -44,6 +47,7 @@ class ChatState(QObject):
     message_changed = Signal(int)  # row; while answering at most once a frame
     tokens_appended = Signal(int, int)  # row, first index in tokens(row) that is new or longer
     busy_changed = Signal(bool)
+    next_changed = Signal()  # `sends_next`
     message_deleted = Signal(int)  # how many with it; to be undone until `opened`
     found = Signal(object, object)  # row that was searched for and the words, or None
     stored = Signal()  # the list of chats may look different
@@ -66,6 +70,7 @@ class ChatState(QObject):
         self.written: PictureList = self.attached
         self.documents = AttachedDocuments(store, session, self.attached, self)
         self.documents.problem.connect(self.problem)
+        self.sends_next = False
         self.brought = PicturesInEngine(session.client, session, store.pictures.files, self)
         session.given_up.connect(self.take_back)  # before what waits is ended
         self._answering = Answering(store, session, self.brought, self)
@@ -75,6 +80,7 @@ class ChatState(QObject):
         self._answering.busy_changed.connect(lambda: self.busy_changed.emit(self.busy))
         self._answering.problem.connect(self.problem)
         session.changed.connect(self._take_usual)
+        self.problem.connect(self._keep_next_as_draft)
         self.open(None)
 
     @property
@@ -138,6 +144,7 @@ class ChatState(QObject):
     def open(self, chat_id: int | None) -> None:
         """Show a chat; None is a new one, kept from its first message on."""
         self.details.save_draft()
+        self.set_sends_next(False)
         try:
             chat = self._store.chat(chat_id) if chat_id is not None else None
             tree = self._store.tree(chat.id) if chat is not None else Tree()
@@ -178,6 +185,15 @@ class ChatState(QObject):
         says = bool(text.strip() or attached) and not arriving
         return says and self._may_ask() and self._attempt(self._send, text)
 
+    def set_sends_next(self, sends: bool) -> None:
+        """Send the draft when the answer under way has ended by itself. An answer that is stopped
+        or fails, another chat and another text keep it a draft.
+        """
+        sends = sends and self.busy and not self.queued
+        if sends != self.sends_next:
+            self.sends_next = sends
+            self.next_changed.emit()
+
     @property
     def queued(self) -> bool:
         """True if the last message is sent when the model is ready."""
@@ -185,6 +201,7 @@ class ChatState(QObject):
 
     def stop(self) -> None:
         """End the answer under way; what there is of it stays. Takes back what is queued."""
+        self.set_sends_next(False)
         if self.queued:
             self.take_back()
         else:
@@ -500,3 +517,11 @@ class ChatState(QObject):
             self._thread.keep_tokens(answer.message, answer.tokens)
             self.message_changed.emit(row)
         self.stored.emit()
+        if self.sends_next and not self.busy:
+            self.set_sends_next(False)
+            if answer.message.finish in ENDED_BY_ITSELF:
+                self.send(self.details.draft)
+
+    def _keep_next_as_draft(self, _: Problem) -> None:
+        """Send nothing before a person has read the problem."""
+        self.set_sends_next(False)

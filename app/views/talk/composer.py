@@ -9,6 +9,7 @@ from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
 from app import names
+from app.state.talk.chat import ChatState
 from app.state.talk.draft import DraftTokens
 from app.state.workbench import Workbench
 from app.theme import fonts
@@ -105,8 +106,10 @@ class Composer(QWidget):
         self._settings.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self._count = label("", "quiet", "small")
         self.send_button = SendButton(self.send, bench.chat.stop)
-        self.queued = Queued(bench.chat.take_back)
-        self._other = label("", "quiet", "small", wrap=True)
+        self.next = Button("Send next", self.send, "link")
+        set_tip(self.next, "Send when the answer ends (Enter)")
+        self.queued = Queued(bench.chat)
+        self.other = OtherModel(bench)
         self.copy = Button("Copy and continue", self._copy, picture="copy")
         self.overflow = Overflow(bench)
         self._popover: SamplingPopover | None = None
@@ -114,6 +117,7 @@ class Composer(QWidget):
         chat = bench.chat
         chat.details.draft_changed.connect(self._draft_changed)
         chat.busy_changed.connect(self._refresh)
+        chat.next_changed.connect(self._refresh)
         chat.details.changed.connect(self._refresh)
         chat.path_changed.connect(self._refresh)
         bench.session.changed.connect(self._refresh)
@@ -123,9 +127,13 @@ class Composer(QWidget):
         self._refresh()
 
     def send(self) -> None:
-        """Ask what is written here."""
+        """Ask what is written here, during an answer after it."""
         if self._sendable:
-            self.bench.chat.send(self.field.text)
+            chat = self.bench.chat
+            if chat.busy:
+                chat.set_sends_next(True)
+            else:
+                chat.send(self.field.text)
 
     def show_sampling(self) -> None:
         """System prompt, presets and how tokens are drawn."""
@@ -164,12 +172,13 @@ class Composer(QWidget):
         row.addWidget(self._settings, 1)
         row.addWidget(self._count)
         row.addWidget(self.copy)
+        row.addWidget(self.next)
         row.addWidget(self.send_button)
         inside = QVBoxLayout(self._card)
         inside.setContentsMargins(12, 10, GRID, GRID)
         inside.setSpacing(6)
         inside.addWidget(self.queued)
-        inside.addWidget(self._other)
+        inside.addWidget(self.other)
         inside.addWidget(self.attachments)
         inside.addWidget(self.documents)
         inside.addWidget(self.field)
@@ -197,6 +206,7 @@ class Composer(QWidget):
         text = self.field.text
         if text != self.bench.chat.details.draft:
             self.bench.chat.details.set_draft(text)
+            self.bench.chat.set_sends_next(False)
         self.counter.set_text(text)
         self._refresh()
 
@@ -218,18 +228,9 @@ class Composer(QWidget):
         chat = self.bench.chat
         attached = self.attachments.any or bool(chat.documents.documents)
         asks = bool(self.field.text.strip()) or attached
-        free = not (chat.busy or chat.details.served or self.overflow.refuses)
+        free = not (chat.details.served or self.overflow.refuses)
         ready = self.attachments.ready and not chat.documents.arriving
         return asks and free and ready
-
-    @property
-    def _other_model(self) -> str:
-        """A sentence where the chat's last answer came from another model than the next one."""
-        session, path = self.bench.session, self.bench.chat.path
-        before = next((m.model for m in reversed(path) if m.role == "assistant" and m.model), "")
-        if session.model is None or before in ("", session.model_name):
-            return ""
-        return f"This chat used {names.title(before)}; new answers use {session.model_title}."
 
     def _refresh(self) -> None:
         chat = self.bench.chat
@@ -240,18 +241,18 @@ class Composer(QWidget):
         self.field.setPlaceholderText(
             f"Logged request from {served} (read-only)" if served else begins
         )
-        self._other.setText(self._other_model)
-        self._other.setVisible(bool(self._other.text()))
+        self.other.refresh()
         self.field.setReadOnly(bool(served))
         self.copy.setVisible(bool(served))
         self.send_button.setVisible(not served)
-        self.queued.setVisible(chat.queued)
         self._settings.setText(in_words(self.bench))
         count = self.counter.count
         known = written and count is not None
         self._count.setText(f"{grouped(count)} tok" if known else "")
         asks = known or self.attachments.any or bool(chat.documents.documents)
         self.overflow.show_question((count or 0) if asks else None)
+        self.queued.refresh()
+        self.next.setVisible(chat.busy and self._sendable and not (chat.queued or chat.sends_next))
         self.send_button.show_state(chat.busy, self._sendable)
 
 
@@ -290,13 +291,66 @@ class SendButton(Button):
 
 
 class Queued(QWidget):
-    """Shown while the last question waits for the model."""
+    """Shown while the last question waits for the model, or what is written for the answer."""
 
-    def __init__(self, take_back: Callable[[], object]) -> None:
+    def __init__(self, chat: ChatState) -> None:
         super().__init__()
+        self._chat = chat
+        self.words = label("", "quiet", "small", wrap=True)
+        self.button = Button("Cancel", self._cancel, "link", name="Cancel sending the message")
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(GRID)
-        row.addWidget(label("Sent when the model is ready.", "quiet", "small", wrap=True), 1)
-        self.button = Button("Cancel", take_back, "link", name="Cancel sending the message")
+        row.addWidget(self.words, 1)
         row.addWidget(self.button)
+
+    def refresh(self) -> None:
+        """Say what the message waits for."""
+        self.setVisible(self._chat.queued or self._chat.sends_next)
+        waits_for = "the model is ready" if self._chat.queued else "the answer ends"
+        self.words.setText(f"Sent when {waits_for}.")
+
+    def _cancel(self) -> None:
+        if self._chat.queued:
+            self._chat.take_back()
+        else:
+            self._chat.set_sends_next(False)
+
+
+class OtherModel(QWidget):
+    """Shown where the chat's last answer came from another model than the next one would."""
+
+    def __init__(self, bench: Workbench) -> None:
+        super().__init__()
+        self._bench = bench
+        self.words = label("", "quiet", "small", wrap=True)
+        self.button = Button("", self._open, "link")
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(GRID)
+        row.addWidget(self.words, 1)
+        row.addWidget(self.button)
+
+    def refresh(self) -> None:
+        """Compare the chat's last model with the open one."""
+        session, before = self._bench.session, self._before
+        shown = before != "" and session.status != "loading" and before != session.model_name
+        self.setVisible(shown)
+        if not shown:
+            return
+        title = names.title(before)
+        now = f"; new answers use {session.model_title}" if session.model is not None else ""
+        self.words.setText(f"This chat used {title}{now}.")
+        self.button.setText(f"Open {title}")
+        self.button.setAccessibleName(self.button.text())
+        self.button.setVisible(self._bench.path_of(before) is not None)
+
+    def _open(self) -> None:
+        path = self._bench.path_of(self._before)
+        if path is not None:
+            self._bench.open_model(path)
+
+    @property
+    def _before(self) -> str:
+        path = self._bench.chat.path
+        return next((m.model for m in reversed(path) if m.role == "assistant" and m.model), "")

@@ -151,3 +151,22 @@ def test_a_chat_says_that_another_model_answers_now(
     assert not reads(new_window, said), "once"
     bench.chat.open(None)
     assert not reads(new_window, "This chat used")
+
+
+def test_the_model_of_a_chat_is_one_click_away(
+    new_window: MainWindow, engine: ScriptedEngine, tmp_path: Path
+) -> None:
+    bench, other = new_window.bench, new_window.talk.composer.other
+    bench.open_model(put(tmp_path / "first.gguf"))
+    load_done(engine)
+    assert bench.chat.send("Hello")
+    engine.write("Hi")
+    engine.end(n=1)
+    assert other.isHidden()
+    bench.session.unload()
+    assert other.words.text() == "This chat used first."
+    QTest.mouseClick(other.button, Qt.MouseButton.LeftButton)
+    load = engine.last_of(Load)
+    assert isinstance(load, Load)
+    assert load.path == str(tmp_path / "first.gguf")
+    assert other.isHidden()

@@ -24,8 +24,9 @@ from app.views.talk.composer import Composer
 from app.views.talk.sampling import SamplingPopover
 from app.views.talk.settings.limits import stops_of
 from app.widgets.pictures.loader import PictureLoader
+from engine.errors import CutawayError
 from engine.gguf.reader import open_gguf
-from engine.protocol import Cancel, Generate, Load, Sampling
+from engine.protocol import Cancel, Failed, Generate, Load, Sampling
 from engine.tokenizer import load_tokenizer
 from tests.app.helpers.gui import Talk
 from tests.app.helpers.scripted import ScriptedEngine
@@ -374,3 +375,57 @@ def test_the_field_has_the_size_of_text_that_is_chosen(talk: Talk, theme: Theme)
         QApplication.processEvents()
         sizes.append((field.font().pixelSize(), field.viewport().font().pixelSize()))
     assert sizes == [(15, 15), (30, 30), (11, 11)]
+
+
+def test_enter_during_an_answer_sends_after_it(talk: Talk, engine: ScriptedEngine) -> None:
+    composer = talk.composer
+    assert talk.bench.chat.send("One")
+    engine.write("An answer")
+    assert composer.next.isHidden()
+    composer.field.set_text("Two")
+    assert not composer.next.isHidden()
+    assert composer.queued.isHidden()
+    QTest.keyClick(composer.field, Qt.Key.Key_Return)
+    assert composer.field.text == "Two"
+    assert composer.queued.words.text() == "Sent when the answer ends."
+    assert composer.next.isHidden()
+    engine.end(n=1)
+    request = engine.last
+    assert isinstance(request, Generate)
+    assert [message.content for message in request.messages][-3:] == ["One", "An answer", "Two"]
+    assert (composer.field.text, composer.queued.isHidden()) == ("", True)
+    engine.end(n=1)
+    assert [m.text for m in talk.bench.chat.path if m.role == "user"] == ["One", "Two"]
+
+
+@pytest.mark.parametrize("how", ["stop", "cancel", "fail", "type", "leave", "die"])
+def test_a_message_for_later_stays_a_draft(
+    talk: Talk, engine: ScriptedEngine, qtbot: QtBot, how: str
+) -> None:
+    composer, chat = talk.composer, talk.bench.chat
+    assert chat.send("One")
+    engine.write("An answer")
+    first, request = chat.chat_id, engine.last.id
+    composer.field.set_text("Two")
+    QTest.keyClick(composer.field, Qt.Key.Key_Return)
+    assert chat.sends_next
+    if how == "stop":
+        chat.stop()
+    elif how == "cancel":
+        QTest.mouseClick(composer.queued.button, Qt.MouseButton.LeftButton)
+    elif how == "type":
+        QTest.keyClicks(composer.field, "!")
+    elif how == "leave":
+        chat.open(None)
+    assert chat.sends_next == (how in ("fail", "die"))
+    asked = len([one for one in engine.asked if isinstance(one, Generate)])
+    if how == "fail":
+        engine.say(Failed(request, "OutOfMemory", "no memory"))
+    elif how == "die":
+        engine.die(CutawayError("it was killed"))
+    else:
+        engine.end("cancelled" if how == "stop" else "stop", n=1)
+    assert not chat.sends_next
+    assert len([one for one in engine.asked if isinstance(one, Generate)]) == asked
+    chat.open(first)
+    assert composer.field.text == ("Two!" if how == "type" else "Two")
