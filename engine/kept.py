@@ -19,6 +19,8 @@ LEFT_AFTER = 3600.0  # seconds without a write, after which nobody writes a file
 DIGEST = 32
 """Bytes of a SHA-256."""
 LONGEST_MAGIC = 64
+BLOCK = 512
+"""What a file's blocks are counted in."""
 
 
 class KeptFile(NamedTuple):

@@ -41,7 +41,7 @@ from app.state.tensors.results import ResultsState
 from app.state.tensors.tensors import TensorsState
 from app.state.tensors.texts import TextsState
 from app.state.token.token import TokenState
-from app.state.trial.trial import TrialState
+from app.state.trial import TrialState
 from app.state.wanted import name_of
 from app.work import close_jobs
 from engine.settings import KEPT, EngineOptions

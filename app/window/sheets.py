@@ -19,7 +19,7 @@ from app.views.report_sheet import ReportView
 from app.views.talk.documents import DocumentView
 from app.views.talk.pictures.viewer import PictureViewer
 from app.views.talk.prompt import PromptView
-from app.views.trial.trial import TrialView
+from app.views.trial import TrialView
 from app.widgets.commands import Actions
 from app.widgets.overlays.sheet import Sheet
 from app.widgets.pictures.loader import PictureLoader

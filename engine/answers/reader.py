@@ -1,14 +1,81 @@
 """Reading an answer while it is written, whatever pieces it comes in."""
 
+import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from engine.answers import frames
-from engine.answers.forms import ANY, BARE, CHANNEL, DROPPED, FRAME_ENDS, START, Calling, Form
-from engine.answers.frames import Frame
-from engine.answers.jsons import Calls, Types
-from engine.answers.passages import Kind, Passage
+from engine.answers.forms import (
+    ANY,
+    BARE,
+    CALLING,
+    CHANNEL,
+    DROPPED,
+    FRAME_ENDS,
+    MESSAGE,
+    START,
+    Calling,
+    Form,
+)
+from engine.answers.jsons import Calls, Types, arguments, named
+from engine.answers.passages import Call, Kind, Passage
 from engine.answers.streaming import CallStream, WrittenCall
+
+LONGEST_HEADER = 256
+_HEADER = re.compile(
+    r"(?:<\|start\|>)?(?:assistant)?(?: ?to=(?P<to>[^\s<]+))?"
+    r"(?:<\|channel\|>\s*(?P<channel>\w+))?(?:\s+to=(?P<then>[^\s<]+))?"
+    r"(?:\s*<\|constrain\|>\s*\w+|\s+\w+)?\s*"
+)
+_BEGINS = (START, CHANNEL, " to=", "to=")
+_PEOPLE = ("user", "self", "all", "assistant")
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A message from `start`, its text from `begin` on; `to` is the tool that it calls."""
+
+    kind: Kind
+    start: int = 0
+    begin: int = 0
+    to: str = ""
+
+
+def frame_begins(rest: str, final: bool) -> bool | None:
+    """True if a frame begins there; None where that is not certain yet."""
+    if not final and any(mark.startswith(rest) for mark in _BEGINS):
+        return None
+    if rest.startswith((START, CHANNEL)):
+        return True
+    if not rest.startswith(_BEGINS):
+        return False
+    head = rest[: LONGEST_HEADER + len(MESSAGE)]
+    return True if MESSAGE in head else None if len(head) == len(rest) and not final else False
+
+
+def frame_at(text: str, at: int, final: bool) -> Frame | bool:
+    """The frame whose header begins at `at`; False where it is none, True where more must come."""
+    head = text[at : at + LONGEST_HEADER + len(MESSAGE)]
+    end = head.find(MESSAGE)
+    if end < 0:
+        return len(text) == at + len(head) < at + LONGEST_HEADER + len(MESSAGE) and not final
+    match = _HEADER.fullmatch(head[:end])
+    if match is None:
+        return False
+    to, begin = match["to"] or match["then"] or "", at + end + len(MESSAGE)
+    if to and to not in _PEOPLE:
+        return Frame("call", at, begin, to)
+    thinks = to == "self" or match["channel"] == "analysis"
+    return Frame("thought" if thinks else "answer", at, begin)
+
+
+def called(frame: Frame, body: str, types: Types) -> Calls:
+    """Parse the calls in a message to a tool. Raises ValueError."""
+    inner = body.strip()
+    for calling in CALLING:
+        if inner.startswith(calling.begin) and calling.end and inner.endswith(calling.end):
+            return calling.body(inner[len(calling.begin) : -len(calling.end)], types)
+    return [Call(named(frame.to.removeprefix("functions.")), arguments(inner))]
+
 
 _FORGOTTEN = 4096  # characters that are kept at most though they are read
 _FRAME_MARKS = (*FRAME_ENDS, START, CHANNEL)
@@ -113,7 +180,7 @@ class AnswerReader:
 
     def _framed(self, final: bool) -> bool | None:
         """Goes on with a frame, if one begins here; None where that is not certain yet."""
-        begins = self._form.frames and frames.begins(self.text[self._at :], final)
+        begins = self._form.frames and frame_begins(self.text[self._at :], final)
         if begins:
             self._step = self._header
         return begins
@@ -167,7 +234,7 @@ class AnswerReader:
         return True
 
     def _header(self, final: bool) -> bool:
-        frame = frames.frame_at(self.text, self._at, final)
+        frame = frame_at(self.text, self._at, final)
         if frame is True:
             return False
         if isinstance(frame, Frame):
@@ -194,7 +261,7 @@ class AnswerReader:
         after = at + len(mark) if mark in FRAME_ENDS else at
         try:
             if frame.kind == "call":
-                calls = frames.called(frame, self.text[frame.begin : at], self._types)
+                calls = called(frame, self.text[frame.begin : at], self._types)
                 self._add(calls, frame.start, after)
         except (ValueError, TypeError):
             self._n_calls += self._stream.n_begun

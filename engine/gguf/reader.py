@@ -14,7 +14,7 @@ from engine.errors import BadFile, ShapeError
 from engine.gguf.byteorder import swap_blocks
 from engine.gguf.dequantize import dequantize
 from engine.gguf.metadata import Metadata
-from engine.gguf.ollama.spellings import respelt
+from engine.gguf.ollama import respelt
 from engine.gguf.splits import FilePart, open_parts
 from engine.gguf.tensors import TensorInfo
 from engine.system import Advice, advise

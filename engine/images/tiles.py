@@ -5,7 +5,7 @@ and arrangements of tiles are (rows, columns).
 """
 
 from collections.abc import Sequence
-from math import ceil, floor, log, sqrt
+from math import ceil, floor, sqrt
 
 import numpy as np
 
@@ -169,43 +169,6 @@ def unpadded(size: Size, grid: Size) -> tuple[range, range]:
     inner = int(round(size.w * (grid.h / size.h), 7))
     away = (grid.w - inner) // 2
     return range(grid.h), range(away, grid.w - away)
-
-
-def near_square(w: float, h: float, edge: int, unit: int, enlarge: bool) -> Size:
-    """About the area of a square of `edge`, sides rounded to multiples of `unit` (MiniCPM-V)."""
-    if w * h > edge * edge or enlarge:
-        aspect = w / h
-        h = int(edge / sqrt(aspect))
-        w = int(h * aspect)
-    return Size(_to_unit(w, unit), _to_unit(h, unit))
-
-
-def slices(size: Size, edge: int, most: int) -> Arrangement | None:
-    """How many slices of about `edge` squared there are (MiniCPM-V); None: only the whole."""
-    wanted = min(ceil(size.w * size.h / (edge * edge)), most)
-    if wanted <= 1:
-        return None
-    choices = [
-        (rows, count // rows)
-        for count in (wanted - 1, wanted, wanted + 1)
-        if 1 < count <= most
-        for rows in range(1, count + 1)
-        if count % rows == 0
-    ]
-    aspect = log(size.w / size.h)
-    return min(choices, key=lambda c: (abs(aspect - log(c[1] / c[0])), -c[0]))
-
-
-def sliced(size: Size, arrangement: Arrangement, edge: int, unit: int) -> Size:
-    """The size of a picture that is cut into slices of about `edge` squared (MiniCPM-V)."""
-    rows, cols = arrangement
-    w, h = _to_unit(size.w, cols) / cols, _to_unit(size.h, rows) / rows
-    one = near_square(w, h, edge, unit, enlarge=True)
-    return Size(one.w * cols, one.h * rows)
-
-
-def _to_unit(length: float, unit: int) -> int:
-    return max(round(length / unit) * unit, unit)
 
 
 def cut(

@@ -9,16 +9,17 @@ from pkgutil import iter_modules
 from typing import cast
 
 from engine.device.backend import Component, Owner
-from engine.errors import BadFile, BadSetting, ShapeError
+from engine.errors import BadFile, BadSetting, ShapeError, UnsupportedModel
 from engine.gguf import GGUFFile
 from engine.gguf.formats import F16, Format
+from engine.gguf.projectors import is_projector
 from engine.graph.graph import Graph
 from engine.graph.tensor import Tensor
 from engine.images.plan import Limits
 from engine.kvcache.group import CacheGroup
 from engine.layers.change import UNCHANGED, Changes
 from engine.layers.step import LayerCache, LayerState, Pass
-from engine.models import refused, text
+from engine.models import text
 from engine.models.base import Architecture, Output, TextModel, TextParams, TextWeights
 from engine.models.constants import read_constants
 from engine.models.kept import CELL_STEP, CHECKPOINTS, make_caches, make_states
@@ -189,7 +190,7 @@ def find(arch: str) -> Architecture:
     """The module of an architecture. Raises `UnsupportedModel`."""
     name = MODULES.get(arch, arch.replace("-", "_"))
     if name not in {module.name for module in iter_modules(text.__path__)}:
-        raise refused.unsupported(arch, supported())
+        raise unsupported(arch, supported())
     return cast(Architecture, import_module(f"{text.__name__}.{name}"))
 
 
@@ -207,7 +208,7 @@ def build_model(
     `n_ctx` None means min(4096, what it was trained for). Raises `UnsupportedModel`, `BadFile`,
     `TensorMismatch`, and `BadSetting` where heads are no whole blocks of `kv`.
     """
-    refused.check(file, supported())
+    check(file, supported())
     path, arch = file.paths[0], file.metadata.architecture
     module = find(arch)
     params = read_params(module.Params, file)
@@ -275,3 +276,45 @@ def _is_left(name: str, params: TextParams) -> bool:
     block = BLOCK.match(name)
     further = block is not None and params.n_layer <= int(block[1]) < params.n_block
     return further or name.startswith(MTP) or is_vision(name)
+
+
+_KINDS = (
+    ("an encoder-decoder model like T5", "t5 t5encoder"),
+    (
+        "a diffusion language model",
+        "dream llada llada-moe rnd1 diffusion-gemma",
+    ),
+    ("an RWKV model", "rwkv6 rwkv6qwen2 rwkv7 arwkv7"),
+    ("a model of speech", "wavtokenizer-dec qwen3tts pockettts talkie"),
+    ("a draft model for speculative decoding", "eagle3 dflash gemma4-assistant"),
+    (
+        "a server-size model with sparse attention",
+        "deepseek32 deepseek4 glm-dsa glm5-next kimi-linear kimi-k3 minimax-m3 hy_v4",
+    ),
+    ("an experimental architecture", "qwen4exp"),
+)
+KINDS = {name: what for what, names in _KINDS for name in names.split()}
+"""What architectures are that another way of computing keeps out, by `general.architecture`."""
+
+FIRST_EXPERT = "blk.0.ffn_gate.0.weight"
+"""As early files of Mixtral have them."""
+
+
+def unsupported(arch: str, supported: list[str]) -> UnsupportedModel:
+    """The refusal of an architecture that has no module."""
+    return UnsupportedModel("architecture", arch, supported, KINDS.get(arch, ""))
+
+
+def check(file: GGUFFile, supported: list[str]) -> None:
+    """Raises `UnsupportedModel` for a file that is no model of its own."""
+    if is_projector(file):
+        what = "an image projector; open the language model in the same folder, which loads it too"
+        raise UnsupportedModel("architecture", "clip", supported, what)
+    if file.metadata.get("general.type", str, "") == "adapter":
+        kind = file.metadata.get("adapter.type", str, "lora")
+        what = "a LoRA adapter; merge it into its model and open that"
+        raise UnsupportedModel("adapter", kind, supported, what)
+    if FIRST_EXPERT in file.tensors:
+        what = "a file from before April 2024; convert or download the model again"
+        layouts = ["experts of a layer in one tensor (ffn_gate_exps)"]
+        raise UnsupportedModel("an expert in a tensor of its own,", FIRST_EXPERT, layouts, what)

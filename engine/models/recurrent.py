@@ -3,9 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Annotated, TypeVar
 
-from engine.layers.recurrent.delta_net import GatedDeltaNet
-from engine.layers.recurrent.mamba import Mamba, Mamba2
-from engine.layers.recurrent.short_conv import ShortConv
+from engine.layers.recurrent import GatedDeltaNet, Mamba, Mamba2, ShortConv
 from engine.layers.spec import BlockSpec, RecurrenceSpec
 from engine.models.decoder import HEAD, Decoder, DecoderParams, W
 from engine.models.kept import State

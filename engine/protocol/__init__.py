@@ -22,8 +22,5 @@ from engine.protocol.place import *
 from engine.protocol.plan import *
 from engine.protocol.selftest import *
 from engine.protocol.talk.chat import *
-from engine.protocol.talk.form import *
 from engine.protocol.talk.picture import *
-from engine.protocol.talk.slots import *
 from engine.protocol.talk.texts import *
-from engine.protocol.talk.tool import *

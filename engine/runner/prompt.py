@@ -15,7 +15,7 @@ from engine.runner.pictures.items import Item, Shown, extents, whole
 from engine.runner.pictures.marking import mended
 from engine.runner.pictures.viewer import Viewer
 from engine.tokenizer import ChatTemplate, Tokenizer
-from engine.tokenizer.decode import StreamDecoder
+from engine.tokenizer.tokenizer import StreamDecoder
 
 Fits = Callable[[str], None]
 _OTHER = 64

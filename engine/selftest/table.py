@@ -12,9 +12,8 @@ from engine.selftest.cases.moves import moves
 from engine.selftest.cases.planes import planes
 from engine.selftest.cases.products import products
 from engine.selftest.cases.recurring import recurring
-from engine.selftest.cases.reducing import reducing
+from engine.selftest.cases.reducing import reducing, shaping
 from engine.selftest.cases.routing import routing
-from engine.selftest.cases.shaping import shaping
 
 
 def table() -> Iterator[Case]:

@@ -1,5 +1,6 @@
 """Text to token ids and back, as llama.cpp does it for the same GGUF file."""
 
+import codecs
 import re
 from collections.abc import Callable, Container, Iterable
 from copy import copy
@@ -12,10 +13,31 @@ from numpy.typing import NDArray
 
 from engine.errors import TokenizerError, UnsupportedModel
 from engine.gguf.metadata import Metadata
-from engine.tokenizer.decode import StreamDecoder
 from engine.tokenizer.special import SpecialTokens, special_tokens
 from engine.tokenizer.vocab import TokenType, Vocab, load_vocab, token_of
 from engine.tokenizer.words import Pause, no_pause
+
+
+class StreamDecoder:
+    """Text of tokens as they come; a character is given out once all its bytes are there.
+
+    Bytes that cannot become a character any more are shown as U+FFFD.
+    """
+
+    def __init__(self, piece: Callable[[int], bytes]) -> None:
+        self._piece = piece
+        self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def push(self, token: int) -> str:
+        """The text that `token` completes; TokenizerError for an id outside the vocabulary."""
+        return self._utf8.decode(self._piece(token))
+
+    def flush(self) -> str:
+        """Return the rest of an incomplete character; the decoder can then start afresh."""
+        text = self._utf8.decode(b"", final=True)
+        self._utf8.reset()
+        return text
+
 
 _AS_WRITTEN = (TokenType.CONTROL, TokenType.UNKNOWN, TokenType.USER_DEFINED)
 _SPACES = " \t\n\v\f\r"
@@ -257,7 +279,7 @@ def load_tokenizer(meta: Metadata) -> Tokenizer:
 
 
 def _sentence_piece(meta: Metadata) -> Tokenizer:
-    from engine.tokenizer.spm import SentencePiece
+    from engine.tokenizer.merge import SentencePiece
 
     vocab = load_vocab(meta, bos=1, eos=2, unknown=0)
     return Tokenizer(

@@ -1,8 +1,9 @@
 """Handlers of requests about models; for those about pictures see `seeing`."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
+from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -10,12 +11,12 @@ import numpy as np
 from engine.backends.opencl.drivers.device import list_devices
 from engine.errors import BadSetting, Cancelled, CannotSee, NoMem, SequenceBusy
 from engine.gguf import GGUFFile
-from engine.inside.changing import changing
 from engine.inside.graph import describe_graph
 from engine.inside.score import score_answer
 from engine.inside.token.context import context_of
 from engine.inside.token.examine import examine
 from engine.inside.token.watch import TokenWatch
+from engine.layers.change import UNCHANGED
 from engine.memory.pools import limits_kept
 from engine.memory.records import BackendMemory
 from engine.protocol import (
@@ -23,6 +24,7 @@ from engine.protocol import (
     Bench,
     BenchDone,
     BenchParallel,
+    Change,
     CheckForm,
     DecodedText,
     DecodeTokens,
@@ -86,6 +88,7 @@ from engine.runner.placing.tiles import Parts
 from engine.runner.profile import profile, roof_of
 from engine.runner.prompt import encoded, prompt_text
 from engine.runner.records import foreseen, held
+from engine.runner.sequence import Sequenced
 from engine.runner.stepper import MAX_BATCH
 from engine.sampling.constraint import problem_of
 from engine.worker import (  # noqa: F401  their handlers
@@ -95,6 +98,37 @@ from engine.worker import (  # noqa: F401  their handlers
 )
 from engine.worker.answers import HANDLERS, InParts, answers
 from engine.worker.service import Service
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def changing(
+    sequence: Sequenced, wanted: Sequence[Change], steps: Generator[T, None, R]
+) -> Generator[T, None, R]:
+    """Like `steps`, each of which computes the changed model in this sequence; between two of them
+    the model is as it was. What another one computed is forgotten before and after. Raises
+    `BadSetting`.
+    """
+    stepper = sequence.stepper
+    changes = stepper.built.changes(wanted) if wanted else UNCHANGED
+    if wanted:
+        sequence.clear()
+    try:
+        while True:
+            before, stepper.changes = stepper.changes, changes
+            try:
+                told = next(steps)
+            except StopIteration as end:
+                result: R = end.value
+                return result
+            finally:
+                stepper.changes = before
+            yield told
+    finally:
+        if wanted:
+            sequence.clear()
+
 
 AT_ONCE = 0.1
 """Seconds of writing between two looks whether it is to stop."""

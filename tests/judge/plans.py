@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from engine.backends.opencl.launch import DeviceTraits, Launch
 from engine.backends.opencl.launches import KERNEL_FAMILIES, launches_of
-from engine.backends.opencl.lowering.fuse import fuse
+from engine.backends.opencl.lowering.fusions import fuse
 from engine.backends.opencl.lowering.lower import lower
 from engine.backends.opencl.tiles.layouts import layout_for
 from engine.device.backend import PLAIN, BufferType

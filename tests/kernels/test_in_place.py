@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from engine.backends.opencl.backend import OpenCLBackend
-from engine.backends.opencl.lowering.in_place import IN_PLACE
+from engine.backends.opencl.lowering.lower import IN_PLACE
 from engine.gguf.formats import F16, F32, I32
 from engine.graph import ops
 from engine.graph.graph import Graph

@@ -7,7 +7,7 @@ import numpy as np
 from engine.backends.opencl import roof
 from engine.backends.opencl.launch import DeviceTraits, Launch, Shared
 from engine.backends.opencl.launches import KERNEL_FAMILIES, launches_of
-from engine.backends.opencl.lowering.fuse import fuse
+from engine.backends.opencl.lowering.fusions import fuse
 from engine.backends.opencl.lowering.lower import lower
 from engine.backends.opencl.packing import pack
 from engine.backends.opencl.source import families

@@ -6,8 +6,8 @@ from time import perf_counter_ns
 
 import numpy as np
 
-from engine.backends.host.families import OPERATIONS
 from engine.backends.host.operand import Operand
+from engine.backends.host.operations import OPERATIONS
 from engine.device.backend import (
     PLAIN,
     Backend,

@@ -14,9 +14,8 @@ from engine.backends.opencl.drivers.device import Device
 from engine.backends.opencl.drivers.loader import cl
 from engine.backends.opencl.launch import Launch, Shared
 from engine.backends.opencl.launches import KERNEL_FAMILIES, launches_of
-from engine.backends.opencl.lowering.fuse import fuse
-from engine.backends.opencl.lowering.in_place import IN_PLACE
-from engine.backends.opencl.lowering.lower import lower
+from engine.backends.opencl.lowering.fusions import fuse
+from engine.backends.opencl.lowering.lower import IN_PLACE, lower
 from engine.backends.opencl.packing import BlockSource, InPlace, Packer, Staged, packing
 from engine.backends.opencl.pages import LargePages, has_fresh_pages
 from engine.backends.opencl.program import ProgramKey, Programs

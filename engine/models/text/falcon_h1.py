@@ -12,7 +12,7 @@ from engine.layers.attention import SelfAttention
 from engine.layers.blocks import joined, pruned
 from engine.layers.feed_forward import FeedForward
 from engine.layers.linear import RMSNorm
-from engine.layers.recurrent.mamba import Mamba2
+from engine.layers.recurrent import Mamba2
 from engine.layers.rope import RopeParams
 from engine.layers.spec import BlockSpec
 from engine.layers.step import LayerCache, Pass

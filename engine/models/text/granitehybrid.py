@@ -9,7 +9,7 @@ from engine.layers.attention import SelfAttention
 from engine.layers.blocks import PreNormBlock
 from engine.layers.experts import Experts
 from engine.layers.feed_forward import FeedForward
-from engine.layers.recurrent.mamba import Mamba2
+from engine.layers.recurrent import Mamba2
 from engine.models.decoder import PlainWeights
 from engine.models.recurrent import RecurrentDecoder, RecurrentParams
 from engine.models.text import granite

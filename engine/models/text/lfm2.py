@@ -11,7 +11,7 @@ from engine.layers.attention import NormedAttention
 from engine.layers.blocks import PreNormBlock
 from engine.layers.feed_forward import FeedForward
 from engine.layers.linear import Embedding, Linear, RMSNorm
-from engine.layers.recurrent.short_conv import ShortConv
+from engine.layers.recurrent import ShortConv
 from engine.layers.rope import RopeParams
 from engine.models.decoder import Decoder, DecoderParams, W
 from engine.models.kept import State

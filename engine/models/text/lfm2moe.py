@@ -12,7 +12,7 @@ from engine.layers.blocks import PreNormBlock
 from engine.layers.experts import Experts
 from engine.layers.feed_forward import FeedForward
 from engine.layers.linear import Embedding, Linear, RMSNorm
-from engine.layers.recurrent.short_conv import ShortConv
+from engine.layers.recurrent import ShortConv
 from engine.layers.spec import BlockSpec
 from engine.models.routed import RoutedParams
 from engine.models.text import lfm2

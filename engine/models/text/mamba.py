@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from engine.layers.blocks import MixerBlock
-from engine.layers.recurrent.mamba import Mamba
+from engine.layers.recurrent import Mamba
 from engine.layers.spec import RecurrenceSpec
 from engine.models.decoder import DecoderParams, PlainWeights
 from engine.models.kept import State

@@ -4,7 +4,7 @@ Dao & Gu 2024; tensor names and keys by the GGUF spec.
 """
 
 from engine.layers.blocks import MixerBlock
-from engine.layers.recurrent.mamba import Mamba2
+from engine.layers.recurrent import Mamba2
 from engine.models.decoder import PlainWeights
 from engine.models.kept import State
 from engine.models.recurrent import RecurrentDecoder, RecurrentParams

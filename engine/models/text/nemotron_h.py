@@ -10,7 +10,7 @@ from typing import Annotated, TypeVar
 from engine.layers.attention import SelfAttention
 from engine.layers.blocks import FeederBlock, MixerBlock
 from engine.layers.feed_forward import PlainFeedForward
-from engine.layers.recurrent.mamba import Mamba2
+from engine.layers.recurrent import Mamba2
 from engine.layers.spec import RELU_SQR, RecurrenceSpec
 from engine.models.decoder import PlainWeights, W
 from engine.models.kept import Kept, Nothing

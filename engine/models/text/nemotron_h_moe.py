@@ -15,7 +15,7 @@ from engine.layers.blocks import FeederBlock, MixerBlock
 from engine.layers.experts import Experts
 from engine.layers.feed_forward import PlainFeedForward
 from engine.layers.linear import Linear
-from engine.layers.recurrent.mamba import Mamba2
+from engine.layers.recurrent import Mamba2
 from engine.layers.spec import BlockSpec
 from engine.models.decoder import PlainWeights
 from engine.models.routed import RoutedParams

@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, TypeVar
 from engine.layers.attention import GatedQueryAttention
 from engine.layers.blocks import PreNormBlock
 from engine.layers.feed_forward import FeedForward
-from engine.layers.recurrent.delta_net import GatedDeltaNet, SplitGates
+from engine.layers.recurrent import GatedDeltaNet, SplitGates
 from engine.layers.rope import RopeParams, Sections
 from engine.layers.spec import RecurrenceSpec
 from engine.models.decoder import HEAD, PlainWeights, W

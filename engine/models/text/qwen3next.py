@@ -10,7 +10,7 @@ from engine.layers.attention import GatedQueryAttention
 from engine.layers.blocks import PreNormBlock
 from engine.layers.experts import Experts
 from engine.layers.feed_forward import FeedForward
-from engine.layers.recurrent.delta_net import GatedDeltaNet, JoinedGates
+from engine.layers.recurrent import GatedDeltaNet, JoinedGates
 from engine.layers.spec import BlockSpec
 from engine.models.decoder import PlainWeights
 from engine.models.text.qwen35 import DeltaDecoder

@@ -11,7 +11,7 @@ from typing import Annotated
 from engine.gguf.formats import F32
 from engine.graph import ops
 from engine.graph.tensor import Tensor
-from engine.images.layouts import single
+from engine.images import layouts
 from engine.images.patches import Floats
 from engine.images.plan import ImagePlan, Limits, Size
 from engine.layers.linear import RMSNorm
@@ -77,7 +77,7 @@ class Model(Tower[Params, Weights]):
     def plan(self, size: Size, limits: Limits) -> ImagePlan:
         params = self.params
         tokens = (params.side // params.pool) ** 2
-        return single.gemma3(size, limits, edge=params.image_size, tokens=tokens)
+        return layouts.gemma3(size, limits, edge=params.image_size, tokens=tokens)
 
     def inputs(self, pixels: Floats, plan: ImagePlan, view: int) -> TowerStep:
         return self.square(pixels, self.params.pool)

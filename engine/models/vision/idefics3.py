@@ -9,7 +9,7 @@ from typing import Annotated
 
 from engine.graph import ops
 from engine.graph.tensor import Tensor
-from engine.images.layouts.idefics3 import idefics3
+from engine.images import layouts
 from engine.images.patches import Floats
 from engine.images.plan import ImagePlan, Limits, Size
 from engine.layers.linear import Linear
@@ -75,7 +75,9 @@ class Model(Tower[Params, Weights]):
     def plan(self, size: Size, limits: Limits) -> ImagePlan:
         params = self.params
         cell = params.patch * params.scale
-        return idefics3(size, limits, edge=params.image_size, longest=params.longest, cell=cell)
+        return layouts.idefics3(
+            size, limits, edge=params.image_size, longest=params.longest, cell=cell
+        )
 
     def inputs(self, pixels: Floats, plan: ImagePlan, view: int) -> TowerStep:
         return self.square(pixels, self.params.scale)

@@ -12,7 +12,7 @@ import numpy as np
 
 from engine.graph import ops
 from engine.graph.tensor import Tensor
-from engine.images.layouts.internvl import internvl
+from engine.images import layouts
 from engine.images.patches import Floats, cut, neighbours
 from engine.images.plan import ImagePlan, Limits, Size
 from engine.images.resize import Colour
@@ -133,7 +133,7 @@ class Model(Tower[Params, Weights]):
     def plan(self, size: Size, limits: Limits) -> ImagePlan:
         params = self.params
         cell = params.patch * params.scale
-        return internvl(size, limits, edge=params.image_size, most=params.tiles, cell=cell)
+        return layouts.internvl(size, limits, edge=params.image_size, most=params.tiles, cell=cell)
 
     def inputs(self, pixels: Floats, plan: ImagePlan, view: int) -> TowerStep:
         side, scale = self.params.side, self.params.scale

@@ -10,7 +10,7 @@ import numpy as np
 
 from engine.graph import ops
 from engine.graph.tensor import Tensor
-from engine.images.layouts import canvas
+from engine.images import layouts
 from engine.images.patches import Floats, cut, neighbours
 from engine.images.plan import ImagePlan, Limits, Size
 from engine.layers.linear import Linear
@@ -84,7 +84,7 @@ class Model(Tower[Params, Weights]):
     def plan(self, size: Size, limits: Limits) -> ImagePlan:
         params = self.params
         cell = params.patch * params.merge
-        return canvas.llama4(size, limits, edge=params.image_size, most=TILES, cell=cell)
+        return layouts.llama4(size, limits, edge=params.image_size, most=TILES, cell=cell)
 
     def inputs(self, pixels: Floats, plan: ImagePlan, view: int) -> TowerStep:
         params, side = self.params, self.params.side

@@ -13,8 +13,7 @@ import numpy as np
 
 from engine.graph import ops
 from engine.graph.tensor import Tensor
-from engine.images.layouts import single
-from engine.images.layouts.llava_next import llava_next
+from engine.images import layouts
 from engine.images.patches import Floats, cut
 from engine.images.plan import ImagePlan, Limits, Size
 from engine.images.resize import Colour, Rule
@@ -118,9 +117,9 @@ class Model(Tower[Params, Weights]):
     def plan(self, size: Size, limits: Limits) -> ImagePlan:
         edge, patch = self.params.image_size, self.params.patch
         if not self.params.pinpoints:
-            return single.llava(size, limits, edge=edge, patch=patch)
+            return layouts.llava(size, limits, edge=edge, patch=patch)
         canvases = self.params.canvases
-        return llava_next(size, limits, edge=edge, patch=patch, canvases=canvases)
+        return layouts.llava_next(size, limits, edge=edge, patch=patch, canvases=canvases)
 
     def inputs(self, pixels: Floats, plan: ImagePlan, view: int) -> TowerStep:
         n = self.params.side**2

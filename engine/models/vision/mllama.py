@@ -13,7 +13,7 @@ import numpy as np
 from engine.errors import ShapeError
 from engine.graph import ops
 from engine.graph.tensor import Tensor
-from engine.images.layouts import canvas
+from engine.images import layouts
 from engine.images.patches import Floats, cut
 from engine.images.plan import ImagePlan, Limits, Size
 from engine.images.resize import Colour
@@ -123,7 +123,7 @@ class Model(Tower[Params, Weights]):
     def plan(self, size: Size, limits: Limits) -> ImagePlan:
         params = self.params
         edge, patch = params.image_size, params.patch
-        return canvas.mllama(size, limits, edge=edge, most=params.tiles, patch=patch)
+        return layouts.mllama(size, limits, edge=edge, most=params.tiles, patch=patch)
 
     def passes(self, plan: ImagePlan) -> Sequence[int]:
         return range(1)

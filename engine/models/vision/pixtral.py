@@ -13,7 +13,7 @@ import numpy as np
 from engine.errors import ShapeError
 from engine.graph import ops
 from engine.graph.tensor import Tensor
-from engine.images.layouts import native
+from engine.images import layouts
 from engine.images.patches import Floats, cut, neighbours
 from engine.images.plan import ImagePlan, Limits, Size
 from engine.images.resize import Colour
@@ -106,7 +106,7 @@ class Model(Tower[Params, Weights]):
 
     def plan(self, size: Size, limits: Limits) -> ImagePlan:
         cell = self.params.patch * self.merge
-        return native.pixtral(size, limits, longest=self.params.longest, cell=cell)
+        return layouts.pixtral(size, limits, longest=self.params.longest, cell=cell)
 
     def inputs(self, pixels: Floats, plan: ImagePlan, view: int) -> TowerStep:
         params, merge = self.params, self.merge

@@ -14,7 +14,7 @@ import numpy as np
 
 from engine.graph import ops
 from engine.graph.tensor import Tensor
-from engine.images.layouts import native
+from engine.images import layouts
 from engine.images.patches import Floats, cut, neighbours
 from engine.images.plan import ImagePlan, Limits, Size
 from engine.images.resize import Colour
@@ -140,7 +140,7 @@ class QwenTower(Tower[P, W]):
     def plan(self, size: Size, limits: Limits) -> ImagePlan:
         params = self.params
         least = max(params.least, params.cell**2)
-        return native.qwen(size, limits, cell=params.cell, least=least, most=params.most)
+        return layouts.qwen(size, limits, cell=params.cell, least=least, most=params.most)
 
     def inputs(self, pixels: Floats, plan: ImagePlan, view: int) -> TowerStep:
         params = self.params

@@ -1,4 +1,4 @@
-"""Questions and answers: what is asked of a model, what it says, how tokens are drawn."""
+"""Chat requests and answers, their tools, the form of an answer, and sampling."""
 
 from typing import Any, ClassVar, Literal
 
@@ -8,9 +8,88 @@ from engine.errors import BadSetting
 from engine.protocol.inside.change import Change
 from engine.protocol.inside.live import Live
 from engine.protocol.message import Reply, Request, StageName
-from engine.protocol.talk.form import AnswerForm
 from engine.protocol.talk.picture import PictureLimits, PictureStats, PlacedRows
-from engine.protocol.talk.tool import CallPart, ToolCall, Tools
+
+ToolChoice = Literal["none", "auto", "required"]
+
+
+class Tool(msgspec.Struct, frozen=True):
+    """A function; `parameters` is the JSON schema of its arguments as text."""
+
+    name: str
+    description: str = ""
+    parameters: str = "{}"
+
+
+class Tools(msgspec.Struct, frozen=True):
+    """Tools that may be called. With `only`, the function of that name must be; `several` calls may
+    stand in one answer.
+    """
+
+    known: list[Tool] = []
+    choice: ToolChoice = "auto"
+    only: str = ""
+    several: bool = True
+
+
+class ToolCall(msgspec.Struct, frozen=True):
+    """A call that an assistant's message made; `arguments` is JSON as text."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+class CallPart(msgspec.Struct, frozen=True):
+    """More of the answer's call number `index`: the first part has its id and name, and the
+    `arguments` of all parts in a row are JSON as text.
+    """
+
+    index: int
+    id: str = ""
+    name: str = ""
+    arguments: str = ""
+
+
+class JsonObject(msgspec.Struct, frozen=True, tag="json"):
+    """Any JSON object."""
+
+
+class JsonSchema(msgspec.Struct, frozen=True, tag="schema"):
+    """JSON that fits a schema, which is JSON as text."""
+
+    text: str
+
+
+class Regex(msgspec.Struct, frozen=True, tag="regex"):
+    """A text that a regular expression matches from its start to its end."""
+
+    pattern: str
+
+
+class Grammar(msgspec.Struct, frozen=True, tag="grammar"):
+    """A text of a grammar: Lark as llguidance reads it, or GBNF as llama.cpp does."""
+
+    text: str
+    syntax: Literal["lark", "gbnf"] = "lark"
+
+
+AnswerForm = JsonObject | JsonSchema | Regex | Grammar
+
+
+class FormChecked(Reply, frozen=True):
+    """Why a form cannot be answered in, in a sentence; empty where it can."""
+
+    problem: str
+
+
+class CheckForm(Request[FormChecked], frozen=True):
+    """True if a form is one that an answer can be held to, whatever model is open."""
+
+    beside: ClassVar[bool] = True
+
+    form: AnswerForm
+
 
 WhenFull = Literal["shift", "middle", "stop"]
 PieceKind = Literal["answer", "thought", "call"]

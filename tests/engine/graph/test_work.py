@@ -3,7 +3,7 @@
 import numpy as np
 
 from engine.backends.opencl.launch import DeviceTraits
-from engine.backends.opencl.lowering.fuse import fuse
+from engine.backends.opencl.lowering.fusions import fuse
 from engine.backends.opencl.lowering.lower import lower
 from engine.backends.opencl.tiles.layouts import TILED
 from engine.device.backend import BufferType

@@ -2,13 +2,18 @@
 
 from collections.abc import Callable
 
-from engine.images.layouts.canvas import llama4, mllama
-from engine.images.layouts.idefics3 import idefics3
-from engine.images.layouts.internvl import internvl
-from engine.images.layouts.llava_next import llava_next
-from engine.images.layouts.minicpmv import minicpmv
-from engine.images.layouts.native import gemma4, pixtral, qwen
-from engine.images.layouts.single import gemma3, llava
+from engine.images.layouts import (
+    gemma3,
+    gemma4,
+    idefics3,
+    internvl,
+    llama4,
+    llava,
+    llava_next,
+    mllama,
+    pixtral,
+    qwen,
+)
 from engine.images.plan import ImagePlan, Limits, Size
 
 Plan = Callable[[Size, Limits], ImagePlan]
@@ -30,7 +35,6 @@ FAMILIES: dict[str, Plan] = {
         size, limits, edge=336, patch=14, canvases=CANVASES
     ),
     "internvl": lambda size, limits: internvl(size, limits, edge=448, most=12, cell=28),
-    "minicpm-v": lambda size, limits: minicpmv(size, limits, edge=448, unit=14, most=9, queries=64),
     "gemma4": lambda size, limits: gemma4(size, limits, cell=48, tokens=280, causal=False),
     "gemma4-70": lambda size, limits: gemma4(size, limits, cell=48, tokens=70, causal=True),
     "gemma4-1120": lambda size, limits: gemma4(size, limits, cell=48, tokens=1120, causal=True),

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from engine.errors import BadPicture
-from engine.images.layouts.llava_next import llava_next
+from engine.images.layouts import llava_next
 from engine.images.plan import Box, ImagePlan, Learned, Limits, Rows, Size, Text, View
 from tests.engine.images.families import FAMILIES
 
@@ -31,7 +31,6 @@ TOKENS = {
     "llava-1.5": (576, 576, 576, 576),
     "llava-1.6": (2340, 2928, 868, 1656),
     "internvl": (3330, 2562, 3330, 770),
-    "minicpm-v": (198, 463, 330, 66),
     "gemma4": (268, 258, 258, 266),
     "gemma4-70": (65, 66, 66, 68),
     "gemma4-1120": (1066, 1091, 1034, 1082),
@@ -51,7 +50,6 @@ RESIZED = {
     "llava-1.5": ("336x336",) * 4,
     "llava-1.6": ("672x504", "672x672", "1008x68", "613x336"),
     "internvl": ("1792x1344", "1344x1344", "5376x448", "896x448"),
-    "minicpm-v": ("728x546", "1092x1092", "3472x224", "602x336"),
     "gemma4": ("912x672", "768x768", "3072x192", "1056x576"),
 }
 TILES = {
@@ -62,7 +60,6 @@ TILES = {
     "smolvlm-2.2b": ((3, 4), (4, 4), (1, 4), (3, 4)),
     "llava-1.6": ((2, 2), (2, 2), (1, 3), (1, 2)),
     "internvl": ((3, 4), (3, 3), (1, 12), (1, 2)),
-    "minicpm-v": ((1, 2), (2, 3), (1, 4), (1, 1)),
 }
 
 
@@ -100,9 +97,6 @@ def test_steps_before_the_last() -> None:
     assert plan.views[0].steps == ((2048, 136), (2048, 512))
     assert plan.views[-1].steps == ((2048, 136), (2048, 512), (512, 512))
     assert FAMILIES["smolvlm"](Size(31, 17), FREE).views[0].steps[0] == (2048, 1124)  # not 1123
-    # MiniCPM-V's overview, and the size of a slice.
-    plan = FAMILIES["minicpm-v"](Size(640, 480), FREE)
-    assert [view.size for view in plan.views] == [(518, 392), (364, 546), (364, 546)]
 
 
 def test_qwens_cap_in_rows() -> None:
@@ -185,7 +179,7 @@ def test_any_size(family: str) -> None:
         assert len(FAMILIES[family](size, Limits(one_view=True)).views) == 1
 
 
-TILED = ("llama4", "smolvlm", "llava-1.6", "internvl", "minicpm-v")
+TILED = ("llama4", "smolvlm", "llava-1.6", "internvl")
 
 
 @pytest.mark.parametrize("rows", [2400, 1000, 300])
@@ -265,9 +259,6 @@ def test_markers_stand_where_the_families_have_them() -> None:
     assert spelled("smolvlm", Size(20, 100)) == (f"{''.join(tiles)}\n{fake}<global-img>{{4}}{fake}")
     assert spelled("pixtral-12b", Size(40, 30)) == "{0}[IMG_BREAK]{0}[IMG_END]"
     assert spelled("internvl", Size(31, 17)) == "<img>{0}{1}{2}</img>"
-    assert spelled("minicpm-v", Size(1024, 1024)) == "<image>{0}</image>" + "\n".join(
-        "".join(f"<slice>{{{n}}}</slice>" for n in row) for row in ((1, 2, 3), (4, 5, 6))
-    )
     assert spelled("gemma3", Size(5, 5)) == "\n\n<start_of_image>{0}<end_of_image>\n\n"
     assert spelled("qwen3-vl", Size(5, 5)) == "<|vision_start|>{0}<|vision_end|>"
     assert spelled("mllama", Size(5, 5)) == image

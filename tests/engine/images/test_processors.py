@@ -12,13 +12,18 @@ import pytest
 
 from engine.errors import BadPicture
 from engine.images.decode import Picture
-from engine.images.layouts.canvas import llama4, mllama
-from engine.images.layouts.idefics3 import idefics3
-from engine.images.layouts.internvl import internvl
-from engine.images.layouts.llava_next import llava_next
-from engine.images.layouts.minicpmv import minicpmv
-from engine.images.layouts.native import gemma4, pixtral, qwen
-from engine.images.layouts.single import gemma3, llava
+from engine.images.layouts import (
+    gemma3,
+    gemma4,
+    idefics3,
+    internvl,
+    llama4,
+    llava,
+    llava_next,
+    mllama,
+    pixtral,
+    qwen,
+)
 from engine.images.patches import cut, neighbours
 from engine.images.plan import ImagePlan, Limits, Size
 from engine.images.resize import Filter, Resizer, Rule
@@ -42,10 +47,6 @@ PLANS: dict[str, tuple[Filter, Callable[[Size], ImagePlan]]] = {
         lambda size: llava_next(size, FREE, edge=28, patch=14, canvases=CANVASES),
     ),
     "internvl": ("bicubic", lambda size: internvl(size, FREE, edge=28, most=12, cell=14)),
-    "minicpmv": (
-        "bicubic",
-        lambda size: minicpmv(size, FREE, edge=56, unit=28, most=9, queries=None),
-    ),
     "gemma4": ("bicubic", lambda size: gemma4(size, FREE, cell=12, tokens=70, causal=True)),
 }
 MEAN_COLOUR = (122, 116, 104)

@@ -7,8 +7,7 @@ import pytest
 from engine.errors import UnsupportedModel
 from engine.gguf import open_gguf
 from engine.gguf.values import ValueType
-from engine.models.build import build_model, supported
-from engine.models.refused import FIRST_EXPERT, KINDS
+from engine.models.build import FIRST_EXPERT, KINDS, build_model, supported
 from tests.gguf_files import Blocks, Draft
 
 

@@ -20,10 +20,10 @@ from engine.graph import ops
 from engine.graph.graph import Graph
 from engine.graph.op import Op
 from engine.graph.tensor import Role, Tensor, leaf
+from engine.runner.placing.describe import text
 from engine.scheduler import assign, outline, places, split
 from engine.scheduler.assign import NO_PINS
 from engine.scheduler.plan import Planner
-from engine.scheduler.print import text
 from tests.engine.scheduler.devices import Device, host, place, placements, types_of
 
 Patch = Callable[[pytest.MonkeyPatch], None]

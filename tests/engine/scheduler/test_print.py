@@ -6,9 +6,9 @@ from engine.graph import ops
 from engine.graph.graph import Graph
 from engine.graph.op import Op
 from engine.graph.tensor import Role, Tensor, leaf
+from engine.runner.placing.describe import text
 from engine.scheduler.costs import costs
 from engine.scheduler.outline import divide
-from engine.scheduler.print import text
 from tests.engine.scheduler.devices import Device, host, types_of
 
 

@@ -13,11 +13,11 @@ from engine.graph import ops
 from engine.graph.graph import Graph, is_numbered
 from engine.graph.op import VIEW_OPS, Op
 from engine.graph.tensor import Role, Tensor, leaf
+from engine.runner.placing.describe import text
 from engine.scheduler.assign import CAUSES, Pins
 from engine.scheduler.outline import Outline
 from engine.scheduler.places import is_placed
 from engine.scheduler.plan import Planner
-from engine.scheduler.print import text
 from tests.engine.scheduler.devices import Device, host, place
 
 N = 4

@@ -26,7 +26,6 @@ COLOURS = {
     "llava": CLIP,
     "llava_next": CLIP,
     "internvl": IMAGENET,
-    "minicpmv": HALF,
     "gemma4": NONE,
 }
 """Each family's mean and standard deviation of red, green and blue."""

@@ -25,9 +25,6 @@ from transformers.models.llava.image_processing_pil_llava import LlavaImageProce
 from transformers.models.llava_next.image_processing_pil_llava_next import (
     LlavaNextImageProcessorPil,
 )
-from transformers.models.minicpmv4_6.image_processing_pil_minicpmv4_6 import (
-    MiniCPMV4_6ImageProcessorPil,
-)
 from transformers.models.mllama.image_processing_pil_mllama import MllamaImageProcessorPil
 from transformers.models.pixtral.image_processing_pil_pixtral import PixtralImageProcessorPil
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
@@ -128,18 +125,6 @@ def internvl(shown: Image.Image) -> Views:
     return [upright(tile) for tile in make(shown)["pixel_values"]]
 
 
-def minicpmv(shown: Image.Image) -> Views:
-    made = MiniCPMV4_6ImageProcessorPil(scale_resolution=56, patch_size=7)(shown)
-    strip = np.asarray(made["pixel_values"])[0]  # [3, 7, 7 * patches of all views]
-    views, at = [], 0
-    for h, w in np.asarray(made["target_sizes"]):
-        part = strip[:, :, at : at + 7 * h * w].reshape(3, 7, h, w, 7)
-        views.append(part.transpose(2, 1, 3, 4, 0).reshape(7 * h, 7 * w, 3))
-        at += 7 * h * w
-    assert at == strip.shape[2]
-    return views
-
-
 def gemma4(shown: Image.Image) -> Views:
     made = Gemma4ImageProcessorPil(max_soft_tokens=70, patch_size=4)(shown)
     places = np.asarray(made["image_position_ids"])[0]  # x, y; -1 where there is no patch
@@ -161,7 +146,6 @@ FAMILIES: dict[str, Callable[[Image.Image], Views]] = {
     "llava": llava,
     "llava_next": llava_next,
     "internvl": internvl,
-    "minicpmv": minicpmv,
     "gemma4": gemma4,
 }
 

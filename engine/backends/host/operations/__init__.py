@@ -1,1 +1,70 @@
-"""The functions behind the operations, a file a family: they compute in NumPy, a node at a time."""
+"""The host's operations, a module a family: NumPy, a node at a time.
+
+`OPERATIONS` has each one's function: (node, out, *sources), None where a source is absent.
+"""
+
+from collections.abc import Callable
+
+from engine.backends.host.operations import (
+    arithmetic,
+    attention,
+    matmul,
+    norm,
+    recurrent,
+    shape,
+)
+from engine.graph.op import Op
+
+OPERATIONS: dict[Op, Callable[..., None]] = {
+    Op.ADD: arithmetic.add,
+    Op.SUB: arithmetic.sub,
+    Op.MUL: arithmetic.mul,
+    Op.DIV: arithmetic.div,
+    Op.SCALE: arithmetic.scale,
+    Op.CLAMP: arithmetic.clamp,
+    Op.SQR: arithmetic.sqr,
+    Op.SQRT: arithmetic.sqrt,
+    Op.SIN: arithmetic.sin,
+    Op.COS: arithmetic.cos,
+    Op.EXP: arithmetic.exp,
+    Op.SOFTPLUS: arithmetic.softplus,
+    Op.SOFTCAP: arithmetic.softcap,
+    Op.ADD_ID: arithmetic.add_id,
+    Op.SILU: arithmetic.silu,
+    Op.GELU: arithmetic.gelu,
+    Op.GELU_ERF: arithmetic.gelu_erf,
+    Op.QUICK_GELU: arithmetic.quick_gelu,
+    Op.RELU: arithmetic.relu,
+    Op.TANH: arithmetic.tanh,
+    Op.SIGMOID: arithmetic.sigmoid,
+    Op.SWIGLU_LIMIT: arithmetic.swiglu_limit,
+    Op.MATMUL: matmul.matmul,
+    Op.MATMUL_ID: matmul.matmul_id,
+    Op.ROUTE: matmul.route,
+    Op.ROUTE_WEIGHTS: matmul.route_weights,
+    Op.COMBINE: matmul.combine,
+    Op.RMS_NORM: norm.rms_norm,
+    Op.LAYER_NORM: norm.layer_norm,
+    Op.L2_NORM: norm.l2_norm,
+    Op.SUM_ROWS: norm.sum_rows,
+    Op.MEAN: norm.mean,
+    Op.ROPE: attention.rope,
+    Op.SOFTMAX: attention.softmax,
+    Op.ATTENTION: attention.attention,
+    Op.CAUSAL_CONV: recurrent.causal_conv,
+    Op.DELTA_NET: recurrent.delta_net,
+    Op.SSM_SCAN: recurrent.ssm_scan,
+    Op.ROWS: shape.rows,
+    Op.SET_ROWS: shape.set_rows,
+    Op.COPY: shape.copy,
+    Op.COPY_INTO: shape.copy_into,
+    Op.SET: shape.set_,
+    Op.PAD: shape.pad,
+    Op.CONCAT: shape.concat,
+    Op.REPEAT: shape.repeat,
+    Op.ARANGE: shape.arange,
+    Op.ARGSORT: norm.argsort,
+    Op.IM2COL: shape.im2col,
+    Op.AVG_POOL_2D: shape.avg_pool_2d,
+    Op.INTERPOLATE: shape.interpolate,
+}

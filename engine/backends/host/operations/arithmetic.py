@@ -1,5 +1,8 @@
-"""Elementwise arithmetic; the second operand is repeated to the first one's shape."""
+"""Elementwise arithmetic and activations. The second operand is repeated to the first one's shape;
+activations are gated if they have `up`.
+"""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.backends.host.operand import Operand
+from engine.graph.ops.activation import SwigluLimit
 from engine.graph.ops.arithmetic import Clamp, Scale, Softcap
 from engine.graph.tensor import Tensor
 
@@ -89,3 +93,63 @@ def _tiled(b: NDArray[Any], shape: Sequence[int]) -> NDArray[Any]:
     if all(r == 1 or m == 1 for r, m in zip(repeats, b.shape, strict=True)):
         return b  # NumPy's own broadcasting
     return np.tile(b, repeats)
+
+
+_TANH_FACTOR = np.float32(math.sqrt(2 / math.pi))
+_CUBE_FACTOR = np.float32(0.044715)
+_QUICK_FACTOR = np.float32(1.702)
+_ERF = np.vectorize(math.erf, otypes=[float])
+
+
+def silu(node: Tensor, out: Operand, gate: Operand, up: Operand | None) -> None:
+    """x / (1 + exp(-x)), times up."""
+    x = gate.load()
+    _store(out, x / (1 + np.exp(-x)), up)
+
+
+def gelu(node: Tensor, out: Operand, gate: Operand, up: Operand | None) -> None:
+    """0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), times up."""
+    x = gate.load()
+    inner = _TANH_FACTOR * (x + _CUBE_FACTOR * x * x * x)
+    _store(out, np.float32(0.5) * x * (1 + np.tanh(inner)), up)
+
+
+def gelu_erf(node: Tensor, out: Operand, gate: Operand, up: Operand | None) -> None:
+    """0.5 x (1 + erf(x / sqrt(2))), times up; in float64, as NumPy has no erf."""
+    x = gate.load()
+    exact = 0.5 * x * (1 + _ERF(x.astype(np.float64) / math.sqrt(2)))
+    _store(out, exact.astype(np.float32), up)
+
+
+def quick_gelu(node: Tensor, out: Operand, gate: Operand, up: Operand | None) -> None:
+    """x / (1 + exp(-1.702 x)), times up."""
+    x = gate.load()
+    _store(out, x / (1 + np.exp(-_QUICK_FACTOR * x)), up)
+
+
+def relu(node: Tensor, out: Operand, gate: Operand, up: Operand | None) -> None:
+    """max(x, 0), times up."""
+    _store(out, np.maximum(gate.load(), np.float32(0)), up)
+
+
+def tanh(node: Tensor, out: Operand, x: Operand, up: None) -> None:
+    """The hyperbolic tangent."""
+    out.store(np.tanh(x.load()))
+
+
+def sigmoid(node: Tensor, out: Operand, x: Operand, up: None) -> None:
+    """1 / (1 + exp(-x))."""
+    out.store(1 / (1 + np.exp(-x.load())))
+
+
+def swiglu_limit(node: Tensor, out: Operand, gate: Operand, up: Operand) -> None:
+    """g / (1 + exp(-alpha g)) * (u + 1) with g = min(gate, limit), u = up within +-limit."""
+    given = SwigluLimit.of(node)
+    alpha, limit = np.float32(given.alpha), np.float32(given.limit)
+    g = np.minimum(gate.load(), limit)
+    u = np.clip(up.load(), -limit, limit)
+    out.store(g / (1 + np.exp(-alpha * g)) * (u + 1))
+
+
+def _store(out: Operand, values: NDArray[Any], up: Operand | None) -> None:
+    out.store(values if up is None else values * up.load())

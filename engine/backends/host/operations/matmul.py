@@ -1,8 +1,12 @@
-"""Matrix products in float32 (BLAS)."""
+"""Matrix products in float32 (BLAS); routing to experts and the sum of their results."""
+
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from engine.backends.host.operand import Operand
+from engine.graph.ops.experts import Route, RouteWeights, Scoring
 from engine.graph.tensor import Tensor
 
 # Weights are converted this many bytes of float32 at a time, so that they stay in the cache.
@@ -34,3 +38,73 @@ def matmul_id(node: Tensor, out: Operand, a: Operand, b: Operand, ids: Operand) 
         t, u = np.nonzero(chosen == expert)
         known = 0 <= expert < a.raw.shape[1]
         out.raw[0, t, u] = x[t, u % x.shape[1]] @ a.load((0, expert)).T if known else 0
+
+
+Array = NDArray[Any]
+
+_LEAST_SUM = np.float32(6.103515625e-5)
+"""What a sum of weights counts as at least: the smallest normal f16, as in other engines."""
+
+
+def route(node: Tensor, out: Operand, logits: Operand, bias: Operand | None) -> None:
+    """The best `used` of the best groups, row by row."""
+    given, x = Route.of(node), logits.load((0, 0))  # [T, X]
+    ranked = _score(x, given.score) if given.by_score else x
+    if bias is not None:
+        ranked = ranked + bias.load((0, 0, 0))
+    order = _descending(ranked)
+    if given.groups > 1:
+        # Stable: within what is allowed, and behind it, the order stays.
+        closed = np.take_along_axis(_closed(ranked, given), order, axis=-1)
+        order = np.take_along_axis(order, np.argsort(closed, axis=-1, kind="stable"), axis=-1)
+    out.store(order[None, None, :, : given.used])
+
+
+def route_weights(
+    node: Tensor, out: Operand, logits: Operand, ids: Operand, gains: Operand | None
+) -> None:
+    """Scores of the chosen, normalised and scaled."""
+    given = RouteWeights.of(node)
+    x, chosen = logits.load((0, 0)), ids.load((0, 0))  # [T, X], [T, U]
+    if given.score is Scoring.LATE_SOFTMAX:
+        weights = _score(np.take_along_axis(x, chosen, axis=-1), Scoring.SOFTMAX)
+    else:
+        weights = np.take_along_axis(_score(x, given.score), chosen, axis=-1)
+    if given.normalised:
+        weights = weights / np.maximum(weights.sum(-1, keepdims=True), _LEAST_SUM)
+    weights = weights * np.float32(given.scale)
+    if gains is not None:
+        weights = weights * gains.load((0, 0, 0))[chosen]
+    out.raw[0, 0] = weights
+
+
+def combine(node: Tensor, out: Operand, weights: Operand, y: Operand) -> None:
+    """The weighted sum over a token's experts."""
+    out.raw[0, 0] = np.einsum("tue,tu->te", y.load((0,)), weights.load((0, 0)))
+
+
+def _score(x: Array, score: Scoring) -> Array:
+    match score:
+        case Scoring.SOFTMAX:
+            e = np.exp(x - x.max(-1, keepdims=True))
+            return np.asarray(e / e.sum(-1, keepdims=True))
+        case Scoring.SIGMOID:
+            return np.asarray(1 / (1 + np.exp(-x)))
+        case Scoring.SQRT_SOFTPLUS:
+            return np.sqrt(np.where(x > 20, x, np.log1p(np.exp(np.minimum(x, np.float32(20))))))
+        case Scoring.LATE_SOFTMAX:
+            return x
+
+
+def _descending(x: Array) -> Array:
+    """Indices of each row, the largest first, equal ones in their order, NaN last."""
+    return np.argsort(-x, axis=-1, kind="stable")
+
+
+def _closed(ranked: Array, given: Route) -> Array:
+    """[T, X]: whether an expert is in a group that is not among the best."""
+    tokens, experts = ranked.shape
+    runs = ranked.reshape(tokens, given.groups, -1)
+    best = np.take_along_axis(runs, _descending(runs)[..., : 2 if given.sums_two else 1], axis=-1)
+    places = np.argsort(_descending(best.sum(-1)), axis=-1, kind="stable")  # [T, groups]
+    return np.repeat(places >= given.groups_used, experts // given.groups, axis=-1)

@@ -1,9 +1,10 @@
-"""Normalisation over the last axis (dimension 0). Sums are float64."""
+"""Norms, reductions and orders over the last axis (dimension 0). Sums of norms are float64."""
 
 import numpy as np
 
 from engine.backends.host.operand import Operand
 from engine.graph.ops.norm import L2Norm, LayerNorm, RmsNorm
+from engine.graph.ops.reduce import Argsort
 from engine.graph.tensor import Tensor
 
 
@@ -33,3 +34,20 @@ def l2_norm(node: Tensor, out: Operand, x: Operand) -> None:
     values = x.load().astype(np.float64)
     length = np.sqrt(np.sum(np.square(values), axis=-1, keepdims=True))
     out.store((values / np.maximum(length, L2Norm.of(node).eps)).astype(np.float32))
+
+
+def sum_rows(node: Tensor, out: Operand, x: Operand) -> None:
+    """Each row's sum."""
+    out.raw[...] = np.sum(x.load(), axis=-1, keepdims=True, dtype=np.float64)
+
+
+def mean(node: Tensor, out: Operand, x: Operand) -> None:
+    """Each row's mean."""
+    out.raw[...] = np.mean(x.load(), axis=-1, keepdims=True, dtype=np.float64)
+
+
+def argsort(node: Tensor, out: Operand, x: Operand) -> None:
+    """Indices that sort each row, equal values in their order, NaN last."""
+    values = x.load()
+    keys = -values if Argsort.of(node).descending else values
+    out.store(np.argsort(keys, axis=-1, kind="stable"))

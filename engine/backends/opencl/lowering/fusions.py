@@ -1,7 +1,15 @@
-"""The patterns of fuse.py: each looks at the node at one place and says what could become one."""
+"""Fusion: lowered nodes that one launch computes together, so that a step is fewer launches.
 
+A pattern looks at the node at one place and proposes what could become one node; rewrite.py decides
+for all alike whether it may: nothing else reads what vanishes, and no member passes another node
+that it depends on. A fused node lists what it writes besides its own storage among its sources, as
+RESULTs, which follow it.
+"""
+
+from collections.abc import Sequence
 from dataclasses import replace
 
+from engine.backends.opencl.launch import DeviceTraits
 from engine.backends.opencl.launches.activation import (
     IN_PANELS,
     supports_activation_quantize,
@@ -17,6 +25,8 @@ from engine.backends.opencl.lowering.norm_fusions import NORM_PATTERNS, NORMED_P
 from engine.backends.opencl.lowering.rewrite import Fusion, NodeList, Pattern, PlacedNode
 from engine.backends.opencl.lowering.state_fusions import STATE_PATTERNS
 from engine.backends.opencl.tiles.schemes import TILE
+from engine.device.backend import Computes
+from engine.errors import BadSetting
 from engine.graph.lowered import (
     ActivationQuantize,
     AttentionMerge,
@@ -38,6 +48,7 @@ from engine.graph.ops.norm import RmsNorm
 from engine.graph.ops.rope import Rope
 from engine.graph.ops.rows import SetRows
 from engine.graph.tensor import Role, Tensor
+from engine.settings import FUSE
 
 
 def route_weights(nodes: NodeList, i: int) -> Fusion | None:
@@ -303,3 +314,32 @@ PATTERNS: tuple[Pattern, ...] = (
     matmul_gated,
     *NORMED_PATTERNS,
 )
+
+
+def fuse(
+    nodes: Sequence[Tensor],
+    kept: frozenset[Tensor],
+    traits: DeviceTraits,
+    computes: Computes | None = None,
+) -> tuple[Tensor, ...]:
+    """The nodes with every pattern applied that the setting allows.
+
+    `kept` are storages that are read elsewhere: they do not vanish. In `computes` a fused node
+    takes over what its members had. Raises `BadSetting`.
+    """
+    listed = NodeList(nodes, kept, traits, {} if computes is None else computes)
+    for pattern in _wanted():
+        for place in range(len(listed)):
+            fusion = pattern(listed, place) if place in listed else None
+            if fusion is not None:
+                listed.apply(fusion)
+    return listed.lowered()
+
+
+def _wanted() -> tuple[Pattern, ...]:
+    chosen = FUSE.get()
+    known = {pattern.__name__: pattern for pattern in PATTERNS}
+    if chosen is not None and not chosen <= known.keys():
+        expected = f"all, none, or some of {','.join(known)}"
+        raise BadSetting(FUSE.name, ",".join(sorted(chosen)), expected)
+    return tuple(p for name, p in known.items() if chosen is None or name in chosen)

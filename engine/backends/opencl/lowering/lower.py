@@ -1,11 +1,11 @@
 """Nodes as an OpenCL device runs them: activations of tiled weights are put into panels once,
 products of the same activations share a launch, and what is too long for one launch is cut and
-merged. What may be is fused afterwards (fuse.py).
+merged. What may be is fused afterwards (fusions.py).
 
 A RESULT takes no launch: it stands for what the node before it writes, too.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from engine.backends.opencl.launch import DeviceTraits
 from engine.backends.opencl.launches.matmul_tiled import AT_ONCE, is_tiled
@@ -20,7 +20,14 @@ from engine.backends.opencl.lowering.helpers import (
 )
 from engine.device.backend import Computes, TypeOf
 from engine.gguf.formats import Format
-from engine.graph.lowered import MatmulExperts, MatmulTiled, Panels
+from engine.graph.lowered import (
+    CombineAdd,
+    MatmulAdd,
+    MatmulExperts,
+    MatmulTiled,
+    NormChain,
+    Panels,
+)
 from engine.graph.op import Op
 from engine.graph.ops.matmul import Matmul, MatmulId
 from engine.graph.tensor import Tensor
@@ -99,3 +106,20 @@ def _products(nodes: Sequence[Tensor], x: Tensor) -> list[Tensor]:
     pairs = [source for pair in further for source in pair]
     given = MatmulTiled(Matmul.of(first).a, x, *pairs)
     return [in_place_of(first, Op.MATMUL_TILED, given), *results]
+
+
+IN_PLACE: Mapping[Op, tuple[int, ...]] = {
+    **dict.fromkeys((Op.ADD, Op.SUB, Op.MUL, Op.DIV), (0, 1)),
+    **dict.fromkeys((Op.SCALE, Op.SOFTCAP, Op.CLAMP, Op.ADD_ID), (0,)),
+    **dict.fromkeys((Op.SQR, Op.SQRT, Op.SIN, Op.COS, Op.EXP, Op.SOFTPLUS), (0,)),
+    # up as well as gate
+    **dict.fromkeys((Op.SILU, Op.GELU, Op.GELU_ERF, Op.QUICK_GELU), (0, 1)),
+    **dict.fromkeys((Op.RELU, Op.SWIGLU_LIMIT), (0, 1)),
+    **dict.fromkeys((Op.TANH, Op.SIGMOID), (0,)),
+    **dict.fromkeys((Op.RMS_NORM, Op.LAYER_NORM, Op.L2_NORM), (0,)),
+    Op.SOFTMAX: (0,),
+    Op.ROPE: (0,),  # an item reads both channels of a pair first
+    Op.NORM_CHAIN: (NormChain.position("x"), NormChain.position("added")),
+    Op.COMBINE_ADD: (CombineAdd.position("added"), CombineAdd.position("more")),
+    Op.MATMUL_ADD: (MatmulAdd.position("added"),),
+}

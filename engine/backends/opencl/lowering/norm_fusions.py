@@ -1,4 +1,4 @@
-"""The patterns of fuse.py around norms: with the sum behind them, and with panels for a product."""
+"""Fusion patterns around norms: with the sum after them, and with panels for a product."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Patterns of fuse.py around what carries a state from token to token."""
+"""Patterns of `fuse` around what carries a state from token to token."""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -6,15 +6,15 @@ from functools import partial
 import pytest
 
 from app.state.talk.priced import CHOICES, ONE_VIEW, UNLIMITED, choices
-from engine.images.layouts import canvas, idefics3, native, single
+from engine.images import layouts
 from engine.images.plan import ImagePlan, Limits, Size
 from engine.protocol import PictureLimits, PicturePlan
 
 Layout = Callable[[Size, Limits], ImagePlan]
-SMOLVLM = partial(idefics3.idefics3, edge=512, longest=2048, cell=64)
-GEMMA = partial(single.gemma3, edge=896, tokens=256)
-MISTRAL = partial(native.pixtral, longest=1540, cell=28)
-LLAMA = partial(canvas.mllama, edge=560, most=4, patch=14)
+SMOLVLM = partial(layouts.idefics3, edge=512, longest=2048, cell=64)
+GEMMA = partial(layouts.gemma3, edge=896, tokens=256)
+MISTRAL = partial(layouts.pixtral, longest=1540, cell=28)
+LLAMA = partial(layouts.mllama, edge=560, most=4, patch=14)
 
 
 def rows_of(layout: Layout, size: Size) -> list[tuple[PictureLimits, int]]:

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QApplication
 from app.state.talk.answer import NOTHING_COUNTED
 from app.views.talk.message import MessageView
 from app.views.talk.statistics import said_of
-from app.views.trial.trial import AS_IT_IS, HEAD, MILD, NOTE, PARTS
+from app.views.trial import AS_IT_IS, HEAD, MILD, NOTE, PARTS
 from app.window.main_window import MainWindow
 from engine.protocol import Change, Finished, Generate, ScoreAnswer
 from tests.app.window.scenes.trial_scenes import PLAIN, TRIED, client, trial, trial_form

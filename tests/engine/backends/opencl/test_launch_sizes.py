@@ -9,7 +9,7 @@ from msgspec import structs
 from engine.backends.opencl.attention_split import split_of
 from engine.backends.opencl.launch import DeviceTraits
 from engine.backends.opencl.launches import launches_of
-from engine.backends.opencl.lowering.fuse import fuse
+from engine.backends.opencl.lowering.fusions import fuse
 from engine.backends.opencl.lowering.lower import lower
 from engine.backends.opencl.tiles.layouts import TILED
 from engine.backends.opencl.tuned import default

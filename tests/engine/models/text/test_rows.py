@@ -14,7 +14,7 @@ import pytest
 from gguf import GGMLQuantizationType as Kind
 
 from engine.backends.opencl.launch import DeviceTraits
-from engine.backends.opencl.lowering.fuse import fuse
+from engine.backends.opencl.lowering.fusions import fuse
 from engine.backends.opencl.lowering.lower import lower
 from engine.backends.opencl.tiles.layouts import layout_for
 from engine.device.backend import PLAIN, BufferType

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from engine.backends.opencl.launch import DeviceTraits
-from engine.backends.opencl.lowering.fuse import fuse
+from engine.backends.opencl.lowering.fusions import fuse
 from engine.backends.opencl.lowering.lower import lower
 from engine.backends.opencl.tiles.layouts import TILED
 from engine.device.backend import PLAIN, BufferType

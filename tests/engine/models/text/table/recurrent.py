@@ -2,10 +2,10 @@
 
 from tests.engine.models.text.rows import Fault, Row
 
-DELTA_NET = "engine/layers/recurrent/delta_net.py"
-MAMBA = "engine/layers/recurrent/mamba.py"
+DELTA_NET = "engine/layers/recurrent.py"
+MAMBA = "engine/layers/recurrent.py"
 EXPERTS = "engine/layers/experts.py"
-SHORT_CONV = "engine/layers/recurrent/short_conv.py"
+SHORT_CONV = "engine/layers/recurrent.py"
 
 ROWS = (
     Row(

@@ -13,7 +13,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.state.trial.trial import Floats, TriedAnswer
+from app.state.trial import Floats, TriedAnswer
 from app.state.workbench import Workbench
 from app.theme.tokens import GRID, PADDING
 from app.views.talk.statistics import said_of_all

@@ -1,1 +1,0 @@
-"""An answer tried with a change of the model."""

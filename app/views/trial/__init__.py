@@ -1,1 +1,0 @@
-"""The sheet that tries a change."""

@@ -1,1 +1,0 @@
-"""Files that Ollama converted itself."""

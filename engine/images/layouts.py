@@ -1,0 +1,331 @@
+"""From a picture's size to its plan: a function for each family's rule, all numbers given to it.
+
+A tower file's `plan` calls them. Defaults are the markers that the published vocabularies hold.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import msgspec
+import numpy as np
+
+from engine.images.plan import ImagePlan, Learned, Limits, Role, Rows, Size, Text, View
+from engine.images.tiles import (
+    closest_aspect,
+    cut,
+    fill_budget,
+    fit_up,
+    on_canvas,
+    pinpoint,
+    roomiest,
+    smart_resize,
+    to_longest,
+    to_tiles,
+    unpadded,
+    up_to,
+    within_edge,
+)
+
+
+def rows_of(views: tuple[View, ...], index: int) -> Rows:
+    """All rows of a view."""
+    return Rows(index, 0, views[index].rows)
+
+
+def joined(pieces: Iterable[Text | Rows | Learned]) -> tuple[Text | Rows | Learned, ...]:
+    """The same pieces; texts that follow one another are one, and empty ones are left out."""
+    result: list[Text | Rows | Learned] = []
+    for piece in pieces:
+        last = result[-1] if result else None
+        if isinstance(piece, Text) and isinstance(last, Text):
+            result[-1] = Text(last.text + piece.text)
+        elif piece != Text(""):
+            result.append(piece)
+    return tuple(result)
+
+
+def largest(plan: Callable[[int], ImagePlan], choices: Iterable[int], limits: Limits) -> ImagePlan:
+    """The plan of the first choice that keeps to the limit of rows; else that of the last one."""
+    plans = map(plan, choices)
+    first = made = next(plans)
+    while limits.rows is not None and made.rows > limits.rows:
+        smaller = next(plans, None)
+        if smaller is None:
+            break
+        made = smaller
+    if made.rows == first.rows:
+        return made
+    return noted(made, f"reduced from {first.rows} to {made.rows} rows by the limit")
+
+
+def noted(plan: ImagePlan, note: str) -> ImagePlan:
+    """The same plan with one note more."""
+    return msgspec.structs.replace(plan, notes=(*plan.notes, note))
+
+
+def mllama(
+    size: Size, limits: Limits, *, edge: int, most: int, patch: int, marker: str = "<|image|>"
+) -> ImagePlan:
+    """Up to `most` tiles. Their rows, a class row first, go to the cross-attention cache."""
+    arrangement = roomiest(size, edge, 1 if limits.one_view else most)
+    views = cut(
+        original=size,
+        steps=(on_canvas(size, edge, arrangement),),
+        tile=Size(edge, edge),
+        arrangement=arrangement,
+        grid=Size(edge // patch, edge // patch),
+        extras=1,
+    )
+    return ImagePlan(views, (Text(marker),), cross=True)
+
+
+def llama4(
+    size: Size,
+    limits: Limits,
+    *,
+    edge: int,
+    most: int,
+    cell: int,
+    start: str = "<|image_start|>",
+    between: str = "<|tile_x_separator|>",
+    line_end: str = "<|tile_y_separator|>",
+    overview: str = "<|image|>",
+    end: str = "<|image_end|>",
+) -> ImagePlan:
+    """Up to `most` tiles, and the whole picture in one more if there are several."""
+    tile = Size(edge, edge)
+    grid = Size(edge // cell, edge // cell)
+
+    def plan(most: int) -> ImagePlan:
+        rows, cols = arrangement = roomiest(size, edge, most, np.float32)
+        views = cut(size, (on_canvas(size, edge, arrangement),), tile, arrangement, grid)
+        pieces: list[Text | Rows | Learned] = [Text(start)]
+        if len(views) > 1:
+            for index in range(len(views)):
+                last = index % cols == cols - 1
+                pieces += [rows_of(views, index), Text(line_end if last else between)]
+            views += (View(original=size, steps=(tile,), size=tile, grid=grid, role="overview"),)
+        pieces += [Text(overview), rows_of(views, len(views) - 1), Text(end)]
+        return ImagePlan(views, joined(pieces))
+
+    return largest(plan, range(1 if limits.one_view else most, 0, -1), limits)
+
+
+def idefics3(
+    size: Size,
+    limits: Limits,
+    *,
+    edge: int,
+    longest: int,
+    cell: int,
+    fake: str = "<fake_token_around_image>",
+    place: str = "<row_{row}_col_{col}>",
+    overview: str = "<global-img>",
+) -> ImagePlan:
+    """The longer side becomes `longest`, then both stretch to tiles of `edge`.
+
+    The overview is made from the stretched picture. A limit of rows lowers `longest`; one view is
+    made from the picture at its own `longest`.
+    """
+    tile, grid = Size(edge, edge), Size(edge // cell, edge // cell)
+
+    def plan(longest: int) -> ImagePlan:
+        first = to_longest(size, longest)
+        canvas = to_tiles(first, edge)
+        rows, cols = canvas.h // edge, canvas.w // edge
+        if limits.one_view or rows * cols == 1:
+            steps: tuple[Size, ...] = (first, tile)
+            views: tuple[View, ...] = ()
+        else:
+            steps = (first, canvas, tile)
+            views = cut(size, (first, canvas), tile, (rows, cols), grid)
+        pieces: list[Text | Rows | Learned] = []
+        for index, view in enumerate(views):
+            marker = place.format(row=view.row + 1, col=view.col + 1)
+            line_end = "\n" if view.col == cols - 1 else ""
+            pieces += [Text(fake + marker), rows_of(views, index), Text(line_end)]
+        role: Role = "overview" if views else "whole"
+        pieces.append(Text(("\n" if views else "") + fake + overview))
+        views += (View(original=size, steps=steps, size=tile, grid=grid, role=role),)
+        pieces += [rows_of(views, len(views) - 1), Text(fake)]
+        return ImagePlan(views, joined(pieces))
+
+    choices = (longest,) if limits.one_view else range(longest, 0, -edge)
+    return largest(plan, choices, limits)
+
+
+def internvl(
+    size: Size,
+    limits: Limits,
+    *,
+    edge: int,
+    most: int,
+    cell: int,
+    before: str = "<img>",
+    after: str = "</img>",
+) -> ImagePlan:
+    """Up to `most` tiles of `edge`; a row for each `cell`: patch size x merge."""
+    tile, grid = Size(edge, edge), Size(edge // cell, edge // cell)
+
+    def plan(most: int) -> ImagePlan:
+        rows, cols = arrangement = closest_aspect(size, edge, most)
+        views = cut(size, (Size(cols * edge, rows * edge),), tile, arrangement, grid)
+        if len(views) > 1:
+            overview = View(original=size, steps=(tile,), size=tile, grid=grid, role="overview")
+            views += (overview,)
+        rows_in_order = (rows_of(views, index) for index in range(len(views)))
+        return ImagePlan(views, joined((Text(before), *rows_in_order, Text(after))))
+
+    return largest(plan, range(1 if limits.one_view else most, 0, -1), limits)
+
+
+def llava_next(
+    size: Size,
+    limits: Limits,
+    *,
+    edge: int,
+    patch: int,
+    canvases: Sequence[Size],
+    newline: str = "image_newline",
+) -> ImagePlan:
+    """`canvases` are the file's pinpoints, multiples of `edge`; a `newline` ends each grid row."""
+    tile, side = Size(edge, edge), edge // patch
+    grid = Size(side, side)
+
+    def plan(most: int) -> ImagePlan:
+        fitting = [c for c in canvases if c.w * c.h <= most * edge * edge]
+        role: Role = "overview" if fitting else "whole"
+        views: tuple[View, ...] = (
+            View(original=size, steps=(tile,), size=tile, grid=grid, role=role),
+        )
+        pieces: list[Rows | Learned] = [rows_of(views, 0)]
+        if not fitting:
+            return ImagePlan(views, (*pieces, Learned(newline)))
+        canvas = pinpoint(size, fitting)
+        resized = fit_up(size, canvas)
+        at = ((canvas.w - resized.w) // 2, (canvas.h - resized.h) // 2)
+        rows, cols = canvas.h // edge, canvas.w // edge
+        views += cut(size, (resized,), tile, (rows, cols), grid, at)
+        whole = Size(cols * side, rows * side)
+        ys, xs = unpadded(size, whole)
+        for y in ys:
+            pieces += _line(y, xs, side, cols)
+            pieces.append(Learned(newline))
+        return ImagePlan(views, tuple(pieces))
+
+    tiles = [c.w * c.h // (edge * edge) for c in canvases]
+    return largest(plan, range(0 if limits.one_view else max(tiles), -1, -1), limits)
+
+
+def _line(y: int, xs: range, side: int, cols: int) -> Iterator[Rows]:
+    """One row of the canvas's grid, from the tiles that it goes through; view 0 is the overview."""
+    for col in range(cols):
+        first, end = max(xs.start, col * side), min(xs.stop, (col + 1) * side)
+        if first < end:
+            start = y % side * side + first - col * side
+            yield Rows(1 + y // side * cols + col, start, end - first)
+
+
+def pixtral(
+    size: Size,
+    limits: Limits,
+    *,
+    longest: int,
+    cell: int,
+    line_end: str = "[IMG_BREAK]",
+    end: str = "[IMG_END]",
+) -> ImagePlan:
+    """No side above `longest`, both up to multiples of `cell`: patch size x merge (also Mistral 3).
+
+    A limit of rows lowers `longest`.
+    """
+
+    def plan(longest: int) -> ImagePlan:
+        inner = within_edge(size, longest)
+        resized = Size(up_to(inner.w, cell), up_to(inner.h, cell))
+        view = _view(size, resized, cell)
+        pieces: list[Text | Rows | Learned] = []
+        for row in range(view.grid.h):
+            last = row == view.grid.h - 1
+            pieces += [Rows(0, row * view.grid.w, view.grid.w), Text(end if last else line_end)]
+        return ImagePlan((view,), tuple(pieces))
+
+    return largest(plan, range(longest, 0, -cell), limits)
+
+
+def qwen(
+    size: Size,
+    limits: Limits,
+    *,
+    cell: int,
+    least: int,
+    most: int,
+    before: str = "<|vision_start|>",
+    after: str = "<|vision_end|>",
+) -> ImagePlan:
+    """Sides in multiples of `cell`: patch size x merge; between `least` and `most` pixels.
+
+    Text goes on after the longer side's places. Raises `BadPicture` above an aspect of 200.
+    """
+
+    def plan(most: int) -> ImagePlan:
+        view = _view(size, smart_resize(size, cell, min(least, most), most), cell)
+        pieces = joined((Text(before), Rows(0, 0, view.rows), Text(after)))
+        return ImagePlan((view,), pieces, advance=max(view.grid))
+
+    capped = most if limits.rows is None else min(most, limits.rows * cell * cell)
+    return largest(plan, dict.fromkeys((most, capped)), limits)
+
+
+def gemma4(
+    size: Size,
+    limits: Limits,
+    *,
+    cell: int,
+    tokens: int,
+    causal: bool,
+    before: str = "<|image>",
+    after: str = "<image|>",
+) -> ImagePlan:
+    """The largest size that `tokens` cells of `cell` pixels (patch size x pool) allow."""
+
+    def plan(tokens: int) -> ImagePlan:
+        view = _view(size, fill_budget(size, cell, tokens), cell)
+        pieces = (Text(before), Rows(0, 0, view.rows), Text(after))
+        return ImagePlan((view,), pieces, causal=causal)
+
+    return largest(plan, dict.fromkeys((tokens, min(tokens, limits.rows or tokens))), limits)
+
+
+def _view(original: Size, resized: Size, cell: int) -> View:
+    grid = Size(resized.w // cell, resized.h // cell)
+    return View(original=original, steps=(resized,), size=resized, grid=grid)
+
+
+def gemma3(
+    size: Size,
+    limits: Limits,
+    *,
+    edge: int,
+    tokens: int,
+    before: str = "\n\n<start_of_image>",
+    after: str = "<end_of_image>\n\n",
+) -> ImagePlan:
+    """Stretched to a square of `edge`; `tokens` rows, a square number, which see one another."""
+    square, side = Size(edge, edge), int(tokens**0.5)
+    view = View(original=size, steps=(square,), size=square, grid=Size(side, side))
+    pieces = (Text(before), Rows(0, 0, view.rows), Text(after))
+    return ImagePlan((view,), pieces, causal=False)
+
+
+def llava(size: Size, limits: Limits, *, edge: int, patch: int) -> ImagePlan:
+    """Padded to a square, then resized: a row for each patch, nothing of the picture cut off."""
+    square, side = Size(edge, edge), edge // patch
+    left, top = max(size.h - size.w, 0) // 2, max(size.w - size.h, 0) // 2
+    view = View(
+        original=size,
+        steps=(square,),
+        size=square,
+        grid=Size(side, side),
+        margin=(left, top, max(size.h - size.w, 0) - left, max(size.w - size.h, 0) - top),
+    )
+    return ImagePlan((view,), (Rows(0, 0, view.rows),))

@@ -1,0 +1,230 @@
+"""Mixers that carry a state over time: short convolutions, gated delta nets (Yang, Kautz &
+Hatamizadeh 2025; Qwen3-Next, Qwen3.5), and selective state spaces: Mamba-2 (Dao & Gu 2024) and
+Mamba (Gu & Dao 2023).
+"""
+
+from dataclasses import dataclass
+from typing import Annotated, Generic, TypeVar
+
+from engine.graph import ops
+from engine.graph.tensor import Tensor
+from engine.layers.linear import Linear, RMSNorm, weightless
+from engine.layers.spec import BlockSpec
+from engine.layers.step import LayerCache, Pass
+from engine.weights.bind import Name
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """weight [Kc, C], bias [C] or none: each channel's last Kc inputs, weighted."""
+
+    weight: Annotated[Tensor, Name("weight")]
+    bias: Annotated[Tensor | None, Name("bias")]
+
+    def __call__(self, x: Tensor, i: int, p: Pass, silu: bool, name: str) -> Tensor:
+        """x [C, T] -> [C, T] in layer i, which keeps the last Kc - 1 columns."""
+        state = p.state(i).conv
+        assert state is not None
+        mixed = ops.causal_conv(x, self.weight, self.bias, state, p.state_at, silu=silu)
+        return p.carry(mixed, state).named(name, i)
+
+
+@dataclass(frozen=True)
+class ShortConv:
+    """out(c * conv(b * x)), b, c and x being parts of one product (Hasani et al. 2025, LFM2)."""
+
+    into: Annotated[Linear, Name("shortconv.in_proj")]
+    conv: Annotated[Convolution, Name("shortconv.conv")]
+    out: Annotated[Linear, Name("shortconv.out_proj")]
+
+    def __call__(
+        self, x: Tensor, i: int, p: Pass, block: BlockSpec, cache: LayerCache | None
+    ) -> Tensor:
+        """x [E, T] -> [E, T] in layer i."""
+        parts = self.into(x, "shortconv.in_proj", i)
+        b, c, given = ops.chunk_sections(parts, 0, [parts.shape[0] // 3] * 3)
+        mixed = self.conv(ops.mul(b, given).named("shortconv.bx", i), i, p, False, "conv_out")
+        return self.out(ops.mul(c, mixed).named("shortconv.y", i), "shortconv.out_proj", i)
+
+
+def heads_of(part: Tensor, dim: int) -> Tensor:
+    """Columns [dim * H, T] of something larger as [dim, H, T]."""
+    shape = (dim, part.shape[0] // dim, part.shape[1])
+    return part.view(0, shape, (part.fmt.row_bytes(dim), part.strides[1]))
+
+
+LENGTH_EPS = 1e-6
+"""What joins the sum of squares of queries and keys before the root."""
+
+
+@dataclass(frozen=True)
+class SplitGates:
+    """A matrix each for the heads' steps and for their decays."""
+
+    beta: Annotated[Linear, Name("ssm_beta")]
+    alpha: Annotated[Linear, Name("ssm_alpha")]
+
+    def __call__(self, x: Tensor, i: int, groups: int) -> tuple[Tensor, Tensor]:
+        """Project x [E, T] to [Hv, 1, T] each."""
+        beta, alpha = self.beta(x, "beta", i), self.alpha(x, "alpha", i)
+        shape = (beta.shape[0], 1, x.shape[1])
+        return beta.reshape(*shape), alpha.reshape(*shape)
+
+
+@dataclass(frozen=True)
+class JoinedGates:
+    """One matrix; for each head of keys first the steps of its heads, then their decays."""
+
+    both: Annotated[Linear, Name("ssm_ba")]
+
+    def __call__(self, x: Tensor, i: int, groups: int) -> tuple[Tensor, Tensor]:
+        """Project x [E, T] to [Hv/Hk, Hk, T] each."""
+        both = self.both(x, "ba", i)
+        each = both.shape[0] // (2 * groups)
+        beta, alpha = ops.chunk_sections(both.reshape(2 * each, groups, x.shape[1]), 0, [each] * 2)
+        return beta, alpha
+
+
+G = TypeVar("G", bound=SplitGates | JoinedGates)
+
+
+@dataclass(frozen=True)
+class GatedDeltaNet(Generic[G]):
+    """Each head's state turns to what keys ask for, decays, and is normalised and gated."""
+
+    qkv: Annotated[Linear, Name("attn_qkv")]
+    gate: Annotated[Linear, Name("attn_gate")]
+    gates: G
+    conv: Annotated[Convolution, Name("ssm_conv1d")]
+    dt: Annotated[Tensor, Name("ssm_dt.bias", alt="ssm_dt")]
+    a: Annotated[Tensor, Name("ssm_a")]
+    norm: Annotated[RMSNorm, Name("ssm_norm")]
+    out: Annotated[Linear, Name("ssm_out")]
+
+    def __call__(
+        self, x: Tensor, i: int, p: Pass, block: BlockSpec, cache: LayerCache | None
+    ) -> Tensor:
+        """x [E, T] -> [E, T] in layer i."""
+        spec, state = block.recurrence, p.state(i).state
+        assert spec is not None
+        assert state is not None
+        n = x.shape[1]
+        qkv = self.qkv(x, "linear_attn_qkv_mixed", i)
+        z = self.gate(x, "z", i)
+        mixed = self.conv(qkv, i, p, True, "conv_output_silu")
+        keys, values = spec.size * spec.groups, spec.dim * spec.heads
+        parts = ops.chunk_sections(mixed, 0, (keys, keys, values))
+        q, k = (heads_of(part, spec.size) for part in parts[:2])
+        g, beta = self._rates(x, i, spec.groups)
+        v = heads_of(parts[2], spec.dim)
+        made = ops.delta_net(q, k, v, g, beta, state, p.state_at, eps=LENGTH_EPS, tiled=spec.tiled)
+        o = p.carry(made, state).named("attn_output", i).reshape(spec.dim, spec.heads, n)
+        normed = self.norm(o, block.eps, "attn_output_normed", i).reshape(values, n)
+        gated = ops.silu(z, normed).named("final_output", i)
+        return self.out(gated, "linear_attn_out", i)
+
+    def _rates(self, x: Tensor, i: int, groups: int) -> tuple[Tensor, Tensor]:
+        """Rates for x [E, T]: the logarithm of each head's decay, and its step size: [Hv, T]
+        each.
+        """
+        beta, alpha = self.gates(x, i, groups)
+        each, count, n = alpha.shape[:3]
+        dt, a = self.dt.reshape(each, count), self.a.reshape(each, count)
+        decay = ops.mul(ops.softplus(ops.add(alpha, dt)), a).named("gate", i)
+        step = ops.sigmoid(beta).named("beta_sigmoid", i)
+        return decay.reshape(each * count, n), step.reshape(each * count, n)
+
+
+@dataclass(frozen=True)
+class Mamba2:
+    """Heads of a common decay each, in groups that share b and c; normalised per group behind the
+    gate, where the file has a norm.
+    """
+
+    into: Annotated[Linear, Name("ssm_in")]
+    conv: Annotated[Convolution, Name("ssm_conv1d")]
+    dt: Annotated[Tensor, Name("ssm_dt.bias")]
+    a: Annotated[Tensor, Name("ssm_a")]
+    d: Annotated[Tensor, Name("ssm_d")]
+    norm: Annotated[RMSNorm | None, Name("ssm_norm")]
+    out: Annotated[Linear, Name("ssm_out")]
+
+    def __call__(
+        self, x: Tensor, i: int, p: Pass, block: BlockSpec, cache: LayerCache | None
+    ) -> Tensor:
+        """x [E, T] -> [E, T] in layer i."""
+        spec, state = block.recurrence, p.state(i).state
+        assert spec is not None
+        assert state is not None
+        inner, width = spec.dim * spec.heads, spec.size * spec.groups
+        whole = self.into(x, "ssm_in", i)
+        z, mixed, delta = ops.chunk_sections(whole, 0, (inner, inner + 2 * width, spec.heads))
+        mixed = self.conv(mixed, i, p, True, "conv_output_silu")
+        given, b, c = ops.chunk_sections(mixed, 0, (inner, width, width))
+        made = ops.ssm_scan(
+            heads_of(given, spec.dim),
+            self._steps(delta, i, spec.least_step),
+            heads_of(b, spec.size),
+            heads_of(c, spec.size),
+            self.a.reshape(1, spec.heads),
+            self.d.reshape(spec.heads),
+            state,
+            p.state_at,
+        )
+        y = ops.silu(z, p.carry(made, state).named("mamba2_y", i)).named("mamba2_y_gated", i)
+        return self.out(self._normed(y, i, spec.groups, block.eps), "mamba_out", i)
+
+    def _steps(self, delta: Tensor, i: int, least: float) -> Tensor:
+        """Steps of time [H, T] from the product's result: above 0, at least `least`."""
+        steps = ops.softplus(ops.add(delta, self.dt)).named("dt", i)
+        return ops.clamp(steps, least, float("inf")) if least else steps
+
+    def _normed(self, y: Tensor, i: int, groups: int, eps: float) -> Tensor:
+        if self.norm is None:
+            return y
+        if groups == 1:
+            weight = RMSNorm(self.norm.weight.reshape(y.shape[0]))
+            return weight(y, eps, "mamba2_normed", i)
+        each = weightless(y.reshape(y.shape[0] // groups, groups, y.shape[1]), eps, "")
+        return ops.mul(each, self.norm.weight).named("mamba2_normed", i).reshape(*y.dims)
+
+
+@dataclass(frozen=True)
+class Mamba:
+    """Each channel has decays of its own; b, c and its steps come of the convolution."""
+
+    into: Annotated[Linear, Name("ssm_in")]
+    conv: Annotated[Convolution, Name("ssm_conv1d")]
+    rates: Annotated[Linear, Name("ssm_x")]
+    dt: Annotated[Linear, Name("ssm_dt")]
+    a: Annotated[Tensor, Name("ssm_a")]
+    d: Annotated[Tensor, Name("ssm_d")]
+    out: Annotated[Linear, Name("ssm_out")]
+
+    def __call__(
+        self, x: Tensor, i: int, p: Pass, block: BlockSpec, cache: LayerCache | None
+    ) -> Tensor:
+        """x [E, T] -> [E, T] in layer i."""
+        spec, state = block.recurrence, p.state(i).state
+        assert spec is not None
+        assert state is not None
+        given, z = ops.chunk_sections(self.into(x, "ssm_in", i), 0, [spec.heads] * 2)
+        given = self.conv(given, i, p, True, "conv_output_silu")
+        rates = self.rates(given, "ssm_x", i)
+        rank = rates.shape[0] - 2 * spec.size
+        delta, b, c = ops.chunk_sections(rates, 0, (rank, spec.size, spec.size))
+        if spec.normed:
+            delta, b, c = (weightless(part, block.eps, "") for part in (delta, b, c))
+        steps = ops.softplus(self.dt(delta, "dt", i))
+        made = ops.ssm_scan(
+            heads_of(given, 1),
+            steps,
+            heads_of(b, spec.size),
+            heads_of(c, spec.size),
+            self.a,
+            self.d,
+            state,
+            p.state_at,
+        )
+        y = p.carry(made, state).named("mamba_y", i)
+        return self.out(ops.silu(z, y).named("mamba_y_gated", i), "mamba_out", i)
