@@ -78,6 +78,7 @@ class Preferences(msgspec.Struct, frozen=True):
     """The file's content. `models` is by file name, `recent` has files, the latest first; `draft`
     is of the chat not begun yet; `connections` are the servers, without their keys. `prepared_gb`
     is how much of the disk prepared weights may take, None for what the engine finds right.
+    `folded_folders` are the folders of chats whose chats the list does not show.
     """
 
     theme: Theme = "system"
@@ -94,6 +95,7 @@ class Preferences(msgspec.Struct, frozen=True):
     prepared_gb: Gigabytes | None = None
     probabilities_shown: bool = False
     served_chats: bool = False
+    folded_folders: list[Name] = []
     token_live: bool = True
     draft: str = ""
     window: WindowPreferences = WindowPreferences()

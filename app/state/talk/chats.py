@@ -9,12 +9,15 @@ from typing import Any
 from PySide6.QtCore import QObject, Signal
 
 from app.state.problem import Problem
+from app.state.talk.disk.chat_file import MOST_TAGS
 from app.state.talk.disk.exchange import duplicate_chat, export_chat, import_chat
 from app.state.talk.disk.store import ChatRow, ChatStore
 from app.work import Work
 from engine.errors import CutawayError
 
 LONGEST_TITLE = 1000  # characters
+LONGEST_FOLDER = 200
+LONGEST_TAG = 100
 
 log = logging.getLogger("chats")
 
@@ -31,7 +34,8 @@ class Transfer:
 
 
 class ChatList(QObject):
-    """State of the chat list. What fails is told by `problem` and changes nothing.
+    """State of the chat list; `folders` are the names of all folders, sorted. What fails is told by
+    `problem` and changes nothing.
 
     Chats are imported, copied and exported in the background, one at a time.
     """
@@ -53,6 +57,7 @@ class ChatList(QObject):
         self.transfer: Transfer | None = None
         self.query = ""
         self.rows: list[ChatRow] = []
+        self.folders: list[str] = []
         self.refresh()
 
     def search(self, query: str) -> None:
@@ -66,6 +71,8 @@ class ChatList(QObject):
         def look() -> None:
             self._version = self._store.version()
             rows = self._store.chats(self.query)
+            everything = self._store.chats() if self.query else rows
+            self.folders = sorted({row.folder for row in everything} - {""}, key=str.casefold)
             if rows != self.rows:
                 self.rows = rows
                 self.changed.emit()
@@ -87,6 +94,36 @@ class ChatList(QObject):
         if title and self._attempt(lambda: self._store.update(chat_id, touch=False, title=title)):
             self.renamed.emit(chat_id, title)
             self.refresh()
+
+    def set_pinned(self, chat_id: int, pinned: bool) -> None:
+        """Keep a chat at the top of the list, or no longer."""
+        self._update(chat_id, pinned=int(pinned))
+
+    def move(self, chat_id: int, folder: str) -> None:
+        """Put a chat into a folder, which exists while chats are in it; empty: into none."""
+        self._update(chat_id, folder=_folder_name(folder))
+
+    def rename_folder(self, folder: str, name: str) -> None:
+        """Give a folder another name; with an empty one its chats are in no folder."""
+
+        def rename() -> None:
+            with self._store.together():
+                for chat in self._store.chats():
+                    if chat.folder == folder:
+                        self._store.update(chat.id, touch=False, folder=_folder_name(name))
+
+        self._attempt(rename)
+        self.refresh()
+
+    def set_tags(self, chat_id: int, text: str) -> None:
+        """Set the tags of a chat: words, with or without #, separated by spaces or commas."""
+        words = [word.strip("#") for word in text.replace(",", " ").split()]
+        tags = dict.fromkeys(word[:LONGEST_TAG] for word in words if word)
+        self._update(chat_id, tags=list(tags)[:MOST_TAGS])
+
+    def _update(self, chat_id: int, **fields: Any) -> None:
+        self._attempt(lambda: self._store.update(chat_id, touch=False, **fields))
+        self.refresh()
 
     def delete(self, chat_id: int) -> None:
         """Put aside until the program ends; `undo_delete` brings it back."""
@@ -179,6 +216,10 @@ class ChatList(QObject):
             self.problem.emit(Problem(error.kind, str(error)))
             return False
         return True
+
+
+def _folder_name(text: str) -> str:
+    return " ".join(text.split())[:LONGEST_FOLDER]
 
 
 def _in_thread(job: Work, store: ChatStore, do: Callable[..., Any], args: tuple[Any, ...]) -> Any:

@@ -1,32 +1,19 @@
 """The list of chats, with its search."""
 
-from datetime import date, timedelta
+from datetime import date
+from functools import partial
 from pathlib import Path
-from typing import Any
 
-from PySide6.QtCore import (
-    QAbstractListModel,
-    QEvent,
-    QModelIndex,
-    QObject,
-    QPersistentModelIndex,
-    QPoint,
-    QRect,
-    QSize,
-    Qt,
-    Signal,
-)
-from PySide6.QtGui import QColor, QKeyEvent, QKeySequence, QPainter, QShortcut
+from PySide6.QtCore import QEvent, QModelIndex, QObject, QPoint, Qt, Signal
+from PySide6.QtGui import QKeyEvent, QKeySequence, QShortcut
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QFileDialog,
     QHBoxLayout,
+    QInputDialog,
     QLineEdit,
     QListView,
     QMenu,
-    QStyle,
-    QStyledItemDelegate,
-    QStyleOptionViewItem,
     QVBoxLayout,
     QWidget,
 )
@@ -34,140 +21,10 @@ from PySide6.QtWidgets import (
 from app.state.talk.chats import ChatRow
 from app.state.workbench import Workbench
 from app.theme import fonts
-from app.theme.theme import tokens
-from app.theme.tokens import GRID, RADIUS_CONTROL
+from app.theme.tokens import GRID
+from app.views.talk.chat_rows import UNTITLED, ChatDelegate, ChatsModel, Heading, under_headings
 from app.widgets.basics import IconButton, label, surface
 from app.widgets.focus import has_focus
-from app.widgets.numbers import local_time
-from app.widgets.tips import plain_tip
-
-_Index = QModelIndex | QPersistentModelIndex
-_Role = Qt.ItemDataRole
-UNTITLED = "New chat"
-SERVED = "⇄"  # a request of another program
-
-
-def period(changed: float, today: date) -> str:
-    """The heading a chat stands under."""
-    moment = local_time(changed)
-    if moment is None:
-        return "Undated"
-    day = moment.date()
-    if day >= today:
-        return "Today"
-    if day == today - timedelta(days=1):
-        return "Yesterday"
-    if day > today - timedelta(days=7):
-        return "Last 7 days"
-    if day > today - timedelta(days=31):
-        return "Last month"
-    return day.strftime("%B %Y")
-
-
-class ChatsModel(QAbstractListModel):
-    """Chats under headings; a heading is a string, not to be chosen."""
-
-    def __init__(self, parent: QWidget) -> None:
-        super().__init__(parent)
-        self.items: list[ChatRow | str] = []
-        self.rename: Any = None
-
-    def show_rows(self, rows: list[ChatRow], with_headings: bool) -> None:
-        self.beginResetModel()
-        self.items = []
-        heading, today = "", date.today()
-        for row in rows:
-            now = period(row.changed, today)
-            if with_headings and now != heading:
-                self.items.append(now)
-                heading = now
-            self.items.append(row)
-        self.endResetModel()
-
-    def place(self, chat_id: int | None) -> int | None:
-        return next(
-            (i for i, x in enumerate(self.items) if isinstance(x, ChatRow) and x.id == chat_id),
-            None,
-        )
-
-    def rowCount(self, parent: _Index | None = None) -> int:  # noqa: N802
-        return 0 if parent is not None and parent.isValid() else len(self.items)
-
-    def data(self, index: _Index, role: int = _Role.DisplayRole) -> Any:
-        item = self.items[index.row()]
-        if role in (_Role.DisplayRole, _Role.EditRole, _Role.AccessibleTextRole):
-            if isinstance(item, ChatRow) and item.served and role == _Role.AccessibleTextRole:
-                return f"{item.title}, a request from {item.served}"
-            if isinstance(item, ChatRow) and item.damaged and role == _Role.AccessibleTextRole:
-                return f"{item.title or UNTITLED}, damaged on the disk"
-            return item if isinstance(item, str) else item.title or UNTITLED
-        if role == _Role.ToolTipRole and isinstance(item, ChatRow):
-            moment = local_time(item.changed)
-            when = moment.isoformat(" ", "minutes") if moment is not None else ""
-            asked = f"a request from {item.served}" if item.served else ""
-            harm = "Some of this chat is damaged on the disk." if item.damaged else ""
-            return plain_tip("\n".join(filter(None, [item.title, asked, item.model, when, harm])))
-        return None
-
-    def flags(self, index: _Index) -> Qt.ItemFlag:
-        if not index.isValid() or isinstance(self.items[index.row()], str):
-            return Qt.ItemFlag.NoItemFlags
-        return Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable | Qt.ItemFlag.ItemIsEditable
-
-    def setData(self, index: _Index, value: Any, role: int = _Role.EditRole) -> bool:  # noqa: N802
-        item = self.items[index.row()]
-        if isinstance(item, str) or not str(value).strip():
-            return False
-        self.rename(item.id, str(value).strip())
-        return True
-
-
-class _ChatDelegate(QStyledItemDelegate):
-    """A title, or a heading in small quiet letters; under a search also where it was found."""
-
-    def sizeHint(self, option: QStyleOptionViewItem, index: _Index) -> QSize:  # noqa: N802
-        item = index.model().items[index.row()]  # type: ignore[attr-defined]
-        if isinstance(item, str):
-            return QSize(0, fonts.px(32 if index.row() else 24))
-        return QSize(0, fonts.row() + (fonts.px(18) if item.snippet else 0))
-
-    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: _Index) -> None:
-        item = index.model().items[index.row()]  # type: ignore[attr-defined]
-        rect: QRect = option.rect
-        state = option.state
-        painter.save()
-        inside = rect.adjusted(GRID, 0, -GRID, 0)
-        if isinstance(item, str):
-            painter.setFont(fonts.small())
-            painter.setPen(QColor(tokens().quiet))
-            below = Qt.AlignmentFlag.AlignBottom | Qt.AlignmentFlag.AlignLeft
-            painter.drawText(inside.adjusted(0, 0, 0, -4), below, item)
-            painter.restore()
-            return
-        if state & (QStyle.StateFlag.State_Selected | QStyle.StateFlag.State_MouseOver):
-            chosen = state & QStyle.StateFlag.State_Selected
-            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-            painter.setPen(Qt.PenStyle.NoPen)
-            if state & QStyle.StateFlag.State_HasFocus and chosen:
-                painter.setPen(QColor(tokens().accent))
-            painter.setBrush(QColor(tokens().selection if chosen else tokens().raised))
-            painter.drawRoundedRect(rect.adjusted(0, 1, -1, -1), RADIUS_CONTROL, RADIUS_CONTROL)
-        line = inside if not item.snippet else inside.adjusted(0, 2, 0, -rect.height() // 2 + 2)
-        middle = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft
-        painter.setFont(fonts.body())
-        painter.setPen(QColor(tokens().quiet if item.served else tokens().text))
-        mark = "⚠ " if item.damaged else f"{SERVED} " if item.served else ""
-        self._line(painter, line, middle, mark + (item.title or UNTITLED))
-        if item.snippet:
-            painter.setFont(fonts.small())
-            painter.setPen(QColor(tokens().quiet))
-            line = inside.adjusted(0, rect.height() // 2, 0, -2)
-            self._line(painter, line, middle, " ".join(item.snippet.split()))
-        painter.restore()
-
-    def _line(self, painter: QPainter, area: QRect, how: Qt.AlignmentFlag, text: str) -> None:
-        short = painter.fontMetrics().elidedText(text, Qt.TextElideMode.ElideRight, area.width())
-        painter.drawText(area, how, short)
 
 
 class ChatsView(QWidget):
@@ -186,12 +43,15 @@ class ChatsView(QWidget):
         self.search.setClearButtonEnabled(True)
         self.search.textChanged.connect(self._search)
         self.search.installEventFilter(self)
-        self._model = ChatsModel(self)
-        self._model.rename = self._chats.rename
+        self._preferences = bench.preferences
+        self._model = ChatsModel(bench.chats, self)
         self.list = QListView()
         self.list.setAccessibleName("Chats")
         self.list.setModel(self._model)
-        self.list.setItemDelegate(_ChatDelegate(self.list))
+        self.list.setItemDelegate(ChatDelegate(self.list))
+        self.list.setDragDropMode(QAbstractItemView.DragDropMode.InternalMove)
+        self.list.setDragDropOverwriteMode(True)  # onto a row, never between two
+        self.list.installEventFilter(self)
         self.list.setMouseTracking(True)
         self.list.setEditTriggers(QAbstractItemView.EditTrigger.EditKeyPressed)
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -223,7 +83,9 @@ class ChatsView(QWidget):
         self.refresh()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
-        """Esc clears the search, before the window's own use of it."""
+        """Esc clears the search, before the window uses it; Left and Right fold a folder."""
+        if watched is self.list and isinstance(event, QKeyEvent):
+            return event.type() == QEvent.Type.KeyPress and self._fold_by_key(event.key())
         escape = isinstance(event, QKeyEvent) and event.key() == Qt.Key.Key_Escape
         if escape and watched is self.search and self.search.text():
             if event.type() == QEvent.Type.ShortcutOverride:
@@ -241,7 +103,9 @@ class ChatsView(QWidget):
 
     def refresh(self) -> None:
         rows, had_keyboard = self._chats.rows, has_focus(self.list)
-        self._model.show_rows(rows, with_headings=not self._chats.query)
+        folded = self._preferences.value.folded_folders
+        searches = bool(self._chats.query)
+        self._model.show_items(rows if searches else under_headings(rows, folded, date.today()))
         if had_keyboard:  # a title that was edited takes it along
             self.list.setFocus()
         self._empty.setText("Nothing found." if self._chats.query else "No chats yet.")
@@ -278,10 +142,78 @@ class ChatsView(QWidget):
         if path:
             self._chats.import_file(Path(path))
 
+    def toggle_pin(self) -> None:
+        """Pin the chat, or take it from the pinned ones."""
+        chat = self._row_here()
+        if chat is not None:
+            self._chats.set_pinned(chat.id, not chat.pinned)
+
+    def move_to_folder(self) -> None:
+        """Let the person name the chat's folder."""
+        chat = self._row_here()
+        if chat is not None:
+            title, names = "Move to folder", self._chats.folders
+            at = names.index(chat.folder) if chat.folder in names else -1
+            name, agreed = QInputDialog.getItem(self, title, "Folder", names, at, True)
+            if agreed:
+                self._chats.move(chat.id, name)
+
+    def edit_tags(self) -> None:
+        """Let the person change the chat's tags."""
+        chat = self._row_here()
+        if chat is not None:
+            now = " ".join(chat.tags)
+            text, agreed = QInputDialog.getText(
+                self, "Tags", "Tags, separated by spaces. Search #tag to find them.", text=now
+            )
+            if agreed:
+                self._chats.set_tags(chat.id, text)
+
+    @property
+    def is_pinned(self) -> bool:
+        """True if the chat that commands act on is pinned."""
+        chat = self._row_here()
+        return chat is not None and chat.pinned
+
+    def _row_here(self) -> ChatRow | None:
+        here = self._here()
+        return next((row for row in self._chats.rows if row.id == here), None)
+
+    def _add_folders(self, menu: QMenu, chat: ChatRow) -> None:
+        for folder in self._chats.folders:
+            move = menu.addAction(_unmarked(folder), partial(self._chats.move, chat.id, folder))
+            move.setCheckable(True)
+            move.setChecked(folder == chat.folder)
+        if chat.folder:
+            menu.addAction("No folder", partial(self._chats.move, chat.id, ""))
+        menu.addAction("New folder…", self.move_to_folder)
+
+    def _rename_folder(self, folder: str) -> None:
+        name, agreed = QInputDialog.getText(self, "Rename folder", "Name", text=folder)
+        if agreed and name.strip():
+            self._chats.rename_folder(folder, name)
+
+    def _fold(self, heading: Heading, folded: bool) -> None:
+        """Hide a folder's chats, or show them; the keyboard stays with it."""
+        others = [name for name in self._preferences.value.folded_folders if name != heading.text]
+        known = [name for name in others if name in self._chats.folders]
+        self._preferences.update(folded_folders=[*known, heading.text] if folded else known)
+        self.refresh()
+        for row, item in enumerate(self._model.items):
+            if isinstance(item, Heading) and item.folder and item.text == heading.text:
+                self.list.setCurrentIndex(self._model.index(row))
+
+    def _fold_by_key(self, key: int) -> bool:
+        item = self._model.item(self.list.currentIndex())
+        folds = key in (Qt.Key.Key_Left, Qt.Key.Key_Right)
+        if not (folds and isinstance(item, Heading) and item.folder):
+            return False
+        self._fold(item, key == Qt.Key.Key_Left)
+        return True
+
     def _here(self) -> int | None:
         """The chat under the list's cursor, else the open one."""
-        row = self.list.currentIndex().row()
-        item = self._model.items[row] if 0 <= row < len(self._model.items) else None
+        item = self._model.item(self.list.currentIndex())
         if self.list.hasFocus() and isinstance(item, ChatRow):
             return item.id
         return self._chat.chat_id
@@ -294,7 +226,9 @@ class ChatsView(QWidget):
             self._chat.open(None)
 
     def _open(self, index: QModelIndex) -> None:
-        item = self._model.items[index.row()]
+        item = self._model.item(index)
+        if isinstance(item, Heading) and item.folder:
+            self._fold(item, not item.folded)
         if not isinstance(item, ChatRow):
             return
         if self._chats.query:
@@ -312,15 +246,35 @@ class ChatsView(QWidget):
 
     def _menu(self, at: QPoint) -> None:
         index = self.list.indexAt(at)
-        if not index.isValid() or isinstance(self._model.items[index.row()], str):
+        item = self._model.item(index)
+        if item is None or (isinstance(item, Heading) and not item.folder):
             return
         self.list.setCurrentIndex(index)
         self.list.setFocus()
-        self._open(index)
         menu = QMenu(self)
+        if isinstance(item, Heading):
+            menu.addAction("Rename folder…", partial(self._rename_folder, item.text))
+            remove = partial(self._chats.rename_folder, item.text, "")
+            menu.addAction("Remove folder, keep its chats", remove)
+        else:
+            self._open(index)
+            self._fill_menu(menu, item)
+        menu.popup(self.list.viewport().mapToGlobal(at))
+
+    def _fill_menu(self, menu: QMenu, item: ChatRow) -> None:
         menu.addAction("Rename", self.rename_current)
+        menu.addAction("Unpin" if item.pinned else "Pin", self.toggle_pin)
+        self._add_folders(menu.addMenu("Move to folder"), item)
+        menu.addAction("Tags…", self.edit_tags)
+        for tag in item.tags:
+            find = partial(self.search.setText, f"#{tag}")
+            menu.addAction(_unmarked(f"Show all with #{tag}"), find)
         menu.addAction("Duplicate", self.duplicate_current)
         menu.addAction("Export…", self.export_current)
         menu.addSeparator()
         menu.addAction("Delete", self.delete_current)
-        menu.popup(self.list.viewport().mapToGlobal(at))
+
+
+def _unmarked(text: str) -> str:
+    """A menu's text in which & is no mark of a key."""
+    return text.replace("&", "&&")

@@ -32,6 +32,7 @@ LONGEST_NAME = 1000  # characters of a title, a model's name, a reason
 MOST_PICTURES = 1000  # of a message
 MOST_DOCUMENTS = 1000  # likewise
 LONGEST_DOCUMENT = 1 << 26  # characters
+MOST_TAGS = 100
 MOST_ROWS = 1 << 20  # embeddings of a picture
 REPORT_EVERY = 200  # messages
 
@@ -107,6 +108,8 @@ class ChatFile(msgspec.Struct):
     system: Text = ""
     sampling: Sampling = Sampling()
     own: OwnSampling | None = None
+    folder: Name = ""
+    tags: Annotated[list[Name], msgspec.Meta(max_length=MOST_TAGS)] = []
     form: AnswerForm | None = None
     messages: list[msgspec.Raw] = []
     pictures: dict[str, msgspec.Raw] = {}

@@ -59,6 +59,11 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX attachments_by_message ON attachments (message)",
         "CREATE INDEX attachments_by_hash ON attachments (hash)",
     ),
+    (  # where the list shows it; empty: in no folder. `tags` are words with spaces between them
+        "ALTER TABLE chats ADD COLUMN pinned INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE chats ADD COLUMN folder TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE chats ADD COLUMN tags TEXT NOT NULL DEFAULT ''",
+    ),
 )
 VERSION = len(MIGRATIONS)
 
@@ -289,7 +294,8 @@ class Database:
 
 
 COLUMNS = {
-    "chats": "id title created changed model system sampling draft head deleted form served",
+    "chats": "id title created changed model system sampling draft head deleted form served pinned"
+    " folder tags",
     "messages": "id chat parent role text created model finish problem stats n_tokens chosen",
     "tokens": "message data",
     "pictures": "chat message place hash name most one_view",

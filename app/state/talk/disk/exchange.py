@@ -12,6 +12,7 @@ from app.files import write_atomically
 from app.state.talk.disk.chat_file import (
     LATEST,
     LONGEST_NAME,
+    MOST_TAGS,
     VERSION,
     BadChatFile,
     ChatFile,
@@ -172,7 +173,12 @@ def _file(store: ChatStore, chat_id: int) -> tuple[ChatFile, list[ChatFileMessag
         )
     title = chat.title[:LONGEST_NAME]
     whole = msgspec.structs.replace(Sampling(), **chat.sampling.values)
-    file = ChatFile("cutaway-chat", VERSION, title, chat.system, whole, chat.sampling, chat.form)
+    file = ChatFile(
+        *("cutaway-chat", VERSION, title, chat.system, whole, chat.sampling),
+        folder=chat.folder[:LONGEST_NAME],
+        tags=[tag[:LONGEST_NAME] for tag in chat.tags[:MOST_TAGS]],
+        form=chat.form,
+    )
     return file, messages
 
 
@@ -187,7 +193,13 @@ def _insert(
     store. Each transaction is short: the window writes beside it.
     """
     title = " ".join(file.title.split()) or UNTITLED
-    chat_id = store.create(title, file.system, file.chosen, hidden=True, form=file.form)
+    chat_id = store.create(
+        *(title, file.system, file.chosen),
+        hidden=True,
+        form=file.form,
+        folder=" ".join(file.folder.split()),
+        tags=[tag for text in file.tags for tag in text.split()],
+    )
     new: list[Message] = []
     for batch in _batches(messages):
         report(len(new), len(messages))

@@ -14,13 +14,13 @@ from engine.protocol import AnswerForm, Stats
 UNTITLED = "New chat"
 SPOILT = "\N{REPLACEMENT CHARACTER}"  # stands for bytes that are not text
 LATEST = 253402300800.0  # the year 10000
-SHOWN = ("title", "created", "changed", "model", "system", "draft", "served")
+SHOWN = ("title", "created", "changed", "model", "system", "draft", "served", "folder")
 
 
 @dataclass(frozen=True)
 class ChatRow:
     """A chat without its messages; `snippet` is the text around what was searched for, `hit` the
-    message that has it.
+    message that has it. `folder` is the name of the folder it is in, empty for none.
 
     Times are seconds since the epoch; `model` is the file of the last answer; `served` the program
     whose request it is, empty of a person's own.
@@ -38,6 +38,9 @@ class ChatRow:
     snippet: str = ""
     hit: int | None = None
     served: str = ""
+    pinned: bool = False
+    folder: str = ""
+    tags: tuple[str, ...] = ()
     damaged: bool = False
 
 
@@ -60,6 +63,9 @@ def chat_of(row: sqlite3.Row) -> ChatRow:
         text_of(row["draft"]),
         form,
         served=text_of(row["served"]),
+        pinned=row["pinned"] == 1,
+        folder=text_of(row["folder"]),
+        tags=tuple(text_of(row["tags"]).split()),
     )
     told = ((name, getattr(chat, name)) for name in SHOWN)
     damaged = any(row[name] != value or SPOILT in str(value) for name, value in told)

@@ -98,17 +98,22 @@ class ChatStore:
         return int(self._db.read("PRAGMA data_version")[0][0])
 
     def chats(self, query: str = "") -> list[ChatRow]:
-        """Chats, the one changed last first; with `query` those that have all its words."""
+        """Chats, the one changed last first; with `query` those that have all its words, and a tag
+        that begins as each word with # does.
+        """
         rows = self._db.read("SELECT * FROM chats WHERE deleted IS NULL ORDER BY changed DESC, id")
-        words = [word for word in query.casefold().split() if word]
-        chats = [chat_of(row) for row in rows]
+        asked = query.casefold().split()
+        words = [word for word in asked if not word.startswith("#")]
+        tags = tuple(word[1:] for word in asked if word.startswith("#"))
+        chats = [chat for chat in map(chat_of, rows) if _has_tags(chat, tags)]
         if not words:
             return chats
         snippets = self._find(words)
         found = []
         for chat in chats:
             snippet, hit = snippets.get(chat.id, ("", None))
-            if hit is not None or all(word in chat.title.casefold() for word in words):
+            named = f"{chat.title} {chat.folder}".casefold()
+            if hit is not None or all(word in named for word in words):
                 found.append(replace(chat, snippet=snippet, hit=hit))
         return found
 
@@ -134,6 +139,8 @@ class ChatStore:
         hidden: bool = False,
         form: AnswerForm | None = None,
         served: str = "",
+        folder: str = "",
+        tags: Sequence[str] = (),
     ) -> int:
         """A new chat; its id. A hidden one counts as deleted until `undelete`, one that is `served`
         is a program's request.
@@ -142,10 +149,12 @@ class ChatStore:
         with self._db.transaction():
             chat_id = self._insert(
                 "INSERT INTO chats (title, created, changed, model, system, sampling, draft,"
-                " deleted, form, served) VALUES (?, ?, ?, '', ?, ?, '', ?, ?, ?)",
+                " deleted, form, served, folder, tags)"
+                " VALUES (?, ?, ?, '', ?, ?, '', ?, ?, ?, ?, ?)",
                 (
                     *(title, now, now, system, own_as_json(sampling or OwnSampling())),
                     *(now if hidden else None, _json(form) if form else "", served),
+                    *(folder, " ".join(tags)),
                 ),
             )
         if hidden:
@@ -153,7 +162,9 @@ class ChatStore:
         return chat_id
 
     def update(self, chat_id: int, touch: bool = True, **fields: Any) -> None:
-        """Change title, model, system, sampling, form, draft; `touch` moves the chat to the top."""
+        """Change title, model, system, sampling, form, draft, pinned, folder, tags; `touch` moves
+        the chat to the top.
+        """
         if touch:
             fields["changed"] = time.time()
         with self._db.transaction():
@@ -161,6 +172,8 @@ class ChatStore:
                 fields["sampling"] = own_as_json(fields["sampling"])
             if "form" in fields:
                 fields["form"] = _json(fields["form"]) if fields["form"] else ""
+            if "tags" in fields:
+                fields["tags"] = " ".join(fields["tags"])
             self._set("chats", chat_id, fields)
 
     def prune_served(self, keep: int) -> None:
@@ -358,6 +371,12 @@ class ChatStore:
         names = ", ".join(f"{name} = ?" for name in fields)
         with self._db.transaction() as connection:
             connection.execute(f"UPDATE {table} SET {names} WHERE id = ?", (*fields.values(), row))
+
+
+def _has_tags(chat: ChatRow, beginnings: tuple[str, ...]) -> bool:
+    """True if each is the beginning of one of the chat's tags."""
+    tags = [tag.casefold() for tag in chat.tags]
+    return all(any(tag.startswith(begin) for tag in tags) for begin in beginnings)
 
 
 def _insertion(message: Message) -> tuple[str, tuple[object, ...]]:

@@ -11,7 +11,7 @@ import pytest
 from app.state.talk.disk.database import Database, StoreError
 from app.state.talk.disk.store import ChatStore
 from app.state.talk.message import Message
-from app.views.talk.chats import local_time
+from app.widgets.numbers import local_time
 
 CHATS, QUESTIONS = 5, 4
 

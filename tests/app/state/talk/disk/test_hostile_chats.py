@@ -22,7 +22,7 @@ from app.state.talk.disk import exchange
 from app.state.talk.disk.chat_file import BadChatFile, read_chat_file
 from app.state.talk.disk.exchange import as_json, as_markdown, import_chat
 from app.state.talk.disk.store import ChatStore
-from app.views.talk.chats import period
+from app.views.talk.chat_rows import period
 from app.widgets.numbers import duration, local_time, mib
 from engine.errors import Cancelled
 from tests.app.helpers.mutate import mutated
