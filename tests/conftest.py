@@ -17,6 +17,7 @@ from engine.errors import ModelNotFound
 from tests.goldens.tiny import write_tiny
 from tests.line.again import mark_again
 from tests.line.alone import is_alone, pytest_runtest_protocol
+from tests.line.seconds import Seconds
 from tests.line.shares import import_share
 from tests.line.smoke import mark_smoke
 from tests.program import MARK, still_there
@@ -40,6 +41,7 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["XDG_RUNTIME_DIR"] = folder.name
     os.environ["CUTAWAY_PREPARED"] = "0"  # nothing is written into anybody's cache
     config.add_cleanup(folder.cleanup)
+    config.pluginmanager.register(Seconds(), "seconds")
     gc.unfreeze = HEAP.unfreeze
 
 

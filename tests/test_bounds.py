@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bounds import TooMuchWork, at_most_lines, times_as_long
+from tests.bounds import TooMuchWork, at_most_lines, holds_once, times_as_long
 from tests.program import ROOT
 
 CLOCKS = ("monotonic", "perf_counter", "process_time", "thread_time", "monotonic_ns")
@@ -52,13 +52,31 @@ def test_three_times_the_work_takes_about_three_times_as_long() -> None:
     assert 1.5 < ratio < 6
 
 
+def test_a_check_that_holds_once() -> None:
+    left = [1, 3]
+
+    def check() -> None:
+        assert left.pop() == 1
+
+    holds_once(check)
+    assert left == []
+    left = [5, 4, 3, 2]
+    with pytest.raises(AssertionError):
+        holds_once(check)
+    assert left == [5]  # three tries
+
+
 def asserted_times(text: str) -> Iterator[int]:
-    """Lines where a clock, or a difference of its readings, is held against a number."""
+    """Lines where a clock is held against a number, or a difference of its readings against
+    anything.
+    """
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Assert):
             for compare in (n for n in ast.walk(node.test) if isinstance(n, ast.Compare)):
                 sides = [compare.left, *compare.comparators]
-                if any(map(reads_a_clock, sides)) and any(map(is_number, sides)):
+                if any(map(measures, sides)) or (
+                    any(map(reads_a_clock, sides)) and any(map(is_number, sides))
+                ):
                     yield node.lineno
 
 
@@ -66,6 +84,12 @@ def reads_a_clock(side: ast.expr) -> bool:
     calls = (n.func for n in ast.walk(side) if isinstance(n, ast.Call))
     names = (f.attr if isinstance(f, ast.Attribute) else getattr(f, "id", "") for f in calls)
     return any(name in CLOCKS for name in names)
+
+
+def measures(side: ast.expr) -> bool:
+    """True for a difference of two readings of a clock, also within a product."""
+    found = (n for n in ast.walk(side) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Sub))
+    return any(reads_a_clock(n.left) for n in found)
 
 
 def is_number(side: ast.expr) -> bool:
@@ -77,6 +101,7 @@ def is_number(side: ast.expr) -> bool:
     [
         ("assert time.monotonic() - began < 2", True),
         ("assert 0.5 > perf_counter() - start", True),
+        ("assert time.monotonic() - began < SOON", True),
         ("assert time.monotonic() < deadline", False),
         ("assert len(found) < 2", False),
     ],

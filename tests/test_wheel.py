@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from engine.settings import cache_folder
+
 ROOT = Path(__file__).parent.parent
+KERNELS = {"CUTAWAY_CACHE": str(cache_folder())}  # as of all tests: only a first run builds them
 WINDOW = """
 from PySide6.QtWidgets import QApplication
 import cutaway
@@ -50,7 +53,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(command: list[str], home: Path) -> str:
     outside = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
-    env = outside | {"HOME": str(home), "QT_QPA_PLATFORM": "offscreen"}
+    env = outside | {"HOME": str(home), "QT_QPA_PLATFORM": "offscreen"} | KERNELS
     ended = subprocess.run(
         command, cwd=home, env=env, capture_output=True, text=True, timeout=300, check=False
     )

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
 from tests.app.helpers.fake_hub import FakeHub, fake_hub
@@ -17,13 +18,23 @@ from tests.app.left import delete_new, top_widgets
 __all__ = ["refused", "refusing"]
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+PATIENCE_MS = 60_000
 
 
 class PatientBot(QtBot):
     """Waits a minute, which only ends what hangs, where pytest-qt would wait five seconds."""
 
-    def waitUntil(self, callback: Callable[[], Any], *, timeout: int = 60_000) -> None:  # noqa: N802
+    def waitUntil(self, callback: Callable[[], Any], *, timeout: int = PATIENCE_MS) -> None:  # noqa: N802
         super().waitUntil(callback, timeout=timeout)
+
+    def waitActive(self, widget: QWidget, *, timeout: int = PATIENCE_MS) -> Any:  # noqa: N802
+        return super().waitActive(widget, timeout=timeout)
+
+    def waitExposed(self, widget: QWidget, *, timeout: int = PATIENCE_MS) -> Any:  # noqa: N802
+        return super().waitExposed(widget, timeout=timeout)
+
+    def waitSignal(self, signal: Any, *, timeout: int = PATIENCE_MS, **how: Any) -> Any:  # noqa: N802
+        return super().waitSignal(signal, timeout=timeout, **how)
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """From threads to the window's thread: everything, in order, gathered by frame."""
 
 import threading
+import time
 from collections import defaultdict
 
 from PySide6.QtCore import QThread
@@ -29,7 +30,7 @@ def test_everything_in_order_from_many_threads(qtbot: QtBot) -> None:
     threads = [threading.Thread(target=send, args=(n,)) for n in range(4)]
     for thread in threads:
         thread.start()
-    qtbot.waitUntil(lambda: len(arrived) == 20_000, timeout=20_000)
+    qtbot.waitUntil(lambda: len(arrived) == 20_000)
     for thread in threads:
         thread.join()
     by_sender = defaultdict(list)
@@ -43,7 +44,7 @@ def test_everything_in_order_from_many_threads(qtbot: QtBot) -> None:
 def test_once_a_frame(qtbot: QtBot) -> None:
     calls: list[list[int]] = []
     inbox = Inbox(calls.append)
-    done = threading.Event()
+    done, began = threading.Event(), time.monotonic()
 
     def send() -> None:
         for n in range(100):
@@ -54,8 +55,8 @@ def test_once_a_frame(qtbot: QtBot) -> None:
     thread.start()
     qtbot.waitUntil(lambda: sum(map(len, calls)) == 100)
     thread.join()
-    assert len(calls) <= 2 + 100 * 20 / FRAME_MS  # 0.2 s when nothing is late, far less than 100
-    assert len(calls) < 60
+    frames = (time.monotonic() - began) * 1000 / FRAME_MS  # some 0.2 s, where nothing is late
+    assert len(calls) <= 2 + frames
     inbox.close()
 
 

@@ -188,10 +188,10 @@ def test_the_token_goes_to_the_endpoint_alone(
         assert client.headers_for(f"{other}/x") == {}
 
 
-def test_offline_within_seconds(
+def test_offline_is_noticed_without_a_pause(
     own_home: Path, hub: FakeHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    began = time.monotonic()
+    monkeypatch.setattr(time, "sleep", lambda _: pytest.fail("it waits before it tries again"))
     with pytest.raises(HubError, match=r"cannot be reached.*check the network") as caught:
         Hub(endpoint="http://127.0.0.1:9").search(SearchQuery())
     assert caught.value.cause == "offline"
@@ -199,7 +199,6 @@ def test_offline_within_seconds(
     with pytest.raises(HubError, match="HF_HUB_OFFLINE is set") as caught:
         Hub().search(SearchQuery())
     assert caught.value.cause == "offline"
-    assert time.monotonic() - began < search.TIMEOUT.connect * 2  # type: ignore[operator]
     assert hub.asked == []
 
 

@@ -30,7 +30,7 @@ from tests.app.helpers.scripted import ScriptedEngine
 
 Plan = Callable[[int, int], PicturePlan]
 TILE = 96  # pixels of a tile's side, 4 x 4 cells
-PATIENCE_MS = 20_000
+PATIENCE_MS = 60_000
 
 
 def until(condition: Callable[[], object]) -> None:

@@ -166,12 +166,15 @@ def test_silence_is_filled(
     from app.serve.web import stream
 
     monkeypatch.setattr(stream, "KEEP_ALIVE", 0.05)
-    asking = Asking(serving.address, stream=True)
-    (request,) = until(engine, Generate, 1)
-    time.sleep(0.3)
-    end(engine, request, "late")
-    text = asking.told().text
-    assert text.startswith(":\n\n:\n\n")
+    body = BODY | {"stream": True}
+    with HTTP.stream("POST", serving.address + CHAT, json=body) as response:
+        coming, text = response.iter_text(), ""
+        while text.count(":\n\n") < 2:
+            text += next(coming)
+        assert text.replace(":\n\n", "") == ""
+        (request,) = until(engine, Generate, 1)
+        end(engine, request, "late")
+        text += "".join(coming)
     assert text.endswith("data: [DONE]\n\n")
 
 

@@ -276,4 +276,4 @@ def test_what_fails_in_slots_timers_and_threads_is_logged(
     def told(what: str) -> bool:
         return any(f"Planted: {what}" in x.text for x in lines if x.level >= logging.ERROR)
 
-    qtbot.waitUntil(lambda: told("slot") and told("thread"), timeout=10_000)
+    qtbot.waitUntil(lambda: told("slot") and told("thread"))

@@ -22,7 +22,7 @@ from engine.protocol import (
     PoolRow,
 )
 from tests.app.helpers.scripted import ScriptedEngine
-from tests.bounds import slowness
+from tests.bounds import holds_once, slowness
 
 pytestmark = [pytest.mark.usefixtures("small_heap"), pytest.mark.alone]
 MIB = 1 << 20
@@ -57,6 +57,10 @@ def test_a_hundred_layers(window: MainWindow, page: Page) -> None:
     client = window.bench.engine
     assert isinstance(client, ScriptedEngine)
     window.inspector.memory.show_page(page)
+    holds_once(lambda: load_fluidly(window, client))
+
+
+def load_fluidly(window: MainWindow, client: ScriptedEngine) -> None:
     happened, turns = loading(), []
     client.say(records("planned"))
     QApplication.processEvents()

@@ -1,0 +1,57 @@
+"""Prints the seconds of each file at the end of a run, set-up included: those of the clock, and
+those of processors, which do not depend on what else the machine does.
+"""
+
+import os
+from collections import defaultdict
+from collections.abc import Generator
+
+import pytest
+
+MOST = 25  # files that are printed
+LEAST = 1.0  # seconds of a file that is worth a line
+PROCESSOR = "processor seconds"
+
+
+def processor_seconds() -> float:
+    """Of this process and of those it has started that have ended."""
+    return sum(os.times()[:4])
+
+
+class Seconds:
+    """The plugin. Processor seconds come from a worker of xdist as a property of the test."""
+
+    def __init__(self) -> None:
+        self._before = processor_seconds()
+        self.clock: dict[str, float] = defaultdict(float)
+        self.processor: dict[str, float] = defaultdict(float)
+
+    def pytest_runtest_logstart(self) -> None:
+        self._before = processor_seconds()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        if call.when == "teardown":
+            item.user_properties.append((PROCESSOR, processor_seconds() - self._before))
+        return (yield)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        file = report.nodeid.partition("::")[0]
+        self.clock[file] += report.duration
+        if report.when == "teardown":
+            self.processor[file] += sum(
+                float(str(value)) for name, value in report.user_properties if name == PROCESSOR
+            )
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        longest = sorted(self.clock, key=lambda file: -self.clock[file])[:MOST]
+        longest = [file for file in longest if self.clock[file] >= LEAST]
+        if not longest:
+            return
+        terminalreporter.section("seconds of the longest files: clock, processors")
+        for file in longest:
+            terminalreporter.line(f"{self.clock[file]:7.1f} {self.processor[file]:7.1f} {file}")
+        totals = sum(self.clock.values()), sum(self.processor.values())
+        terminalreporter.line(f"{totals[0]:7.1f} {totals[1]:7.1f} all {len(self.clock)} files")
