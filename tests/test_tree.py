@@ -144,10 +144,10 @@ STARTS = {
     "engine.backends.opencl.drivers.trials": {"engine.backends.opencl.attempt"},
     "engine.worker.handle": {"engine.worker"},
     "app.bench.against": {"app.bench.peer"},
-    "app.checks.cases": {"engine.selftest"},
-    "app.checks.drivers": {"engine.backends.opencl.diagnose"},
+    "app.checks.processes": {
+        *("engine.selftest", "engine.backends.opencl.diagnose", "engine.tuner")
+    },
     "app.report.gather": {"engine.backends.opencl.properties"},
-    "app.checks.trials": {"engine.tuner"},
     "app.documents.pdf": {"app.documents.pdf"},
     "app.widgets.pictures.loader": {"engine.images.shrink"},
 }

@@ -8,20 +8,67 @@ import ctypes
 import json
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import psutil
-
-from app.bench.peer_together import PeerTogether
-
-if TYPE_CHECKING:
-    from app.bench.peer_picture import PeerPicture
+from numpy.typing import NDArray
 
 BATCH, MICRO_BATCH = 2048, 512
 """llama-bench's defaults."""
+
+Ids = NDArray[np.int32]
+
+
+class PeerTogether:
+    """A context of several sequences that share one cache."""
+
+    def __init__(self, lib: Any, context: Any, n_vocab: int) -> None:
+        self._lib, self._context, self._n_vocab = lib, context, n_vocab
+
+    def timed(self, run: Any, random_ids: Callable[[int, int], Ids]) -> tuple[int, int]:
+        """Nanoseconds of reading all prompts and of writing, from an empty cache. The logits of
+        every sequence arrive in NumPy.
+        """
+        lib, n, at = self._lib, run.n_sequences, run.n_prompt
+        memory = lib.llama_get_memory(self._context)
+        lib.llama_memory_clear(memory, True)
+        ids = [random_ids(at + run.n_gen, seed) for seed in range(n)]
+        readers = range(1 if run.is_shared else n)
+        prompts = [(int(ids[s][i]), i, s, i == at - 1) for s in readers for i in range(at)]
+        begun = perf_counter_ns()
+        for start in range(0, len(prompts), BATCH):
+            self._decode(prompts[start : start + BATCH])
+        if run.is_shared:
+            for sequence in range(1, n):
+                lib.llama_memory_seq_cp(memory, 0, sequence, -1, -1)
+        read_ns, begun = perf_counter_ns() - begun, perf_counter_ns()
+        for i in range(at, at + run.n_gen):
+            self._decode([(int(ids[s][i]), i, s, True) for s in range(n)])
+        return read_ns, perf_counter_ns() - begun
+
+    def _decode(self, tokens: list[tuple[int, int, int, bool]]) -> None:
+        """One batch of (id, position, sequence, whether its logits are wanted)."""
+        lib = self._lib
+        batch = lib.llama_batch_init(len(tokens), 0, 1)
+        try:
+            batch.n_tokens = len(tokens)
+            for i, (token, position, sequence, wanted) in enumerate(tokens):
+                batch.token[i], batch.pos[i] = token, position
+                batch.n_seq_id[i], batch.seq_id[i][0] = 1, sequence
+                batch.logits[i] = wanted
+            status = lib.llama_decode(self._context, batch)
+            if status:
+                raise ValueError(f"llama_decode returned {status}")
+            for i, (_, _, _, wanted) in enumerate(tokens):
+                if wanted:
+                    row = lib.llama_get_logits_ith(self._context, i)
+                    np.ctypeslib.as_array(row, (self._n_vocab,)).copy()
+        finally:
+            lib.llama_batch_free(batch)
 
 
 @dataclass(frozen=True)
@@ -83,8 +130,6 @@ class Peer:
         return together.timed(run, self._random_ids)
 
     def _look(self, run: Run) -> int:
-        from app.bench.peer_picture import PeerPicture
-
         key = (run.mmproj, run.picture, run.threads, run.flash_attention)
         if self._picture is None or self._picture.key != key:
             if self._picture is not None:
@@ -217,3 +262,72 @@ def _versions(lib: Any) -> dict[str, str]:
 
 if __name__ == "__main__":
     main(*sys.argv[1:])
+
+
+class PeerPicture:
+    """A tower's file opened for one picture. `key` is what it was made of.
+
+    Raises ValueError for what llama.cpp does not take.
+    """
+
+    def __init__(
+        self, lib: Any, model: Any, mmproj: str, picture: str, threads: int, flash: bool
+    ) -> None:
+        import llama_cpp.mtmd_cpp as mtmd
+
+        self.key = (mmproj, picture, threads, flash)
+        self._mtmd = mtmd
+        self._width = lib.llama_model_n_embd_inp(model)
+        params = mtmd.mtmd_context_params_default()
+        params.use_gpu, params.n_threads, params.warmup = False, threads, False
+        params.flash_attn_type = (
+            lib.LLAMA_FLASH_ATTN_TYPE_ENABLED if flash else lib.LLAMA_FLASH_ATTN_TYPE_DISABLED
+        )
+        self._context = mtmd.mtmd_init_from_file(mmproj.encode(), model, params)
+        if not self._context:
+            raise ValueError(f"llama.cpp does not load {mmproj}")
+        self._bitmap = mtmd.mtmd_helper_bitmap_init_from_file(
+            self._context, picture.encode(), False
+        )
+        if not self._bitmap:
+            raise ValueError(f"llama.cpp does not read {picture}")
+
+    def timed(self) -> int:
+        """Nanoseconds from decoded pixels to the embeddings of all views in NumPy."""
+        mtmd = self._mtmd
+        start = perf_counter_ns()
+        chunks = mtmd.mtmd_input_chunks_init()
+        try:
+            self._cut(chunks)
+            for i in range(mtmd.mtmd_input_chunks_size(chunks)):
+                chunk = mtmd.mtmd_input_chunks_get(chunks, i)
+                if mtmd.mtmd_input_chunk_get_type(chunk) == mtmd.MTMD_INPUT_CHUNK_TYPE_IMAGE:
+                    self._encode(chunk)
+            return perf_counter_ns() - start
+        finally:
+            mtmd.mtmd_input_chunks_free(chunks)
+
+    def close(self) -> None:
+        """Free the tower and the picture."""
+        self._mtmd.mtmd_bitmap_free(self._bitmap)
+        self._mtmd.mtmd_free(self._context)
+
+    def _cut(self, chunks: Any) -> None:
+        """Resize, and cut into views: a part of what it calls tokenising."""
+        text = self._mtmd.mtmd_input_text()
+        text.text = self._mtmd.mtmd_default_marker()
+        text.text_len, text.parse_special = len(text.text), True
+        bitmaps = (self._mtmd.mtmd_bitmap_p_ctypes * 1)(self._bitmap)
+        status = self._mtmd.mtmd_tokenize(
+            self._context, chunks, ctypes.byref(text), bitmaps, len(bitmaps)
+        )
+        if status:
+            raise ValueError(f"mtmd_tokenize returned {status}")
+
+    def _encode(self, chunk: Any) -> None:
+        status = self._mtmd.mtmd_encode_chunk(self._context, chunk)
+        if status:
+            raise ValueError(f"mtmd_encode_chunk returned {status}")
+        n = self._mtmd.mtmd_input_chunk_get_n_tokens(chunk)
+        rows = self._mtmd.mtmd_get_output_embd(self._context)
+        np.ctypeslib.as_array(rows, (n, self._width)).copy()

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from app.terminal.table import table
+from app.terminal.text import table
 from app.words import UNKNOWN
 from engine.protocol import Cost, SplitRecord, StepProfile
 from engine.units import MIB

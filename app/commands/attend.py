@@ -5,8 +5,7 @@ from typing import Any
 
 from app.terminal.examined import add_arguments, examined, floats, quoted, words
 from app.terminal.options import count
-from app.terminal.table import table
-from app.terminal.text import print_json
+from app.terminal.text import print_json, table
 from engine.errors import BadSetting
 from engine.protocol import Attended, Examined, Loaded
 

@@ -5,10 +5,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from app.terminal.compared import as_json, text_lines
+from app.terminal.examined import as_json, text_lines
 from app.terminal.options import add_engine_options, engine_options
-from app.terminal.table import table
-from app.terminal.text import print_json
+from app.terminal.text import print_json, table
 from engine.protocol import (
     Compare,
     Compared,

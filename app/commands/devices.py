@@ -2,7 +2,7 @@
 
 import argparse
 
-from app.checks.devices import list_devices
+from app.checks.processes import list_devices
 from app.terminal.text import print_json
 from engine.protocol import DeviceRow
 from engine.units import MIB

@@ -6,8 +6,8 @@ import sys
 
 import msgspec
 
-from app.checks.drivers import check_drivers
 from app.checks.kept import Damage, find_damage, mend
+from app.checks.processes import check_drivers
 from app.stores import unreadable
 from app.terminal.text import confirm, interactive, plain, print_json
 from engine.errors import CutawayError

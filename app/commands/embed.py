@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from app.files import output
 from app.terminal.options import add_engine_options, add_server_options, engine_options, positive
-from app.terminal.table import table
-from app.terminal.text import bounded, print_json
+from app.terminal.text import bounded, print_json, table
 from app.words import UNKNOWN
 from engine.errors import BadSetting
 from engine.protocol import Embed, Embedded, Loaded

@@ -4,8 +4,7 @@ import argparse
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from app.terminal.table import table
-from app.terminal.text import plain, print_json, whole
+from app.terminal.text import plain, print_json, table, whole
 from engine.errors import BadSetting
 from engine.units import MIB
 

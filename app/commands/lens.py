@@ -6,8 +6,7 @@ from typing import Any
 
 from app.terminal.examined import add_arguments, examined, floats, ints, quoted, words
 from app.terminal.options import positive
-from app.terminal.table import table
-from app.terminal.text import print_json
+from app.terminal.text import print_json, table
 from engine.protocol import Examined, Lens, Loaded
 
 NAME = "lens"

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 from app.names import REPOSITORY
 from app.terminal.options import add_engine_options, engine_options
-from app.terminal.table import table
-from app.terminal.text import note, plain, print_json
+from app.terminal.text import note, plain, print_json, table
 from app.words import UNKNOWN
 from engine.errors import BadSetting, ModelNotFound
 from engine.protocol import ArenaRow, DescribePlan, MeasureDevices, Planned, SplitRow

@@ -8,8 +8,15 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from app.defaults import Suggested
-from app.terminal.options import add_engine_options, add_server_options, count, engine_options
-from app.terminal.sampling import add_sampling_options, chosen_values, sampling_for
+from app.terminal.options import (
+    add_engine_options,
+    add_sampling_options,
+    add_server_options,
+    chosen_values,
+    count,
+    engine_options,
+    sampling_for,
+)
 from app.terminal.text import bounded
 from engine.errors import BadSetting, ModelNotFound
 from engine.protocol import AnswerForm, ChatMessage, Generate, Grammar, JsonSchema, Regex, Sampling

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, get_args
 
-from app.terminal.table import table
-from app.terminal.text import note, plain, print_json
+from app.terminal.text import note, plain, print_json, table
 from app.words import UNKNOWN
 
 if TYPE_CHECKING:

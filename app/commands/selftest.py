@@ -5,8 +5,7 @@ import time
 
 import msgspec
 
-from app.checks.cases import SHARES, cases
-from app.checks.devices import choose_device
+from app.checks.processes import SHARES, cases, choose_device
 from app.terminal.progress import Bar, remaining
 from app.terminal.text import print_json
 from app.version import version

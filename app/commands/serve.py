@@ -12,8 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from app.serve.settings import PORT, QUEUE, ServeSettings, read_key
-from app.terminal.options import add_engine_options, count, engine_options, positive
-from app.terminal.sampling import add_sampling_options, chosen_values
+from app.terminal.options import (
+    add_engine_options,
+    add_sampling_options,
+    chosen_values,
+    count,
+    engine_options,
+    positive,
+)
 from engine.settings import API_KEY
 
 NAME = "serve"

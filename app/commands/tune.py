@@ -6,8 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from app.checks.devices import choose_device
-from app.checks.trials import trials
+from app.checks.processes import choose_device, trials
 from app.terminal.progress import Bar, remaining
 from app.terminal.text import print_json
 from engine.errors import BadSetting

@@ -14,9 +14,9 @@ import httpx2
 import msgspec
 
 from app.remote import body as bodies
+from app.remote.connection import ServedModel, ServerKind
 from app.remote.frames import ChatChunk, Reader, read_chunk
 from app.remote.link import MOST_BODY, ServerLink
-from app.remote.messages import ServedModel, ServerKind
 from app.remote.problems import ServerFailed, no_interface, refused, told_error, unreachable
 from engine.protocol import Finished, Generate, Progress, Reply, Stats
 

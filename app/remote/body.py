@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from app.remote.messages import ServerKind
+from app.remote.connection import ServerKind
 from engine.errors import NotSupported
 from engine.protocol import (
     AnswerForm,

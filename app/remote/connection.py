@@ -1,15 +1,18 @@
-"""Which server: its name and address as the person gave them, and a model of it as a path."""
+"""A server: its name and address as the person wrote them, a model of it as a path, and requests to
+remote engines beyond the protocol (test a server, open a model of it).
+"""
 
 import re
 from ipaddress import ip_address
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 from urllib.parse import quote, unquote, urlsplit
 
 import msgspec
 
 from app.names import stem
 from engine.errors import BadSetting
+from engine.protocol import Loaded, Reply, Request
 
 LONGEST_NAME = 60
 LONGEST_URL = 2000
@@ -118,3 +121,55 @@ def address_of(path: str | Path) -> ServerAddress | None:
     if len(parts) != 2 or not parts[0].startswith(SCHEME):
         return None
     return ServerAddress(unquote(parts[0].removeprefix(SCHEME)), unquote(parts[1]))
+
+
+ServerKind = Literal["cutaway", "llama-server", "vllm", "sglang", "ollama", "lm studio", "openai"]
+
+KINDS: dict[ServerKind, str] = {
+    "cutaway": "Cutaway",
+    "llama-server": "llama-server",
+    "vllm": "vLLM",
+    "sglang": "SGLang",
+    "ollama": "Ollama",
+    "lm studio": "LM Studio",
+    "openai": "OpenAI-compatible server",
+}
+"""What each is called where people read."""
+
+
+class ServedModel(msgspec.Struct, frozen=True):
+    """A model of a server; None is what it does not tell. `writes` is false of one that gives
+    embeddings alone.
+    """
+
+    id: str
+    n_ctx: int | None = None
+    sees: bool | None = None
+    writes: bool = True
+
+
+class ServerProbed(Reply, frozen=True):
+    """A server has answered. `seconds` is what the first answer took, name and network included."""
+
+    kind: ServerKind
+    version: str
+    models: list[ServedModel]
+    seconds: float
+
+
+class ProbeServer(Request[ServerProbed], frozen=True):
+    """Which server this is and what it has. Without a `key` the one that is kept is used."""
+
+    connection: Connection
+    key: str | None = None
+
+
+class OpenServer(Request[Loaded], frozen=True):
+    """Ask a model of a server from now on; the server is asked whether it is there. Without
+    `writes` it may be one that gives embeddings alone.
+    """
+
+    connection: Connection
+    model: str
+    path: str
+    writes: bool = True

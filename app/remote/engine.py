@@ -14,11 +14,17 @@ from PIL import Image
 
 from app.engine import Abilities, Engine, Restarted
 from app.remote.asking import OpenedModel, RemoteAnswer, unknown_seed
-from app.remote.connection import Connection
+from app.remote.connection import (
+    KINDS,
+    Connection,
+    OpenServer,
+    ProbeServer,
+    ServedModel,
+    ServerProbed,
+)
 from app.remote.embedding import embedded
 from app.remote.keys import Keys
 from app.remote.link import SILENCE, ServerLink
-from app.remote.messages import KINDS, OpenServer, ProbeServer, ServedModel, ServerProbed
 from app.remote.probe import ServerFacts, ask_model, probe
 from app.remote.problems import ServerFailed
 from engine.errors import BadPicture, Cancelled, CutawayError, UnknownPictures

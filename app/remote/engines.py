@@ -8,7 +8,7 @@ import msgspec
 
 from app.engine import Abilities, Client, Died, Engine, Event, Restarted, Silent, WeightReader
 from app.local_files import LocalFiles
-from app.remote.messages import OpenServer, ProbeServer
+from app.remote.connection import OpenServer, ProbeServer
 from app.shared.attached import NOT_SHARED, SharedEngine
 from engine.protocol import Failed, ListDevices, Load, Look, Reply, Request, Unload
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
+from app.remote.connection import ServedModel, ServerKind
 from app.remote.link import ServerLink
-from app.remote.messages import ServedModel, ServerKind
 from app.remote.problems import ServerFailed, quoted
 
 MOST_MODELS = 1000

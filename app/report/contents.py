@@ -1,5 +1,6 @@
-"""Data of a report, as in its JSON."""
+"""Data of a report, as in its JSON; and text in Markdown that is never markup."""
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -65,3 +66,17 @@ class Report(msgspec.Struct):
     devices: list[DeviceFindings] = []
     problems: dict[str, str] = {}
     stopped: bool = False
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[str]:
+    """Lines of a table; cells are made plain."""
+    yield f"| {' | '.join(head)} |"
+    yield "|" + "---|" * len(head)
+    for row in rows:
+        yield f"| {' | '.join(plain(str(cell)) for cell in row)} |"
+
+
+def plain(text: str) -> str:
+    """A text of a driver, a file, a model or a person, on one line: nothing of it is markup."""
+    shown = "".join(c if c.isprintable() else " " for c in text)
+    return "".join(f"\\{c}" if c in "\\`*_{}[]<>#|!~&" else c for c in shown)

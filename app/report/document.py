@@ -11,8 +11,7 @@ from typing import Any
 
 import msgspec
 
-from app.report.contents import DeviceFindings, Report, SpeedRow
-from app.report.markup import plain, table
+from app.report.contents import DeviceFindings, Report, SpeedRow, plain, table
 from app.report.sizes import SHAPES
 from app.report.speeds import TESTS
 from app.words import UNKNOWN

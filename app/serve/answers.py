@@ -8,9 +8,7 @@ from typing import Self
 
 from app.serve.clients import Clients, ServedRequest
 from app.serve.counts import ServedCounts
-from app.serve.flow.gate import Gate
-from app.serve.flow.inbound import Inbound, Said
-from app.serve.flow.turns import HeldSlots
+from app.serve.flow import Gate, HeldSlots, Inbound, Said
 from app.serve.gathered import Gathered
 from app.serve.web.refusal import PicturesGone, Refusal, unavailable
 from engine.protocol import Finished, Generate, Piece, Progress, PutPicture, Reply, Stats

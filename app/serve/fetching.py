@@ -1,10 +1,13 @@
-"""Pictures fetched for a stranger: only where it was allowed, and only from addresses of the net.
+"""Pictures of requests: from data URLs, or fetched, to the engine.
 
-What a name means is looked up once, and that address is connected to: a second look-up could be
-answered with one of this machine.
+None is fetched by default: only if that was allowed, and only from public addresses. A name is
+looked up once and that address is connected to, because a second look-up could return an address
+of this machine.
 """
 
 import asyncio
+import base64
+import binascii
 import ipaddress
 import socket
 import ssl
@@ -12,7 +15,10 @@ from urllib.parse import SplitResult, urlsplit
 
 import h11
 
+from app.serve.flow import Gate
 from app.serve.web.refusal import Refusal
+from engine.protocol import PictureInfo, PicturePart, PutPicture
+from engine.settings import MOST_PICTURE_BYTES
 from engine.units import MIB
 
 MOST_BYTES = 20 * MIB
@@ -109,3 +115,50 @@ async def _body(
                 raise Refusal(400, f"a picture is larger than {MOST_BYTES // MIB} MiB")
         elif isinstance(event, h11.EndOfMessage):
             return bytes(data)
+
+
+MOST_PICTURES = 64  # of one request
+
+
+class AskedPictures:
+    """Brings the pictures of one request; in `brought` their files stay until that is answered."""
+
+    def __init__(self, gate: Gate, domains: tuple[str, ...], brought: dict[str, bytes]) -> None:
+        self._gate, self._domains, self._brought = gate, domains, brought
+        self._n = 0
+
+    async def from_url(self, url: str, param: str | None = None) -> PicturePart:
+        """A data URL, or an address of a domain that may be asked. Raises `Refusal`."""
+        if url[:5].lower() == "data:":
+            return await self.bring(_of_data_url(url, param), param)
+        return await self.bring(await fetched(url, self._domains, param), param)
+
+    async def from_base64(self, text: str, param: str | None = None) -> PicturePart:
+        """The bytes of a picture's file. Raises `Refusal`."""
+        return await self.bring(_of_base64(text, param), param)
+
+    async def bring(self, data: bytes, param: str | None = None) -> PicturePart:
+        """Hand a picture's file to the engine. Raises `Refusal`."""
+        self._n += 1
+        if self._n > MOST_PICTURES:
+            raise Refusal(400, f"more than {MOST_PICTURES} pictures in one request", param=param)
+        if len(data) > MOST_PICTURE_BYTES:
+            text = f"a picture is larger than {MOST_PICTURE_BYTES // MIB} MiB"
+            raise Refusal(413, text, param=param)
+        info: PictureInfo = await self._gate.get(PutPicture(0, data))
+        self._brought[info.digest] = data
+        return PicturePart(info.digest)
+
+
+def _of_data_url(url: str, param: str | None) -> bytes:
+    head, comma, text = url.partition(",")
+    if not comma or not head.lower().endswith(";base64"):
+        raise Refusal(400, "a picture must be data:image/...;base64,...", param=param)
+    return _of_base64(text, param)
+
+
+def _of_base64(text: str, param: str | None) -> bytes:
+    try:
+        return base64.b64decode("".join(text.split()), validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise Refusal(400, f"a picture is not base64: {error}", param=param) from None

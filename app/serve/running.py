@@ -11,8 +11,7 @@ from app.engine import Died, Engine, Event
 from app.serve.anthropic import ANTHROPIC
 from app.serve.clients import Clients
 from app.serve.counts import ServedCounts
-from app.serve.flow.gate import Gate
-from app.serve.flow.turns import SlotQueue
+from app.serve.flow import Gate, SlotQueue
 from app.serve.native import NATIVE
 from app.serve.ollama import OLLAMA
 from app.serve.openai import OPENAI

@@ -15,7 +15,7 @@ import msgspec
 
 from app.engine import Abilities, Died, Engine, Restarted
 from app.shared import place
-from app.shared.messages import MOST_SAID, EngineOwner, NoSharedModel, SharedModel
+from app.shared.guests import MOST_SAID, EngineOwner, NoSharedModel, SharedModel
 from app.version import version
 from engine.errors import Cancelled, CutawayError, WorkerDied
 from engine.protocol import Cancel, Failed, Load, Look, Order, Reply, Request, Unload, Unloaded

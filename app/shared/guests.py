@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 
 from app.engine import Client, Died, Engine, Event, Restarted, Silent
-from app.shared.messages import MOST_ASKED, NoSharedModel
 from engine.errors import WorkerDied
 from engine.protocol import (
     Cancel,
@@ -30,6 +29,7 @@ from engine.protocol import (
     Failed,
     Generate,
     ListSlots,
+    Loaded,
     Look,
     PlanPictures,
     PutPicture,
@@ -41,6 +41,32 @@ from engine.protocol import (
     ShowPicture,
 )
 from engine.protocol.wire import decoder_of_requests, encode
+
+MOST_ASKED = 64 << 20  # bytes of a frame to the owner: a picture's file and what is around it
+MOST_SAID = 256 << 20  # of one from it
+
+
+class EngineOwner(Reply, frozen=True):
+    """Who shares its engine: the first that is said. Programs of another `version` are left alone,
+    as their messages may differ.
+    """
+
+    version: str
+    program: str
+    pid: int
+
+
+class SharedModel(Reply, frozen=True):
+    """This model is open from now on."""
+
+    loaded: Loaded
+
+
+class NoSharedModel(Reply, frozen=True):
+    """No model is open, and why."""
+
+    reason: str
+
 
 ALLOWED: frozenset[type[Request[Any]]] = frozenset(
     {

@@ -10,8 +10,7 @@ from filelock import FileLock, Timeout
 
 from app.engine import Died, Engine, Event
 from app.shared import place
-from app.shared.guests import Guest
-from app.shared.messages import EngineOwner, NoSharedModel, SharedModel
+from app.shared.guests import EngineOwner, Guest, NoSharedModel, SharedModel
 from app.version import version
 from engine.errors import BadSetting
 from engine.protocol import (

@@ -9,8 +9,7 @@ from PySide6.QtCore import QObject
 from app import names
 from app.client import EngineClient, Latest
 from app.headers import check_model
-from app.remote.connection import Connection, address_of
-from app.remote.messages import OpenServer, ProbeServer
+from app.remote.connection import Connection, OpenServer, ProbeServer, address_of
 from app.work import Work
 from engine.protocol import Load, Loaded, Request
 from engine.settings import EngineOptions

@@ -9,10 +9,9 @@ from typing import Any
 import msgspec
 
 from app.engine import Client, Event
-from app.remote.connection import Connection, ServerAddress
+from app.remote.connection import Connection, OpenServer, ProbeServer, ServerAddress
 from app.remote.engine import RemoteEngine
 from app.remote.keys import Keys
-from app.remote.messages import OpenServer, ProbeServer
 from app.remote.problems import ServerFailed
 from app.terminal.engine import TICK, CommandEngine
 from app.terminal.text import confirm, interactive, note

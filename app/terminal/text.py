@@ -10,7 +10,7 @@ import math
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, BinaryIO, TextIO
 
@@ -178,3 +178,17 @@ def aside(text: str) -> None:
 def note(text: str) -> None:
     """Prints a line on stderr that programs and people alike should get."""
     print(f"cutaway: {' '.join(text.split())}", file=sys.stderr, flush=True)
+
+
+def table(rows: Iterable[Sequence[str]], left: Collection[int] = (0,)) -> Iterator[str]:
+    """A line for each row; the columns in `left` are aligned to the left, as words are, all others
+    to the right, as numbers are.
+    """
+    rows = list(rows)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (
+            cell.ljust(width) if i in left else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        yield "  " + "  ".join(cells).rstrip()

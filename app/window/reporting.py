@@ -13,7 +13,7 @@ from PySide6.QtCore import QBuffer, QByteArray
 from PySide6.QtGui import QImage, QImageWriter
 
 from app.files import write_named
-from app.report.markup import plain
+from app.report.contents import plain
 from app.state.workbench import Workbench
 from app.version import version
 from app.widgets.lists.view_report import ReportTable, ViewReport

@@ -38,7 +38,7 @@ def test_one_module_imports_what_one_system_has() -> None:
 def test_the_types_hold_on_other_systems(platform: str, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mypy", "--platform", platform, "--cache-dir", str(tmp_path)]
     ended = subprocess.run(
-        [*command, "engine/system.py", "engine/kept.py", "app/shared/place.py", "app/weights.py"],
+        [*command, "engine/system.py", "engine/kept.py", "app/shared/host.py", "app/weights.py"],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Raw, Struct
 
-from app.serve.pictures import AskedPictures
+from app.serve.fetching import AskedPictures
 from app.serve.web.body import NULL, raw_text
 from app.serve.web.refusal import Refusal
 from engine.protocol import (

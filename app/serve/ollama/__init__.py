@@ -1,8 +1,7 @@
 """Ollama's interface: chat, generate, embed, and what there is."""
 
-from app.serve.ollama.errors import error
 from app.serve.ollama.models import embed, embedding, refused, running, show, tags, version_of
-from app.serve.ollama.talk import chat, generate
+from app.serve.ollama.talk import chat, error, generate
 from app.serve.web.site import Dialect
 
 OLLAMA = Dialect(

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Raw, Struct
 
-from app.serve.pictures import AskedPictures
+from app.serve.fetching import AskedPictures
 from app.serve.served import OpenModel
 from app.serve.web.body import NULL, raw_text
 from app.serve.web.refusal import Refusal

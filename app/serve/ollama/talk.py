@@ -1,4 +1,4 @@
-"""POST /api/chat and /api/generate."""
+"""POST /api/chat and /api/generate, and errors as Ollama's clients read them."""
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
@@ -11,12 +11,22 @@ import msgspec
 from app.serve.answers import all_of
 from app.serve.gathered import Gathered
 from app.serve.ollama import bodies
-from app.serve.ollama.errors import error_line
 from app.serve.web.body import decoded
 from app.serve.web.refusal import Refusal
 from app.serve.web.site import HttpCall
 from app.serve.web.stream import FrameStream, Reply, json
 from engine.protocol import ChatMessage, Finished, Generate, Piece, TokenInfo, ToolCall
+
+
+def error(refusal: Refusal) -> bytes:
+    """The body of an error."""
+    return msgspec.json.encode({"error": refusal.message})
+
+
+def error_line(refusal: Refusal) -> bytes:
+    """An error in a stream."""
+    return error(refusal) + b"\n"
+
 
 LINES = "application/x-ndjson"
 Wrap = Callable[[str, str, list[ToolCall]], dict[str, Any]]

@@ -5,7 +5,7 @@ from typing import Any
 from app.serve.openai.chat import chat
 from app.serve.openai.completions import completions
 from app.serve.openai.embeddings import embeddings
-from app.serve.openai.responses.respond import responses
+from app.serve.openai.responses import responses
 from app.serve.served import OpenModel, no_model, plain
 from app.serve.web.refusal import error
 from app.serve.web.site import Dialect, HttpCall, with_and_without

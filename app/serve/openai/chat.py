@@ -8,11 +8,17 @@ from msgspec import Meta
 
 from app.serve import asked
 from app.serve.answers import all_of
-from app.serve.flow.gate import choices
-from app.serve.gathered import Gathered
-from app.serve.openai.messages import ChosenTool, SaidMessage, ToolGiven, begun, messages, tools
-from app.serve.openai.telling import FramesTelling
-from app.serve.told import FINISH, logprobs, timings, usage
+from app.serve.flow import choices
+from app.serve.gathered import FINISH, Gathered, logprobs, timings, usage
+from app.serve.openai.messages import (
+    ChosenTool,
+    FramesTelling,
+    SaidMessage,
+    ToolGiven,
+    begun,
+    messages,
+    tools,
+)
 from app.serve.web.body import decoded
 from app.serve.web.refusal import Refusal
 from app.serve.web.site import HttpCall

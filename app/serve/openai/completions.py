@@ -10,10 +10,9 @@ from msgspec import Meta
 
 from app.serve import asked
 from app.serve.answers import all_of
-from app.serve.flow.gate import choices
-from app.serve.gathered import Gathered
-from app.serve.openai.telling import FramesTelling
-from app.serve.told import FINISH, text_bytes, timings, usage
+from app.serve.flow import choices
+from app.serve.gathered import FINISH, Gathered, text_bytes, timings, usage
+from app.serve.openai.messages import FramesTelling
 from app.serve.web.body import decoded
 from app.serve.web.refusal import Refusal
 from app.serve.web.site import HttpCall

@@ -1,11 +1,15 @@
-"""Chats as OpenAI's clients send them, and tools; what the engine makes of them."""
+"""Chats and tools as OpenAI's clients send them, and the first fields of a response's frames."""
 
-from typing import Any, Literal
+import secrets
+from dataclasses import dataclass, field
+from time import time
+from typing import Any, ClassVar, Literal
 
 from msgspec import Raw, Struct
 
 from app.serve.asked import MOST_SCHEMA
-from app.serve.pictures import AskedPictures
+from app.serve.fetching import AskedPictures
+from app.serve.gathered import FINGERPRINT
 from app.serve.web.body import NULL, raw_text
 from app.serve.web.refusal import Refusal
 from engine.protocol import ChatMessage, PicturePart, TextPart, Tool, ToolCall, Tools
@@ -175,3 +179,26 @@ def tool(name: str, description: str | None, parameters: Raw) -> Tool:
     if len(text) > MOST_SCHEMA:
         raise Refusal(400, f"tools: the schema of {name[:100]!r} is too long", param="tools")
     return Tool(name, description or "", text)
+
+
+@dataclass
+class FramesTelling:
+    """How one request is answered: what every frame has, and what was asked for."""
+
+    prefix: ClassVar[str]
+
+    model: str
+    top: int | None  # alternatives a token; None: no log-probabilities
+    usage: bool
+    code: str = field(default_factory=lambda: secrets.token_hex(12), init=False)
+    created: int = field(default_factory=lambda: int(time()), init=False)
+
+    @property
+    def head(self) -> dict[str, Any]:
+        """Return the fields that every frame begins with."""
+        return {
+            "id": self.prefix + self.code,
+            "created": self.created,
+            "model": self.model,
+            "system_fingerprint": FINGERPRINT,
+        }

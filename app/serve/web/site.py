@@ -12,8 +12,8 @@ from starlette.routing import Match, Route
 
 from app.serve.answers import Answers
 from app.serve.clients import Clients
-from app.serve.flow.gate import Gate
-from app.serve.pictures import AskedPictures
+from app.serve.fetching import AskedPictures
+from app.serve.flow import Gate
 from app.serve.served import OpenModel, Shelf
 from app.serve.settings import ServeSettings
 from app.serve.web.guard import Guard, Receive, Scope

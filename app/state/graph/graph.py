@@ -9,8 +9,7 @@ from PySide6.QtCore import QObject, Signal
 from app.client import EngineClient, Latest
 from app.state.graph.blocks import GraphIndex, key_of, title_of
 from app.state.graph.difference import GraphChange, change, difference
-from app.state.graph.pins import with_pin
-from app.state.graph.scene import GraphScene, SceneMaker, Shows
+from app.state.graph.scene import GraphScene, SceneMaker, Shows, with_pin
 from app.state.selection import Selected
 from app.state.session import Session
 from app.work import Work

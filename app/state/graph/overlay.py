@@ -1,12 +1,92 @@
-"""Colours of the nodes of a graph: by device, by type, or by an amount such as time or bytes."""
+"""Colours of a graph's nodes: by device, by type, by an amount such as time or bytes, or by the
+results of a comparison with the host.
+"""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from math import isfinite, log10
 from typing import Literal
 
 from app.state.graph.blocks import GraphIndex, is_leaf
-from app.state.graph.errors import NodeError, launch_errors
 from app.state.graph.scene import Shows
+from engine.protocol import ComparedResult
+
+DECADES = 6  # below what is allowed, from which on an error counts as none
+
+
+@dataclass(frozen=True)
+class NodeError:
+    """The error of a node's result, or where that is not `own`, of the next one it leads to."""
+
+    row: ComparedResult
+    own: bool
+
+    @property
+    def deviates(self) -> bool:
+        return bool(self.row.problem)
+
+    @property
+    def share(self) -> float:
+        """From 0, a millionth of what is allowed or less, to 1, all of it or more; by decades."""
+        if self.deviates or not isfinite(self.row.error):
+            return 1.0
+        if self.row.error <= 0 or self.row.most <= 0:
+            return 0.0
+        return min(1.0, max(0.0, 1 + log10(self.row.error / self.row.most) / DECADES))
+
+
+def result_key(row: ComparedResult) -> str:
+    """Return the result's name as in a selection, with "#occurrence" unless that is 0."""
+    return row.name if row.occurrence == 0 else f"{row.name}#{row.occurrence}"
+
+
+def node_errors(index: GraphIndex, rows: Iterable[ComparedResult]) -> Mapping[int, NodeError]:
+    """By node, for the rows of one step; what leads to no result has none.
+
+    Rows written into a cache are the result of the nodes that write there.
+    """
+    nodes = index.graph.nodes
+    own: dict[int, ComparedResult] = {}
+    for row in rows:
+        number = index.by_key.get(result_key(row))
+        if number is not None:
+            own[number] = row
+            if nodes[number].role == "cache":
+                own |= dict.fromkeys(_writers(index, number), row)
+    leads: dict[int, int] = {}
+    for number in range(len(nodes) - 1, -1, -1):
+        if number in own:
+            leads[number] = number
+        else:
+            ends = (leads[reader] for reader in index.readers.get(number, ()) if reader in leads)
+            end = min(ends, default=None)
+            if end is not None and nodes[number].role in ("", "view"):
+                leads[number] = end
+    return {number: NodeError(own[end], number == end) for number, end in leads.items()}
+
+
+def _writers(index: GraphIndex, cache: int) -> Iterator[int]:
+    """Yield the nodes that write rows into a cache."""
+    readers = index.readers.get(cache, ())
+    return (reader for reader in readers if index.graph.nodes[reader].op == "set_rows")
+
+
+def launch_errors(index: GraphIndex, errors: Mapping[int, NodeError]) -> Mapping[int, NodeError]:
+    """By launch: that of its own results one, the worst before others; else what it leads to."""
+    found: dict[int, NodeError] = {}
+    for number, launch in enumerate(index.graph.launches):
+        mine = [errors[node] for node in launch.nodes if node in errors]
+        if mine:
+            found[number] = max(mine, key=lambda e: (e.own, e.deviates, e.share))
+    return found
+
+
+def error_text(row: ComparedResult) -> str:
+    """The error of a result and what is allowed, or what else is wrong with it."""
+    if not row.problem or row.problem.startswith("NMSE"):
+        return f"NMSE {row.error:.1e}, at most {row.most:.1e}"
+    return row.problem
+
 
 Overlay = Literal["device", "type", "bytes", "time", "error"]
 OVERLAYS: dict[Overlay, str] = {

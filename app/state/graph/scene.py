@@ -1,11 +1,25 @@
-"""The scene of a graph: a card for each block (or group of identical blocks) with its boxes."""
+"""The scene of a graph: a card for each block (or group of identical blocks) with its boxes; steps
+along its edges; its export as JSON and DOT; pins of its nodes (^ffn_inp-3$=pocl:0).
+"""
 
+import re
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from app.state.graph.blocks import GraphBlock, GraphIndex, plain_name, shape_text, title_of
+import msgspec
+
+from app.state.graph.blocks import (
+    NUMBERED,
+    GraphBlock,
+    GraphIndex,
+    key_of,
+    plain_name,
+    shape_text,
+    title_of,
+)
 from app.state.graph.layout import HEIGHT, LaidOut, Point, lay_out
+from engine.protocol import GraphDone, GraphNode
 
 Shows = Literal["operations", "launches"]
 Kind = Literal["node", "view", "port", "launch"]
@@ -188,3 +202,121 @@ def _in_rows(sizes: Sequence[Point]) -> tuple[list[Point], float, float]:
         x += width + APART
         tallest, widest = max(tallest, height), max(widest, x - APART)
     return places, widest, y + tallest
+
+
+def as_json(graph: GraphDone) -> str:
+    """Everything that the engine told."""
+    made = msgspec.to_builtins(graph)
+    del made["id"]
+    return msgspec.json.format(msgspec.json.encode(made), indent=1).decode()
+
+
+def as_dot(index: GraphIndex) -> str:
+    """A cluster for each block; lines from source to reader, dashed where they change device."""
+    graph = index.graph
+    lines = ["digraph model {", "  node [shape=box, fontname=monospace];"]
+    for at, block in enumerate(index.blocks):
+        lines += [f"  subgraph cluster_{at} {{", f"    label={_text(block.title)};"]
+        for number in block.nodes:
+            node = graph.nodes[number]
+            label = f"{title_of(node)}\n{node.op} {shape_text(node)} {node.dtype}\n{node.device}"
+            tip = f"{key_of(node)}: {node.why}"
+            style = ", style=dashed" if node.role == "view" else ""
+            lines.append(f"    n{number} [label={_text(label)}, tooltip={_text(tip)}{style}];")
+        lines.append("  }")
+    for number in index.block_of:
+        node = graph.nodes[number]
+        for source in node.sources:
+            if source in index.block_of:
+                crosses = graph.nodes[source].device != node.device
+                style = " [style=dashed, color=red]" if crosses else ""
+                lines.append(f"  n{source} -> n{number}{style};")
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def _text(text: str) -> str:
+    """A string of DOT: what a model named its tensors is not taken for markup."""
+    shown = "".join(
+        c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text
+    )
+    escaped = shown.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
+
+
+def along(index: GraphIndex, number: int | None, way: int) -> int | None:
+    """The first node that reads this one (1), or the first that it reads (-1); no leaf. Walking
+    begins with the first node.
+    """
+    if number is None:
+        return next(iter(index.block_of), None)
+    near = index.readers.get(number, []) if way > 0 else index.graph.nodes[number].sources
+    return next((node for node in near if node in index.block_of), None)
+
+
+def along_launches(index: GraphIndex, number: int, way: int) -> int | None:
+    """Like `along`, for launches: the first that reads it, or the last that it reads."""
+    launches = index.graph.launches
+    if way > 0:
+        return next((i for i, launch in enumerate(launches) if number in launch.sources), None)
+    return next(reversed(launches[number].sources), None)
+
+
+def same_place(index: GraphIndex, number: int | None, way: int) -> int | None:
+    """The node at this one's place in the block before (-1) or behind (1)."""
+    if number is None:
+        return along(index, number, way)
+    at = index.block_of.get(number)
+    if at is None or not 0 <= at + way < len(index.blocks):
+        return None
+    here, there = index.blocks[at].nodes, index.blocks[at + way].nodes
+    return there[min(here.index(number), len(there) - 1)]
+
+
+def cyclic(found: list[int], number: int | None, way: int) -> int | None:
+    """The next of what was found, round and round."""
+    if not found:
+        return None
+    if number not in found:
+        return found[0 if way > 0 else -1]
+    return found[(found.index(number) + way) % len(found)]
+
+
+def launch_of(index: GraphIndex, number: int, now: int | None) -> int | None:
+    """A launch of a node: the present one if it is one of them, else the last."""
+    mine = [i for i, launch in enumerate(index.graph.launches) if number in launch.nodes]
+    return now if now in mine else (mine[-1] if mine else None)
+
+
+_PLAIN = re.compile(r"[\w\-]+")
+
+
+def can_pin(node: GraphNode) -> bool:
+    """Return whether a rule can name the node: an operation with a plain name from the model."""
+    named = NUMBERED.match(node.name) is None and _PLAIN.fullmatch(node.name) is not None
+    return node.role == "" and named
+
+
+def part_of(name: str) -> str:
+    """The pattern that names a node and nothing else."""
+    return f"^{name}$"
+
+
+def pinned(rule: str, name: str) -> str | None:
+    """Where a rule pins a node by its own name; None where it does not."""
+    for part in rule.split(","):
+        pattern, _, device = part.strip().rpartition("=")
+        if pattern == part_of(name):
+            return device
+    return None
+
+
+def with_pin(rule: str, name: str, device: str | None) -> str:
+    """The rule with this pin in place of another of the same node; None takes it away."""
+    kept = [part for part in rule.split(",") if part and not _is_of(part, name)]
+    if device is not None:
+        kept.append(f"{part_of(name)}={device}")
+    return ",".join(kept)
+
+
+def _is_of(part: str, name: str) -> bool:
+    return part.strip().rpartition("=")[0] == part_of(name)

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from app.state.memory.sums import in_order
+from app.state.memory.totals import in_order
 from engine.protocol import MemoryEvent, MemoryRow, PoolRow
 
 LONGEST = 4000  # events that are kept

@@ -4,8 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from statistics import median
 
-from app.state.memory.sums import Place, places
-from app.state.memory.totals import Cell
+from app.state.memory.totals import Cell, Place, places
 from engine.units import MIB
 
 SHARED = "shared"  # what belongs to no layer

@@ -8,9 +8,16 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Signal
 
 from app.client import EngineClient
-from app.remote.connection import Connection, ServerAddress, address_of
+from app.remote.connection import (
+    KINDS,
+    Connection,
+    ProbeServer,
+    ServedModel,
+    ServerAddress,
+    ServerProbed,
+    address_of,
+)
 from app.remote.keys import Keys
-from app.remote.messages import KINDS, ProbeServer, ServedModel, ServerProbed
 from app.state.preferences import PreferencesState
 from app.work import Work
 from engine.protocol import Failed

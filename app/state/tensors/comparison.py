@@ -6,7 +6,7 @@ from PySide6.QtCore import QObject, Signal
 
 from app.client import EngineClient, Latest
 from app.state.graph.blocks import GraphIndex
-from app.state.graph.errors import NodeError, error_text, node_errors, result_key
+from app.state.graph.overlay import NodeError, error_text, node_errors, result_key
 from app.state.session import Session
 from app.state.talk.answer import said
 from app.state.talk.chat import ChatState

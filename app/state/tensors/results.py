@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import msgspec
 import numpy as np
@@ -11,10 +12,29 @@ from app.client import EngineClient, Latest
 from app.state.selection import Selection
 from app.state.session import Session
 from app.state.talk.chat import ChatState
-from app.state.tensors.items import TensorGroup, TensorItem
 from app.state.tensors.numbers import Numbers, computed
 from app.state.token.word import Conversation
 from engine.protocol import DescribeGraph, Examine, Examined, Failed, GraphDone, ResultPart
+
+
+@dataclass(frozen=True)
+class TensorItem:
+    """A weight of the file, or by its name and occurrence in the graph a `result`."""
+
+    name: str
+    type: str
+    dims: tuple[int, ...]
+    layer: int | None
+    result: tuple[str, int] | None = None
+
+
+@dataclass(frozen=True)
+class TensorGroup:
+    """Tensors of a layer, or of none."""
+
+    title: str
+    items: tuple[TensorItem, ...]
+
 
 _NUMBERED = re.compile(r"node_\d+")
 NO_WORD = "Select a token of an answer to see the numbers computed for it."

@@ -11,10 +11,9 @@ from app.client import EngineClient
 from app.engine import WeightReader
 from app.state.models.model import ModelState
 from app.state.selection import Selected, Selection, layer_of
-from app.state.tensors.items import TensorGroup, TensorItem
 from app.state.tensors.numbers import Numbers, weight
 from app.state.tensors.quantised import Loss, loss
-from app.state.tensors.results import ResultsState
+from app.state.tensors.results import ResultsState, TensorGroup, TensorItem
 from app.state.tensors.statistics import Statistics, measured
 from app.work import Work
 from engine.errors import BadSetting

@@ -14,12 +14,10 @@ from app.state.problem import Problem
 from app.state.selection import Selection
 from app.state.session import Session
 from app.state.talk.chat import ChatState
-from app.state.token.asking import Asking
-from app.state.token.contexts import Contexts
+from app.state.token.asking import Asking, Contexts, ModelParts, parts_of
 from app.state.token.live import LiveInside
 from app.state.token.questions import WordQuestions
 from app.state.token.sources import Light, Sources
-from app.state.token.structure import ModelParts, parts_of
 from app.state.token.word import TOP, Conversation, Inside, Key, Word, inside_of
 from engine.protocol import Alternative, Examine, Examined, TokenInfo, TokenInside
 

@@ -2,7 +2,7 @@
 
 from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QVBoxLayout, QWidget
 
-from app.state.graph.errors import result_key
+from app.state.graph.overlay import result_key
 from app.state.tensors.comparison import verdict
 from app.state.workbench import Workbench
 from app.theme.tokens import GRID

@@ -9,11 +9,18 @@ from PySide6.QtCore import QEvent, Qt
 from PySide6.QtGui import QHideEvent, QKeySequence, QResizeEvent, QShortcut, QShowEvent
 from PySide6.QtWidgets import QBoxLayout, QFileDialog, QVBoxLayout, QWidget
 
-from app.state.graph import walk
 from app.state.graph.blocks import GraphIndex, key_of
-from app.state.graph.export import as_dot, as_json
 from app.state.graph.graph import Phase
 from app.state.graph.overlay import Overlay
+from app.state.graph.scene import (
+    along,
+    along_launches,
+    as_dot,
+    as_json,
+    cyclic,
+    launch_of,
+    same_place,
+)
 from app.state.workbench import Workbench
 from app.theme import fonts
 from app.theme.tokens import GRID, PADDING
@@ -215,15 +222,15 @@ class GraphView(QWidget):
     def _walk(self, way: int) -> None:
         index = self.index
         if index is not None and self._launched and self._launch is not None:
-            self._pick_launch(walk.along_launches(index, self._launch, way))
+            self._pick_launch(along_launches(index, self._launch, way))
         elif index is not None:
-            self._pick_node(walk.along(index, self.selected, way))
+            self._pick_node(along(index, self.selected, way))
 
     def _step(self, way: int) -> None:
         """To the same place of the block before or behind."""
         if (index := self.index) is not None:
             self._launch = None
-            self._pick_node(walk.same_place(index, self.selected, way))
+            self._pick_node(same_place(index, self.selected, way))
 
     def _go_up(self) -> None:
         """From launches to operations, from an operation to its block, from there to all."""
@@ -245,7 +252,7 @@ class GraphView(QWidget):
 
     def _go_to_found(self, way: int) -> None:
         self._launch = None
-        self._pick_node(walk.cyclic(self._found, self.selected, way))
+        self._pick_node(cyclic(self._found, self.selected, way))
 
     def _save(self, kind: str) -> None:
         name = f"{self._bench.session.model_name or 'graph'}-{self._phase}.{kind}"
@@ -275,7 +282,7 @@ class GraphView(QWidget):
         if index is not None and number is not None:
             split = index.graph.nodes[number].split if split is None else split
             if self._launched:
-                self._launch = walk.launch_of(index, number, self._launch)
+                self._launch = launch_of(index, number, self._launch)
             self._bring_in(index.block_of.get(number))
         elif index is not None and now.layer is not None:
             self._state.choose_block(index.block_of_layer(now.layer))

@@ -6,8 +6,7 @@ from PySide6.QtCore import QRectF, Signal
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 
 from app.state.graph.blocks import GraphIndex
-from app.state.graph.errors import NodeError
-from app.state.graph.overlay import NOT_COMPARED, Overlay, coloured
+from app.state.graph.overlay import NOT_COMPARED, NodeError, Overlay, coloured
 from app.state.graph.scene import Shows
 from app.theme.devices import swatch_size
 from app.theme.theme import tokens

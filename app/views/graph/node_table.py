@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from app.state.graph.blocks import GraphIndex, is_leaf, key_of, shape_text, title_of
-from app.state.graph.errors import NodeError, launch_errors
+from app.state.graph.overlay import NodeError, launch_errors
 from app.widgets.lists.rows import Column
 from app.widgets.numbers import UNKNOWN, grouped, kib, milliseconds
 from engine.protocol import GraphNode, LaunchNode

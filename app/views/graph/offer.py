@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QHBoxLayout, QMenu, QWidget
 
 from app.state.graph.difference import GraphChange
 from app.state.graph.graph import GraphState
-from app.state.graph.pins import can_pin, pinned
+from app.state.graph.scene import can_pin, pinned
 from app.state.workbench import Workbench
 from app.theme.tokens import GRID
 from app.widgets.basics import Button, label, set_tone, surface

@@ -6,9 +6,8 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QBoxLayout, QStackedWidget, QWidget
 
 from app.state.graph.blocks import GraphIndex
-from app.state.graph.errors import NodeError
 from app.state.graph.graph import Phase
-from app.state.graph.overlay import Overlay, coloured
+from app.state.graph.overlay import NodeError, Overlay, coloured
 from app.state.graph.scene import GraphScene
 from app.theme.tokens import GRID
 from app.views.graph.node_table import LAUNCHES, NODES, LaunchRow, NodeRow, launch_rows, node_rows

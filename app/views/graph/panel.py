@@ -14,8 +14,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.state.graph.blocks import GraphIndex, is_leaf, key_of, shape_text, title_of
-from app.state.graph.errors import NodeError, error_text, launch_errors, result_key
-from app.state.graph.overlay import NOT_COMPARED
+from app.state.graph.overlay import NOT_COMPARED, NodeError, error_text, launch_errors, result_key
 from app.theme.tokens import GRID
 from app.views.graph.arena import ArenaView, describe_life
 from app.views.graph.node_table import cause_words

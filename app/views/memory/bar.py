@@ -7,7 +7,7 @@ from PySide6.QtCore import QPointF, QRectF, Signal
 from PySide6.QtGui import QMouseEvent
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from app.state.memory.sums import MemoryPart, PoolSum
+from app.state.memory.totals import MemoryPart, PoolSum
 from app.theme import fonts
 from app.theme.devices import device_look
 from app.theme.theme import tokens

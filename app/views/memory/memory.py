@@ -9,8 +9,7 @@ from PySide6.QtCore import QEvent, QModelIndex, Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QToolButton, QVBoxLayout, QWidget
 
 from app.state.memory.matrix import describe, grid, layer_title
-from app.state.memory.sums import MemoryPart, pools
-from app.state.memory.totals import Cell, kind_of
+from app.state.memory.totals import Cell, MemoryPart, kind_of, pools
 from app.state.selection import Selected
 from app.state.workbench import Workbench
 from app.theme import fonts

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import QRectF
 
-from app.state.memory.sums import PoolSum
+from app.state.memory.totals import PoolSum
 from app.theme import fonts
 from app.theme.devices import swatch_size
 from app.theme.theme import tokens

@@ -16,8 +16,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.library import Stored
-from app.state.memory.sums import pools
-from app.state.memory.totals import cells
+from app.state.memory.totals import cells, pools
 from app.state.session import AT_ONCE
 from app.state.workbench import Workbench
 from app.theme.icons import pixmap

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QVBoxLayout, QWidget
 
-from app.remote.messages import ServedModel
+from app.remote.connection import ServedModel
 from app.state.models.servers import ServerState
 from app.state.workbench import Workbench
 from app.theme.tokens import GRID

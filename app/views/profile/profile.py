@@ -18,15 +18,17 @@ from PySide6.QtWidgets import (
 )
 
 from app.files import write_named
-from app.state.profile.export import PHASES, chrome_trace, summary
 from app.state.profile.recorded import (
+    PHASES,
     By,
     RecordedAnswer,
     TimeDifference,
     Total,
     as_json,
+    chrome_trace,
     differences,
     layer_of_node,
+    summary,
 )
 from app.state.workbench import Workbench
 from app.theme import fonts

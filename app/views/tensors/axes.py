@@ -5,7 +5,7 @@ from functools import partial
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QComboBox, QGridLayout, QSlider, QSpinBox, QWidget
 
-from app.state.tensors.axes import ShownAxes, usual_axes
+from app.state.tensors.numbers import ShownAxes, usual_axes
 from app.theme.tokens import GRID
 from app.widgets.basics import label
 

@@ -5,7 +5,7 @@ from math import isfinite
 
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from app.state.graph.errors import result_key
+from app.state.graph.overlay import result_key
 from app.state.workbench import Workbench
 from app.theme.tokens import GRID
 from app.views.graph.comparing import CompareBar

@@ -16,8 +16,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.state.models.model import shape_text
-from app.state.tensors.axes import sliced
-from app.state.tensors.numbers import Numbers
+from app.state.tensors.numbers import Numbers, sliced
 from app.state.tensors.results import NO_WORD
 from app.state.tensors.saving import dump_text, save_csv, save_npy
 from app.state.workbench import Workbench

@@ -22,7 +22,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.state.models.model import shape_text
-from app.state.tensors.items import TensorGroup, TensorItem
+from app.state.tensors.results import TensorGroup, TensorItem
 from app.theme import fonts
 from app.theme.theme import tokens
 from app.theme.tokens import GRID

@@ -6,9 +6,9 @@ from PySide6.QtCore import QEvent, QRectF, Signal
 from PySide6.QtWidgets import QHBoxLayout, QToolButton, QVBoxLayout, QWidget
 
 from app.state.selection import Selection
+from app.state.token.asking import ModelParts
 from app.state.token.readings import AttentionReading, Measure
 from app.state.token.sources import Sources, WordSource
-from app.state.token.structure import ModelParts
 from app.state.token.token import TokenState
 from app.theme import fonts
 from app.theme.theme import tokens

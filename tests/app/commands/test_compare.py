@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from app.cli import main
-from app.terminal.compared import text_lines
+from app.terminal.examined import text_lines
 from engine.protocol import Compare, Compared, ComparedResult, PairedResult, TextsCompared
 from tests.in_process import run_here
 from tests.program import assert_one_line_error, run

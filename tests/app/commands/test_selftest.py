@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from app.checks import cases
+from app.checks import processes
 from app.cli import main
 from app.terminal.child import Child, child
 from engine.backends.opencl.drivers.device import list_devices
@@ -28,7 +28,7 @@ def device() -> str:
 @pytest.fixture
 def crashing(monkeypatch: pytest.MonkeyPatch) -> None:
     """The program whose process may end early takes the place of the self test's."""
-    monkeypatch.setattr(cases, "child", partial(standing_for, "tests.app.commands.crashing"))
+    monkeypatch.setattr(processes, "child", partial(standing_for, "tests.app.commands.crashing"))
 
 
 def standing_for(
@@ -112,7 +112,7 @@ def test_a_case_that_never_ends(
     device: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HANGS_AT", BROKEN)
-    monkeypatch.setattr(cases, "SILENCE", 10.0)
+    monkeypatch.setattr(processes, "SILENCE", 10.0)
     assert main(["selftest", "--device", device, "--op", BROKEN.replace("[", ".")[:-1]]) == 1
     out = capsys.readouterr().out
     assert f"FAILED {BROKEN}: no answer within 10 s" in out
@@ -121,6 +121,6 @@ def test_a_case_that_never_ends(
 def test_a_process_that_does_not_start(
     device: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cases, "child", partial(standing_for, "engine"))
+    monkeypatch.setattr(processes, "child", partial(standing_for, "engine"))
     assert main(["selftest", "--device", device, "--op", NEG]) == 1
     assert f"the self test of {device}: its process ended with status 1" in capfd.readouterr().err

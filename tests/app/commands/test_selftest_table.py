@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from app.checks.cases import cases
+from app.checks.processes import cases
 from engine.backends.host.backend import HostBackend
 from engine.backends.opencl.drivers.device import list_devices
 from engine.backends.opencl.launches import KERNEL_FAMILIES

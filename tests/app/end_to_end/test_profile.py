@@ -7,7 +7,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
-from app.state.profile.export import chrome_trace
+from app.state.profile.recorded import chrome_trace
 from app.views.profile.profile import ProfileView
 from app.window.main_window import MainWindow
 from engine.settings import EngineOptions

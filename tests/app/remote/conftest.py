@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from app.engine import Event
-from app.remote.connection import Connection, ServerAddress
+from app.remote.connection import Connection, OpenServer, ServerAddress
 from app.remote.engine import RemoteEngine
 from app.remote.keys import Keys
-from app.remote.messages import OpenServer
 from engine.protocol import ChatMessage, Failed, Generate, Loaded, Piece, Reply, Request
 from tests.app.remote.chat_server import ChatServer, chat_server
 

@@ -9,9 +9,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from app.remote.connection import Connection, ServerAddress, address_of
+from app.remote.connection import (
+    Connection,
+    ProbeServer,
+    ServedModel,
+    ServerAddress,
+    ServerProbed,
+    address_of,
+)
 from app.remote.keys import Keys, variable
-from app.remote.messages import ProbeServer, ServedModel, ServerProbed
 from engine.errors import BadSetting
 from engine.protocol import Failed, Loaded
 from tests.app.remote.chat_server import ChatServer, Said, chat_server, page

@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from app.engine import Abilities, Died, Engine, Event
-from app.remote.connection import Connection
+from app.remote.connection import Connection, OpenServer, ProbeServer
 from app.remote.engines import Engines
-from app.remote.messages import OpenServer, ProbeServer
 from engine.errors import WorkerDied
 from engine.protocol import (
     Cancel,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.checks import cases
+from app.checks import processes
 from app.report import gather, speeds
 from app.report.contents import Report, ReportWanted
 from app.report.document import markdown, summary
@@ -81,7 +81,7 @@ def test_a_device(device: str) -> None:
 
 @pytest.mark.usefixtures("known")
 def test_a_driver_that_takes_its_process_down(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cases, "child", partial(_standing_for, "tests.app.commands.crashing"))
+    monkeypatch.setattr(processes, "child", partial(_standing_for, "tests.app.commands.crashing"))
     monkeypatch.setenv("CRASHES_AT", BROKEN)
     monkeypatch.setattr(speeds, "Worker", partial(Worker, "tests.app.report.dying"))
     monkeypatch.setattr(speeds, "SILENCE", 30.0)
@@ -119,7 +119,7 @@ def test_stopped_while_a_driver_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("known")
 def test_stopped_in_the_self_test(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cases, "child", partial(_standing_for, "tests.app.commands.crashing"))
+    monkeypatch.setattr(processes, "child", partial(_standing_for, "tests.app.commands.crashing"))
     monkeypatch.setenv("HANGS_AT", BROKEN)
     at: list[str] = []
     wanted = ReportWanted((DEVICES[0],))

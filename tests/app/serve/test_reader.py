@@ -9,7 +9,7 @@ import time
 import pytest
 from PIL import Image
 
-from app.serve.flow.inbound import MOST_WAITING
+from app.serve.flow import MOST_WAITING
 from app.serve.server import Serving
 from app.serve.settings import ServeSettings
 from app.serve.web import stream

@@ -4,8 +4,7 @@ import msgspec
 import pytest
 
 from app.state.graph.blocks import GraphIndex
-from app.state.graph.errors import NodeError, error_text, launch_errors, node_errors
-from app.state.graph.overlay import coloured
+from app.state.graph.overlay import NodeError, coloured, error_text, launch_errors, node_errors
 from tests.app.helpers.compared import result
 from tests.app.helpers.graphs import graph_done
 

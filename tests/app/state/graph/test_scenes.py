@@ -9,10 +9,18 @@ import pytest
 
 from app.state.graph.blocks import GraphIndex
 from app.state.graph.difference import change, difference
-from app.state.graph.export import as_dot, as_json
 from app.state.graph.overlay import coloured
-from app.state.graph.pins import can_pin, pinned, with_pin
-from app.state.graph.scene import HEAD, GraphScene, SceneMaker, Shows
+from app.state.graph.scene import (
+    HEAD,
+    GraphScene,
+    SceneMaker,
+    Shows,
+    as_dot,
+    as_json,
+    can_pin,
+    pinned,
+    with_pin,
+)
 from engine.protocol import GraphDone
 from tests.app.helpers.graphs import PER_LAYER, graph_done
 

@@ -4,8 +4,7 @@ import random
 
 from app.state.memory.allocations import LONGEST, Allocations
 from app.state.memory.matrix import grid
-from app.state.memory.sums import pools
-from app.state.memory.totals import Cell, allocated, apply, cells
+from app.state.memory.totals import Cell, allocated, apply, cells, pools
 from engine.protocol import Memory, MemoryEvent, MemoryRow, PoolRow
 
 MIB = 1 << 20

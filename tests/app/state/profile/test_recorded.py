@@ -4,12 +4,13 @@ import json
 
 import pytest
 
-from app.state.profile.export import chrome_trace, summary
 from app.state.profile.recorded import (
     RecordedAnswer,
     as_json,
+    chrome_trace,
     differences,
     layer_of_node,
+    summary,
 )
 from tests.app.helpers.recorded import US, recorded
 

@@ -7,8 +7,7 @@ import gguf
 import numpy as np
 import pytest
 
-from app.state.tensors.axes import ShownAxes, sliced, usual_axes
-from app.state.tensors.numbers import Numbers, computed, weight
+from app.state.tensors.numbers import Numbers, ShownAxes, computed, sliced, usual_axes, weight
 from app.state.tensors.quantised import loss, stored_blocks
 from app.state.tensors.saving import dump_text
 from app.state.tensors.statistics import OUTLIERS, Statistics, measured

@@ -4,7 +4,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
-from app.remote.messages import OpenServer, ProbeServer
+from app.remote.connection import OpenServer, ProbeServer
 from app.views.models.server_form import ServerForm
 from app.window.main_window import MainWindow
 from app.window.panes.pages import PAGES

@@ -8,7 +8,7 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from app.local_engine import LocalEngine
-from app.state.graph.errors import node_errors
+from app.state.graph.overlay import node_errors
 from app.state.limits import AnswerLimits
 from app.state.workbench import Workbench
 from app.theme.theme import Theme

@@ -5,8 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.state.tensors.items import TensorItem
-from app.state.tensors.results import NO_WORD
+from app.state.tensors.results import NO_WORD, TensorItem
 from app.views.tensors.tensors import TensorsView
 from app.window.main_window import MainWindow
 from engine.protocol import (

@@ -11,7 +11,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
-from app.state.tensors.items import TensorItem
+from app.state.tensors.results import TensorItem
 from app.views.tensors.tensors import PAGES, TensorsView
 from app.weights import LocalWeights
 from app.window.main_window import MainWindow

@@ -3,8 +3,7 @@
 from typing import Any
 
 from app.engine import Abilities
-from app.remote.connection import Connection
-from app.remote.messages import OpenServer, ProbeServer, ServedModel
+from app.remote.connection import Connection, OpenServer, ProbeServer, ServedModel
 from app.serve.server import Serving
 from app.serve.settings import ServeSettings
 from app.state.models.serving import ServedText

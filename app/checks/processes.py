@@ -1,4 +1,4 @@
-"""The self test of a device, in processes that it may take down."""
+"""Self-tests, driver checks and tuning trials of a device, in processes that it may take down."""
 
 from collections.abc import Callable, Iterator
 from queue import Queue
@@ -8,10 +8,23 @@ import msgspec
 from msgspec.structs import replace
 
 from app.terminal.child import Child, child, never
-from engine.errors import CutawayError
-from engine.protocol import CaseResult, SelfTest, SelfTestPlan
+from engine.errors import BadSetting, CutawayError, DeviceError
+from engine.protocol import (
+    CaseResult,
+    DeviceRow,
+    DriverCheck,
+    ListDevices,
+    SelfTest,
+    SelfTestPlan,
+    TrialResult,
+    Tune,
+    TunePlan,
+    TuneResult,
+)
+from engine.worker import Worker
 
-SILENCE = 180.0  # seconds that one case may take; compilers are slow
+SILENCE = 180.0  # seconds that a case or a trial may take; compilers are slow
+DRIVERS_SILENCE = 300.0  # seconds; each driver has less
 SHARES = 2
 
 
@@ -79,3 +92,51 @@ def _share(
             raise CutawayError(f"the self test of {wanted.device}: {problem or 'it ended early'}")
         first += 1
         yield first, total, replace(at_work, status="failed", problem=problem)
+
+
+def list_devices() -> list[DeviceRow]:
+    """List the devices that a worker finds. Raises `WorkerDied` where a driver takes it down."""
+    with Worker() as worker:
+        return worker.get(ListDevices(worker.new_id())).devices
+
+
+def choose_device(name: str | None) -> DeviceRow:
+    """The OpenCL device of that name, or the best. Raises `BadSetting`, `WorkerDied`."""
+    rows = list_devices()
+    for row in rows:
+        if row.id == name or (name is None and row.is_default):
+            return row
+    if name is None and rows:
+        return rows[0]
+    there = ", ".join(row.id for row in rows) or "none: pip install 'cutaway[cpu]' installs one"
+    raise BadSetting("--device", name or "", f"an OpenCL device; there is {there}")
+
+
+def check_drivers(stop: Callable[[], bool] = never) -> Iterator[DriverCheck]:
+    """Each driver's result as soon as it is there; a process of the engine finds them."""
+    with child("engine.backends.opencl.diagnose", timeout=DRIVERS_SILENCE, stop=stop) as process:
+        for line in process.lines():
+            yield msgspec.json.decode(line, type=DriverCheck)
+        if problem := process.problem():
+            raise DeviceError("(any)", f"searching drivers: {problem}")
+
+
+def trials(
+    wanted: Tune, stop: Callable[[], bool] = never
+) -> Iterator[tuple[int, TrialResult | TuneResult]]:
+    """(of how many, trial), the result last. Raises `CutawayError` where there is none."""
+    total, result = 0, None
+    text = msgspec.json.encode(wanted).decode()
+    with child("engine.tuner", text, timeout=SILENCE, stop=stop) as process:
+        for line in process.lines():
+            told = msgspec.json.decode(line, type=TunePlan | TrialResult | TuneResult)
+            if isinstance(told, TunePlan):
+                if told.problem:
+                    raise CutawayError(told.problem)
+                total = told.n_trials
+                continue
+            result = told
+            yield total, told
+        problem = process.problem()
+    if not isinstance(result, TuneResult):
+        raise CutawayError(f"tuning {wanted.device}: {problem or 'it ended early'}")

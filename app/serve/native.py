@@ -1,0 +1,259 @@
+"""Routes for monitors and llama-server's clients: the server's state (/health, /metrics, /props,
+/slots), /completion, and texts as tokens and back.
+"""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from msgspec import Struct
+
+from app.serve import asked
+from app.serve.answers import all_of
+from app.serve.gathered import timings
+from app.serve.served import OpenModel
+from app.serve.web.body import decoded
+from app.serve.web.refusal import Refusal, error, unavailable
+from app.serve.web.site import Dialect, HttpCall, with_and_without
+from app.serve.web.stream import FrameStream, Reply, Whole, error_event, event, json
+from engine.protocol import (
+    ChatMessage,
+    DecodeTokens,
+    EncodeText,
+    Finished,
+    Generate,
+    ListSlots,
+    Piece,
+    Render,
+)
+
+PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
+
+
+async def health(call: HttpCall) -> Reply:
+    """Report whether a model is ready."""
+    shelf = call.desk.shelf
+    shelf.check()
+    return json({"status": "ok"})
+
+
+async def metrics(call: HttpCall) -> Reply:
+    """All counts, for Prometheus."""
+    if not call.desk.settings.metrics:
+        raise Refusal(404, "metrics are off; start the server with --metrics")
+    gate = call.gate
+    table = gate.table
+    usage = 1 - table.n_free / max(1, table.n_cells) if table is not None else None
+    text = gate.counts.text(gate.turns.busy, gate.turns.waiting, usage)
+    return Whole(text.encode(), PROMETHEUS)
+
+
+async def props(call: HttpCall) -> Reply:
+    """Describe the served model in llama-server's format."""
+    model = call.desk.shelf.ready
+    loaded = model.loaded
+    return json(
+        {
+            "total_slots": call.gate.turns.slots,
+            "default_generation_settings": {"n_ctx": loaded.n_ctx, "params": _params(model)},
+            "model_alias": model.name,
+            "model_path": _file_name(loaded.path),
+            "chat_template": model.meta("tokenizer.chat_template"),
+            "modalities": {"vision": loaded.vision is not None, "audio": False},
+            "build_info": f"cutaway {loaded.architecture}",
+        }
+    )
+
+
+async def slots(call: HttpCall) -> Reply:
+    """Who is answered now, without a word of what is asked; 503 where one was asked for."""
+    gate = call.gate
+    n_ctx = call.desk.shelf.ready.loaded.n_ctx
+    if call.query.get("fail_on_no_slot") == "1" and gate.turns.busy >= gate.turns.slots:
+        raise unavailable("no slot is free")
+    table = await gate.get(ListSlots(0))
+    rows: list[dict[str, Any]] = [
+        {
+            "id": row.number,
+            "n_ctx": n_ctx,
+            "is_processing": row.request > 0,
+            "n_tokens": row.n_tokens,
+            "n_prompt": row.n_prompt,
+            "n_read": row.n_read,
+            "n_generated": row.n_generated,
+        }
+        for row in table.slots
+    ]
+    return json(rows)
+
+
+def _params(model: OpenModel) -> dict[str, Any]:
+    """How requests that leave fields out are sampled, under llama-server's names."""
+    usual = model.sampling[True]
+    return {
+        "temperature": usual.temperature,
+        "top_k": usual.top_k,
+        "top_p": usual.top_p,
+        "min_p": usual.min_p,
+        "repeat_penalty": usual.repeat_penalty,
+        "repeat_last_n": usual.penalty_last_n,
+        "frequency_penalty": usual.frequency_penalty,
+        "presence_penalty": usual.presence_penalty,
+        "stop": [*model.stop],
+    }
+
+
+def _file_name(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+class TokenizeBody(Struct):
+    """A text."""
+
+    content: str
+    add_special: bool = False
+    parse_special: bool = True
+    with_pieces: bool = False
+
+
+class DetokenizeBody(Struct):
+    """Tokens."""
+
+    tokens: list[int]
+
+
+class TemplateMessage(Struct):
+    """One message, its content as text or in parts of it."""
+
+    role: str
+    content: str | list[dict[str, Any]] | None = None
+
+
+class TemplateBody(Struct):
+    """A chat."""
+
+    messages: list[TemplateMessage]
+
+
+async def tokenize(call: HttpCall) -> Reply:
+    """A text as tokens, with their texts where these are wanted; half a character as bytes."""
+    body = decoded(call.body, TokenizeBody)
+    call.desk.shelf.check()
+    request = EncodeText(0, body.content, body.add_special, body.parse_special)
+    found = await call.gate.get(request)
+    if not body.with_pieces:
+        return json({"tokens": found.tokens})
+    pairs = zip(found.tokens, found.pieces, strict=True)
+    return json({"tokens": [{"id": token, "piece": _piece(data)} for token, data in pairs]})
+
+
+async def detokenize(call: HttpCall) -> Reply:
+    """Tokens as a text."""
+    body = decoded(call.body, DetokenizeBody)
+    call.desk.shelf.check()
+    return json({"content": (await call.gate.get(DecodeTokens(0, body.tokens))).text})
+
+
+async def apply_template(call: HttpCall) -> Reply:
+    """A chat as the model reads it."""
+    body = decoded(call.body, TemplateBody)
+    call.desk.shelf.check()
+    messages = [ChatMessage(one.role, _content(one.content)) for one in body.messages]
+    return json({"prompt": (await call.gate.get(Render(0, messages))).text})
+
+
+def _content(given: str | list[dict[str, Any]] | None) -> str:
+    if given is None or isinstance(given, str):
+        return given or ""
+    return "".join(str(part.get("text", "")) for part in given)
+
+
+def _piece(data: bytes) -> str | list[int]:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return list(data)
+
+
+class CompletionBody(asked.TextRequest):
+    """A request; `n_predict` is llama-server's name of `max_tokens`."""
+
+    prompt: str | list[int] = ""
+    n_predict: asked.Count | None = None
+
+
+async def completion(call: HttpCall) -> Reply:
+    """Go on with one text."""
+    body = decoded(call.body, CompletionBody)
+    model = await call.model(body.model)
+    text = isinstance(body.prompt, str)
+    most = body.max_tokens if body.n_predict is None else body.n_predict
+    request = Generate(
+        0,
+        prompt=body.prompt if isinstance(body.prompt, str) else None,
+        prompt_tokens=None if isinstance(body.prompt, str) else body.prompt,
+        sampling=call.sampling(asked.sampling(body), openai=True),
+        max_tokens=asked.limit(most),
+        stop=asked.stops(body.stop),
+        form=asked.form(body),
+        bias=asked.bias(body.logit_bias),
+        endless=bool(body.ignore_eos),
+        when_full="stop",
+    )
+    if body.stream:
+        return FrameStream(_frames(call, request, model.name), error_event)
+    (made,) = await all_of(call.answers([request]))
+    told = _end(made.end, model.name, [token.token for token in made.tokens])
+    prompt = {"prompt": body.prompt} if text else {}
+    return json({"content": made.text} | told | prompt)
+
+
+async def _frames(call: HttpCall, request: Generate, model: str) -> AsyncIterator[bytes]:
+    async with call.answers([request]) as answers:
+        while said := await answers.batch():
+            frames = []
+            for _, reply in said:
+                if isinstance(reply, Piece) and (reply.text or reply.tokens):
+                    ids = [token.token for token in reply.tokens]
+                    told: dict[str, Any] = {"index": 0, "content": reply.text, "tokens": ids}
+                    frames.append(event(told | {"stop": False}))
+                elif isinstance(reply, Finished):
+                    frames.append(event({"index": 0, "content": ""} | _end(reply, model, [])))
+            if frames:
+                yield b"".join(frames)
+
+
+def _end(end: Finished, model: str, ids: list[int]) -> dict[str, Any]:
+    stats = end.stats
+    word = end.matched is not None
+    return {
+        "tokens": ids,
+        "stop": True,
+        "model": model,
+        "tokens_predicted": stats.n_generated,
+        "tokens_evaluated": stats.n_prompt,
+        "tokens_cached": stats.n_cached,
+        "truncated": False,
+        "stop_type": "word" if word else "eos" if end.reason == "stop" else "limit",
+        "stopping_word": end.matched or "",
+        "timings": timings(stats),
+    }
+
+
+NATIVE = Dialect(
+    {
+        **with_and_without(
+            "/v1",
+            {
+                ("GET", "/v1/health"): health,
+                ("POST", "/v1/tokenize"): tokenize,
+                ("POST", "/v1/detokenize"): detokenize,
+                ("POST", "/v1/apply-template"): apply_template,
+            },
+        ),
+        ("GET", "/metrics"): metrics,
+        ("POST", "/completion"): completion,
+        ("GET", "/props"): props,
+        ("GET", "/slots"): slots,
+    },
+    error,
+)

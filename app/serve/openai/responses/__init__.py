@@ -1,1 +1,0 @@
-"""OpenAI's responses, without a memory of earlier ones."""
