@@ -15,8 +15,8 @@ from app.fetch import fetch
 from app.library import resolve
 from engine.errors import ModelNotFound
 from tests.goldens.tiny import write_tiny
-from tests.line.again import mark_again
 from tests.line.alone import is_alone, pytest_runtest_protocol
+from tests.line.cases import mark_full
 from tests.line.seconds import Seconds
 from tests.line.shares import import_share
 from tests.line.smoke import mark_smoke
@@ -56,11 +56,11 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before marks are looked at
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The smoke tier, and what is proven again; the longest tests first, so that nobody waits for
-    one of them at the end, and last those that want to be alone.
+    """Mark the smoke tier and cases of the long tables; sort the longest tests first, so that
+    nobody waits for one of them at the end, and last those that want to be alone.
     """
     mark_smoke(items)
-    mark_again(items)
+    mark_full(items)
     items.sort(key=lambda item: (is_alone(item), not item.nodeid.startswith(LONGEST)))
 
 

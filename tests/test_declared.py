@@ -4,6 +4,7 @@ import ast
 import re
 import sys
 import tomllib
+from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -24,6 +25,7 @@ def normal(name: str) -> str:
 DECLARED = {normal(re.split(r"[\[<>=!~;, ]", line)[0]) for group in GROUPS for line in group}
 
 
+@cache
 def imported(top: str) -> set[str]:
     found = set()
     for path in (ROOT / top).rglob("*.py"):

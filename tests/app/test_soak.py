@@ -30,6 +30,7 @@ def test_what_grows_is_found_and_a_beginning_is_no_growth() -> None:
     assert all(leaks[name] > most for name, most in soak.GROWTH.items())
 
 
+@pytest.mark.full
 def test_everything_is_told_and_kept_within_its_bounds(
     qapp: QApplication, tiny_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -68,6 +68,7 @@ def share(tasks: Sequence[Task], given: Sequence[str]) -> float:
     return right.total() / asked.total()
 
 
+@pytest.mark.full_cases(r"\[pocl")
 @pytest.mark.parametrize("device", OPENCL)
 def test_it_is_right_about_pictures_it_never_met(device: str) -> None:
     tasks = exam() if device == NAMES[0] else exam()[:SOME]
@@ -75,6 +76,7 @@ def test_it_is_right_about_pictures_it_never_met(device: str) -> None:
         assert share(tasks, list(answers(model, tasks))) >= LEAST
 
 
+@pytest.mark.full  # on a device, with other pictures too
 def test_it_is_right_on_the_host() -> None:
     tasks = exam()[:FEW]
     with opened("host") as model:

@@ -18,9 +18,9 @@ from tests.program import ROOT
 
 QUICK = {  # how many are drawn; 0: all of them
     "settings-theme": 0,
-    "kernel": 0,
-    "tune": 0,
-    "output": 0,
+    "kernel": 12,
+    "tune": 12,
+    "output": 12,
     "move": 20,
     "fetch": 30,
     "fetch-ranges": 10,

@@ -55,6 +55,7 @@ def planted(family: str, old: str, new: str) -> Callable[[str], str]:
     return lambda name: text.replace(old, new) if name == family else source(name)
 
 
+@pytest.mark.full_cases("sm_80|gfx906|gfx90a|pvc")  # one device of each vendor
 def test_a_planted_spill_is_seen(target: str, asked: list[Program]) -> None:
     """Sums that are found by a number which only the device knows lie in memory."""
     program = one_of(asked, "norm_chain", "FIRST=0")
@@ -88,6 +89,7 @@ def test_few_instructions_decode_a_weight(fmt: str, asked: list[Program], target
     assert 0.5 < judged(target, [program])[program.name].each <= (2.6 if fmt == "Q6_K" else 1.6)
 
 
+@pytest.mark.full_cases("sm_80|gfx906|gfx90a|pvc")  # one device of each vendor
 def test_a_planted_narrow_load_is_seen(target: str, asked: list[Program]) -> None:
     """A weight's words byte by byte."""
     program = one_of(asked, "matmul_tiled", "PANEL=1", "WORDS=8", "HALVES=1")

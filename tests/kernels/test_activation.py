@@ -44,6 +44,7 @@ each_gate = pytest.mark.parametrize("op", ACTIVATIONS, ids=lambda op: op.__name_
 each = pytest.mark.parametrize("op", ALONE, ids=lambda op: op.__name__)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("shape", [(1,), (77, 3), (4099, 2)])
 @each
 def test_alone(either: OpenCLBackend, op: Callable[..., Tensor], shape: tuple[int, ...]) -> None:
@@ -52,6 +53,7 @@ def test_alone(either: OpenCLBackend, op: Callable[..., Tensor], shape: tuple[in
     assert nmse(run(either, op(x), made.values), ALONE[op](made.exact(x))) < 1e-12
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("shape", [(1,), (77, 3), (4099, 2)])
 @each_gate
 def test_gated(either: OpenCLBackend, op: Callable[..., Tensor], shape: tuple[int, ...]) -> None:

@@ -90,6 +90,7 @@ def test_views_of_both_operands(either: OpenCLBackend) -> None:
         assert nmse(run(either, ops.add(a, b), made.values), want) < 1e-13
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("fmt", FLOATS, ids=str)
 @pytest.mark.parametrize("name", UNARY)
 def test_one_operand(either: OpenCLBackend, name: str, fmt: Format) -> None:

@@ -246,6 +246,7 @@ def test_softmax_without_a_mask(either: OpenCLBackend, width: int) -> None:
 MASK_SHAPES = [(1, 1), (3, 1), (6, 2), (1, 2)]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("fmt", [F32, F16], ids=str)
 @pytest.mark.parametrize("planes", MASK_SHAPES, ids=str)
 @pytest.mark.parametrize("width", [5, 64, 600])

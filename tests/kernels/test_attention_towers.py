@@ -61,6 +61,7 @@ def check(backend: Backend, dim: int, n: int, name: str) -> None:
     assert blind.any() == (name == "padded")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", SIGHTS)
 @pytest.mark.parametrize(("dim", "n"), SIZES, ids=str)
 def test_head_sizes(either: OpenCLBackend, dim: int, n: int, name: str) -> None:

@@ -56,6 +56,7 @@ def assert_close(got: NDArray[np.generic], a: Floats, b: Floats) -> None:
     assert (error <= 5e-6 * most).all(), (error / np.maximum(most, 1e-300)).max()
 
 
+@pytest.mark.sampled(2)
 @each_format
 @pytest.mark.parametrize("n", [1, 9])
 def test_products(backend: OpenCLBackend, fmt: Format, n: int) -> None:
@@ -74,6 +75,7 @@ def test_products_of_extremes(backend: OpenCLBackend, fmt: Format) -> None:
     assert_close(run(backend, ops.matmul(a.tensor, b), made.values), a.numbers, made.exact(b))
 
 
+@pytest.mark.sampled(3)
 @some_formats
 @pytest.mark.parametrize("n", range(1, 10))
 def test_any_number_of_columns(either: OpenCLBackend, fmt: Format, n: int) -> None:
@@ -135,12 +137,14 @@ ONE_TOKEN = np.array([[4, 0, 5]])
 MANY_TOKENS = np.array([[0, 1, 2], [2, 2, 0], [5, -1, 0], [0, 6, 1], [2, 0, 1], [-1, 3, 2]])
 
 
+@pytest.mark.sampled(2)
 @each_format
 def test_experts(backend: OpenCLBackend, fmt: Format) -> None:
     check_experts(backend, fmt, ONE_TOKEN, shared=False)
     check_experts(backend, fmt, MANY_TOKENS, shared=True, rows=31)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("fmt", [*SOME, F32, F16, BF16], ids=str)
 @pytest.mark.parametrize("shared", [False, True])
 def test_experts_of_one_and_of_many_tokens(
@@ -160,6 +164,7 @@ def check_cast(backend: OpenCLBackend, fmt: Format, target: Format) -> None:
     np.testing.assert_array_equal(got, want)
 
 
+@pytest.mark.sampled(2)
 @each_format
 def test_cast(backend: OpenCLBackend, fmt: Format) -> None:
     check_cast(backend, fmt, F32)
@@ -202,6 +207,7 @@ def test_copies_keep_every_byte(either: OpenCLBackend, fmt: Format) -> None:
     np.testing.assert_array_equal(got, raw[:, :, 1:].swapaxes(0, 1).reshape(-1))
 
 
+@pytest.mark.sampled(2)
 @each_format
 def test_gather(backend: OpenCLBackend, fmt: Format) -> None:
     made = Operands()
@@ -213,6 +219,7 @@ def test_gather(backend: OpenCLBackend, fmt: Format) -> None:
     np.testing.assert_array_equal(got, want.astype(np.float32))
 
 
+@pytest.mark.sampled(3)
 @some_formats
 @pytest.mark.parametrize("rows", [1, 31, 33])
 @pytest.mark.parametrize("blocks", [1, 5])

@@ -26,6 +26,7 @@ def stored(exact: Floats, fmt: Format) -> Array:
     return whole.astype(str(fmt.dtype))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("target", FORMATS, ids=str)
 @pytest.mark.parametrize("source", FORMATS, ids=str)
 def test_cast(either: OpenCLBackend, source: Format, target: Format) -> None:
@@ -130,6 +131,7 @@ PLACES = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("types", [(F32, F32), (F32, F16), (F16, F32), (F32, BF16), (I64, I32)])
 @pytest.mark.parametrize("place", PLACES)
 def test_copy_into(either: OpenCLBackend, place: str, types: tuple[Format, Format]) -> None:

@@ -280,6 +280,7 @@ def test_product_and_sum(either: OpenCLBackend, fmt: Format, m: int, rows: int) 
         check(either, made, [total], [Op.QUANTIZE, Op.MATMUL_ADD], "f32")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("fmt", [Q4_1, Q8_0, F16], ids=str)
 @pytest.mark.parametrize("rows", ROWS)
 def test_products_and_biases(either: OpenCLBackend, fmt: Format, rows: int) -> None:
@@ -298,6 +299,7 @@ def test_products_and_biases(either: OpenCLBackend, fmt: Format, rows: int) -> N
         check(either, made, [ops.add(one, residual)], [Op.QUANTIZE, Op.MATMUL_ADD], "f32")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("fmt", "rows", "m"),
     [(Q4_1, 1, 1056), *((Q4_1, rows, 160) for rows in ROWS[1:])]

@@ -152,6 +152,7 @@ def ran(backend: OpenCLBackend, made: Operands, wanted: Tensor, op: Op, at: int 
             place.location.buffer.free()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("op", "at"), [(op, at) for op, sources in IN_PLACE.items() for at in sources]
 )

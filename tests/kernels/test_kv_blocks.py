@@ -62,6 +62,7 @@ def test_cast_of_a_view_to_blocks(either: OpenCLBackend, fmt: Format) -> None:
     assert_same_blocks(got.reshape(20, -1), want, fmt)
 
 
+@pytest.mark.sampled(3)
 @BLOCKS
 @pytest.mark.parametrize("size", [0.0, 1e-44, 1e-38, 1e-31, 1e-6, 1e4, 4e5])
 def test_any_magnitude(either: OpenCLBackend, fmt: Format, size: float) -> None:
@@ -174,6 +175,7 @@ WHOLE = [s for s in SIZES if s.dim % 32 == 0 and s.dim_v % 32 == 0]
 CASES = [(sizes, "causal") for sizes in WHOLE] + [(WHOLE[1], mask) for mask in MASKS]
 
 
+@pytest.mark.sampled(3)
 @BLOCKS
 @pytest.mark.parametrize(("sizes", "mask"), dict.fromkeys(CASES), ids=str)
 def test_attention(either: OpenCLBackend, fmt: Format, sizes: Sizes, mask: str) -> None:
@@ -195,6 +197,7 @@ HEADS = [
 ]
 
 
+@pytest.mark.sampled(3)
 @BLOCKS
 @pytest.mark.parametrize("sizes", HEADS, ids=str)
 def test_rope_and_both_writes_in_one_launch(

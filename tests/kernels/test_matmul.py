@@ -87,6 +87,7 @@ def check_some(backend: OpenCLBackend, fmt: Format, n: int, turn: int) -> None:
     check(backend, made, fmt, blocks, made.make(F32, k, n))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("fmt", QUANTIZED, ids=str)
 @pytest.mark.parametrize("n", [1, 33])
 def test_every_format(backend: OpenCLBackend, fmt: Format, n: int) -> None:
@@ -95,12 +96,14 @@ def test_every_format(backend: OpenCLBackend, fmt: Format, n: int) -> None:
         check_some(backend, fmt, n, QUANTIZED.index(fmt) + turn)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("fmt", [Q4_1, Q2_K, Q6_K], ids=str)
 @pytest.mark.parametrize("n", COLUMNS)
 def test_any_number_of_columns(backend: OpenCLBackend, fmt: Format, n: int) -> None:
     check_some(backend, fmt, n, turn=n)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "fmt", [Q5_0, Q8_0, Q2_K, Q3_K, Q5_K, Q6_K, IQ4_NL, IQ1_S, MXFP4, NVFP4], ids=str
 )
@@ -109,6 +112,7 @@ def test_as_the_other_kind_of_device(either: OpenCLBackend, fmt: Format, n: int)
     check_some(either, fmt, n, turn=QUANTIZED.index(fmt) + n)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("fmt", [Q8_0, Q6_K, IQ4_NL], ids=str)
 @pytest.mark.parametrize("n", [1, 2, 4, 70])
 def test_every_shape_of_an_item(shaped: OpenCLBackend, fmt: Format, n: int) -> None:
@@ -140,6 +144,7 @@ def test_half_the_multiplications_make_the_same_bits(backend: OpenCLBackend, fmt
     assert all(np.array_equal(plain, other) for other in others)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("fmt", QUANTIZED, ids=str)
 @pytest.mark.parametrize("byte", [0x00, 0x7F, 0x80, 0xFF, 0x0F])
 @pytest.mark.parametrize("n", [4, 9])
@@ -220,6 +225,7 @@ def float_weight(made: Operands, fmt: Format, k: int, m: int) -> tuple[Tensor, N
     return weight(made, fmt, stored.view(np.uint8).reshape(m, -1)), numbers_of(stored, fmt)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("fmt", FLOATS, ids=str)
 @pytest.mark.parametrize("n", COLUMNS)
 def test_tiles_of_floats(either: OpenCLBackend, fmt: Format, n: int) -> None:
@@ -252,6 +258,7 @@ def test_rounding_activations_can_be_forbidden(backend: OpenCLBackend) -> None:
     assert not backend.supports(ops.matmul(w, x, full_precision=True), kinds.get)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("fmt", FLOATS, ids=str)
 @pytest.mark.parametrize(
     ("k", "m", "n"),

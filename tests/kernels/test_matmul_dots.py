@@ -66,6 +66,7 @@ def test_digits_are_the_same_numbers(dots: OpenCLBackend, k: int, n: int, panel:
     )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("fmt", WHOLE, ids=str)
 @pytest.mark.parametrize("n", [1, 3, 40])
 def test_products(dots: OpenCLBackend, pairs: OpenCLBackend, fmt: Format, n: int) -> None:

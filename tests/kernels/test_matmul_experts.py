@@ -66,6 +66,7 @@ def random_ids(made: Operands, tokens: int, used: int, experts: int) -> NDArray[
     return np.array([made.rng.permutation(experts)[:used] for _ in range(tokens)])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("fmt", [Q4_1, Q4_K, MXFP4, F16], ids=str)
 @pytest.mark.parametrize(
     ("tokens", "used", "experts", "m"),

@@ -46,6 +46,7 @@ def lanes(backend: OpenCLBackend, request: pytest.FixtureRequest) -> Iterator[Op
     opened.close()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("fmt", [Q4_0, Q4_K, Q6_K], ids=str)
 @pytest.mark.parametrize("n", [33, 70, 130])
 def test_products(lanes: OpenCLBackend, fmt: Format, n: int) -> None:
@@ -103,6 +104,7 @@ def launches(fmt: Format, n: int, traits: DeviceTraits) -> list[Launch]:
     return list(matmul_tiled(product, type_of, traits))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("fmt", [Q4_0, Q4_K, Q6_K, BF16], ids=str)
 @pytest.mark.parametrize("n", [33, 64, 65, 512])
 @pytest.mark.parametrize("group", [64, 256, 1024])

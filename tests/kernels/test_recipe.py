@@ -48,6 +48,7 @@ def run(tree: Path, *command: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run([sys.executable, *command], cwd=tree, capture_output=True, text=True)
 
 
+@pytest.mark.full_cases(r"\[pocl")
 def test_a_new_operation(backend: OpenCLBackend, tree: Path) -> None:
     assert len(followed(README, tree)) == 13
     done = run(tree, "-c", CHECKS, backend.name)

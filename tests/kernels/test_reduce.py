@@ -11,6 +11,7 @@ from tests.kernels.values import Operands
 SHAPES = [(1,), (31, 33), (33, 1), (1000, 70), (67, 3, 2, 5), (262144, 1)]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("fmt", [F32, F16, BF16], ids=str)
 def test_rows(either: OpenCLBackend, fmt: Format, shape: tuple[int, ...]) -> None:

@@ -72,6 +72,7 @@ def turned(x: Floats, neox: bool, angle: Angle) -> Floats:
     return out
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("d", [64, 72, 80, 88])
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
 def test_families(either: OpenCLBackend, family: Family, d: int) -> None:

@@ -10,6 +10,7 @@ from tests.kernels.harness import run
 from tests.kernels.values import Operands, to_bf16
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("fmt", [F32, F16, BF16, I32], ids=str)
 @pytest.mark.parametrize("width", [1, 15, 64, 577])
 def test_gather(either: OpenCLBackend, fmt: Format, width: int) -> None:
@@ -36,6 +37,7 @@ def stored_as(numbers: np.ndarray, fmt: Format) -> np.ndarray:
     return to_bf16(numbers) if fmt == BF16 else numbers.astype(str(fmt.dtype))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("fmt", [F32, F16, BF16], ids=str)
 @pytest.mark.parametrize("width", [1, 15, 192, 577])
 def test_scatter(either: OpenCLBackend, fmt: Format, width: int) -> None:

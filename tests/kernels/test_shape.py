@@ -32,6 +32,7 @@ def views(made: Operands, fmt: Format) -> list[Tensor]:
     ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dim", range(4))
 @plain
 def test_concat(either: OpenCLBackend, fmt: Format, dim: int) -> None:
@@ -51,6 +52,7 @@ def test_stack_of_rows(either: OpenCLBackend) -> None:
     check(either, made, ops.stack(1, *parts), want)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dim", range(4))
 @plain
 def test_repeat(either: OpenCLBackend, fmt: Format, dim: int) -> None:
@@ -63,6 +65,7 @@ def test_repeat(either: OpenCLBackend, fmt: Format, dim: int) -> None:
     check(either, made, ops.repeat(one, dim, 31), want)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("pads", [(7,), (0, 2), (31, 1, 2, 3), (-32, 1), (2, -1, 0, -1), (0, 0, 5)])
 @plain
 def test_pad(either: OpenCLBackend, fmt: Format, pads: tuple[int, ...]) -> None:

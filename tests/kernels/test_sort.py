@@ -32,6 +32,7 @@ def expected(x: Floats, descending: bool) -> Array:
     return np.array([order(row, descending) for row in rows]).reshape(x.shape)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("n", LENGTHS)
 def test_rows_of_any_length(either: OpenCLBackend, n: int) -> None:
     made = Operands()

@@ -84,6 +84,8 @@ def hosts() -> dict[str, tuple[Path, np.ndarray]]:
     return {}
 
 
+# All formats are packed by test_pack.py and multiplied by test_matmul.py.
+@pytest.mark.full_cases("pocl|intel:0-(IQ[123]|Q[235]|NV|TQ1|IQ4_NL)")
 @pytest.mark.parametrize("fmt", FORMATS, ids=str)
 @pytest.mark.parametrize("device", DEVICES)
 def test_logits_are_the_hosts(

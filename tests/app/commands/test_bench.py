@@ -65,6 +65,7 @@ def test_tests_in_llama_benchs_convention(tiny: str) -> None:
     assert tests[0]["model_size"] == sum(t["bytes"] for t in inspected["types"].values())
 
 
+@pytest.mark.full
 def test_a_picture(tiny: str, tmp_path: Path) -> None:
     model, mmproj = write_pair(tmp_path, "gemma3", Kind.F16)
     picture = tmp_path / "picture.png"
@@ -229,6 +230,7 @@ def test_without_llama_cpp(tiny: str, tmp_path: Path, monkeypatch: pytest.Monkey
     assert_one_line_error(ended, "llama-cpp-python", "pip install 'cutaway[llama-cpp]'")
 
 
+@pytest.mark.full_cases(r"\[9\]")
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_nothing_is_left_of_a_bench_that_ends_early(tiny: str, how: signal.Signals) -> None:
     child = subprocess.Popen(

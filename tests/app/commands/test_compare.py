@@ -14,6 +14,7 @@ from tests.program import assert_one_line_error, run
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
 
+@pytest.mark.full
 @pytest.mark.device
 def test_two_devices_one_after_the_other(tiny_path: Path) -> None:
     words = ("compare", str(tiny_path), "--device", "intel:0", "--device", "host", "--ctx", "64")

@@ -141,6 +141,7 @@ def processor_time(path: Path) -> float:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
+@pytest.mark.full
 def test_seventy_billion_parameters_with_an_eye(tmp_path: Path, tiny_path: Path) -> None:
     path = tmp_path / "seventy.gguf"
     size = write_seventy(path)

@@ -66,15 +66,18 @@ class TestSmolLM2:
         assert paris.endswith("\n")
         assert not paris.endswith("\n\n")
 
+    @pytest.mark.full
     def test_paris_from_a_cache_of_blocks(self, smol: str) -> None:
         ended = run("run", smol, "-p", QUESTION, *GREEDY, "--kv", "q8_0")
         assert (ended.returncode, ended.stderr) == (0, "")
         assert "Paris" in ended.stdout
 
+    @pytest.mark.full
     def test_stdin(self, smol: str, paris: str) -> None:
         ended = run("run", smol, *GREEDY, given=f"{QUESTION}\n")
         assert (ended.returncode, ended.stdout, ended.stderr) == (0, paris, "")
 
+    @pytest.mark.full
     def test_json_with_logprobs(self, smol: str, paris: str) -> None:
         ended = run("run", smol, "-p", QUESTION, *GREEDY, "--json", "--logprobs", "4")
         assert (ended.returncode, ended.stderr) == (0, "")
@@ -96,12 +99,14 @@ class TestSmolLM2:
         assert stats["n_context"] == stats["n_prompt"] + stats["n_generated"] - 1
         assert stats["decode_rate"] > 0
 
+    @pytest.mark.full
     def test_a_stop_string_over_tokens_is_never_shown(self, smol: str, paris: str) -> None:
         at = paris.index("Paris")
         stop = paris[at - 3 : at + 3]  # the end of a word, a space, and half of the next
         ended = run("run", smol, "-p", QUESTION, *GREEDY, "--stop", "never", "--stop", stop)
         assert ended.stdout == paris[: at - 3] + "\n"
 
+    @pytest.mark.full
     def test_the_context_shifts(self, smol: str) -> None:
         words = ("-p", "Tell a long story.", *ENDLESS[:-1], "150", "--ctx", "64")
         answer = json.loads(run("run", smol, *words, "--json").stdout)

@@ -60,6 +60,7 @@ def test_a_report(device: str) -> None:
     assert 0 <= only["error"] <= only["most"] == 1e-7
 
 
+@pytest.mark.full
 def test_speeds(device: str) -> None:
     pattern = "^(add F32 .(10|4096),|matmul Q4_1 tiled .4096,4096)"
     lines = run_here("selftest", "--device", device, "--op", pattern, "--perf").stdout.splitlines()
@@ -75,6 +76,7 @@ def test_speeds(device: str) -> None:
     assert max(rates) > 0
 
 
+@pytest.mark.full
 def test_progress_is_shown(device: str) -> None:
     with Terminal("selftest", "--device", device, "--op", "^(tanh|div|rope|cast)") as terminal:
         terminal.expect(" s left")
@@ -107,6 +109,7 @@ def test_a_crash_fails_its_case_only(
     assert [one["status"] for one in results].count("failed") == 1
 
 
+@pytest.mark.full  # waits ten seconds
 @pytest.mark.usefixtures("crashing")
 def test_a_case_that_never_ends(
     device: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

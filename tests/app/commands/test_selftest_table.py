@@ -42,6 +42,7 @@ def check(found: list[CaseResult], n_cases: int) -> None:
     assert not {r.op for r in found} - set(passed), "an operation without any case that passes"
 
 
+@pytest.mark.full
 @pytest.mark.device
 @pytest.mark.parametrize("device", drivers())
 def test_short_table(device: str) -> None:

@@ -24,6 +24,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.full
 def test_for_people(cache: Path) -> None:
     info = next(d for d in list_devices() if d.default)
     ended = run_here("tune", "--family", "rows")
@@ -43,6 +44,7 @@ def test_for_people(cache: Path) -> None:
     assert stored["gains"].keys() == {"rows"}
 
 
+@pytest.mark.full
 def test_a_family_is_tuned_beside_others_that_were_before(cache: Path) -> None:
     info = next(d for d in list_devices() if d.default)
     path = cache / "tuning" / f"{info.tuning}.json"
@@ -58,6 +60,7 @@ def test_a_family_is_tuned_beside_others_that_were_before(cache: Path) -> None:
     assert json.loads(path.read_text())["values"] == report["values"]
 
 
+@pytest.mark.full
 def test_progress_is_shown(cache: Path) -> None:
     with Terminal("tune", "--family", "rows") as terminal:
         terminal.expect(" s left")

@@ -57,6 +57,7 @@ def read_answer(person: Person) -> None:
     assert not person.banners()
 
 
+@pytest.mark.full  # clicks in the window's tests
 def test_by_mouse_alone(person: Person, package_index: Server) -> None:
     person.wait(lambda: person.reads("No model yet"))
     assert not package_index.asked, "it asked the network for something before the person did"
@@ -69,6 +70,7 @@ def test_by_mouse_alone(person: Person, package_index: Server) -> None:
     assert person.window.talk.chat.column.following
 
 
+@pytest.mark.full  # by keys in test_screen.py
 def test_by_keyboard_alone(person: Person) -> None:
     person.wait(lambda: person.reads("No model yet"))
     person.tab_to("Download SmolLM2, 93 MB")

@@ -21,6 +21,7 @@ SCREEN = ["xvfb-run", "-a", "-s", "-screen 0 1600x1000x24"]
 LONGER = ("first_minute", "memory", "layers", "token", "token_pictures", "tensors", "profile")
 
 
+@pytest.mark.full_cases("demo")  # first_question runs there
 @pytest.mark.parametrize(
     "name",
     ["first_question", "demo", *(pytest.param(name, marks=pytest.mark.full) for name in LONGER)],

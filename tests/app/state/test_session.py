@@ -39,6 +39,7 @@ def test_a_file_that_was_moved(bench: Workbench, until: Until, tmp_path: Path) -
     assert (bench.session.status, bench.session.error) == ("idle", None)
 
 
+@pytest.mark.full  # end_to_end/test_talk.py and test_client.py
 @pytest.mark.model_file
 def test_load_answer_die_and_come_back(bench: Workbench, until: Until, smollm2_path: Path) -> None:
     session, chat = bench.session, bench.chat
@@ -92,6 +93,7 @@ def test_load_answer_die_and_come_back(bench: Workbench, until: Until, smollm2_p
     assert (session.status, session.model, session.path) == ("idle", None, None)
 
 
+@pytest.mark.full  # end_to_end/test_talk.py
 @pytest.mark.model_file
 def test_another_model_in_mid_answer(bench: Workbench, until: Until, smollm2_path: Path) -> None:
     bench.open_model(smollm2_path)

@@ -103,6 +103,7 @@ def test_the_chooser_leads_there(window: MainWindow) -> None:
     assert window.sheets.report.isVisible()
 
 
+@pytest.mark.full
 @pytest.mark.device
 @pytest.mark.usefixtures("known", "nothing_left")
 def test_a_real_device(window: MainWindow, qtbot: QtBot) -> None:

@@ -84,6 +84,7 @@ def test_agrees_on_a_written_file(written):
         assert file.size == written.stat().st_size
 
 
+@pytest.mark.full  # on a written file with all kinds of values
 @pytest.mark.model_file
 def test_agrees_on_smollm2(smollm2_path):
     assert_agrees_with_package(smollm2_path)

@@ -128,6 +128,7 @@ def test_a_kernel_with_a_fault_is_the_first_that_deviates(
     assert "NMSE" in row.problem
 
 
+@pytest.mark.full
 @pytest.mark.model_file
 @pytest.mark.device
 @pytest.mark.parametrize(

@@ -19,6 +19,8 @@ from tests.goldens.tiny import tiny_tokens, write_tiny
 from tests.kernels.harness import nmse
 from tests.truth.measure import GOLDENS
 
+pytestmark = pytest.mark.full_cases(r"\[(f32|q8_0)-pocl")
+
 DEVICES = ["host", *(d.name for d in list_devices())]
 # How far logits are from those over f32: a scale for 32 numbers of 8 or of 4 bits.
 APART = {"f16": 1e-5, "q8_0": 2e-4, "q4_0": 5e-2, "f32": 1e-12}
@@ -78,6 +80,7 @@ def test_cells_take_what_their_type_does(path: Path, device: str, kv: str) -> No
     assert held == {i: 2 * n * 32 * BYTES[kv] for i, n in enumerate(cells)}
 
 
+@pytest.mark.full
 @pytest.mark.model_file
 @pytest.mark.parametrize(
     "device",

@@ -77,6 +77,7 @@ CASES = [
 ]
 
 
+@pytest.mark.full_cases(r"\[(pocl|intel:0\+)")
 @pytest.mark.parametrize(("device", "kv"), CASES)
 def test_every_plan_of_a_chat_fits(tmp_path: Path, device: str, kv: str) -> None:
     path = write_tiny(tmp_path / "tiny.gguf", "gemma3", metadata=context("gemma3", 1024))

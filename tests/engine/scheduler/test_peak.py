@@ -16,6 +16,8 @@ from engine.scheduler.outline import outline
 from engine.weights.load import matmul_only
 from tests.engine.scheduler import shadow
 
+pytestmark = pytest.mark.full_cases(r"-(96|4)-\d-.*(unfused|no flash)")  # other cases' lives
+
 
 @pytest.fixture(scope="module", params=["smollm2_path", "gemma3_path"])
 def built(request: pytest.FixtureRequest) -> Iterator[BuiltModel]:

@@ -82,6 +82,7 @@ def test_every_device_is_listed_once() -> None:
     assert len(names) == len(list_devices()) + 1
 
 
+@pytest.mark.full_cases(r"\[(gemma3|mistral3)\]")
 def test_tiny_models_give_the_same_logits_wherever_their_parts_lie(path: Path) -> None:
     check(spread(path), 1e-5)
 

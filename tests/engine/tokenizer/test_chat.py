@@ -184,6 +184,7 @@ HOSTILE = [
 ]  # fmt: skip
 
 
+@pytest.mark.full_cases(r"1\.2 s")
 @pytest.mark.parametrize(("template", "cause"), WRONG + HOSTILE, ids=lambda text: text[:30])
 def test_bad_templates_end_in_one_line(
     template: str, cause: str, monkeypatch: pytest.MonkeyPatch

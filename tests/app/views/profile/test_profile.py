@@ -186,6 +186,7 @@ def test_a_recording_is_saved(
     qtbot.waitUntil(lambda: "cannot be written" in shown._says.text())
 
 
+@pytest.mark.full_cases(r"\[(0\.75|1\.0)")  # at all sizes in window/test_legible.py
 @pytest.mark.parametrize("scale", [0.75, 1.0, 2.0])
 def test_legible(window: MainWindow, shown: ProfileView, scale: float) -> None:
     window.bench.preferences.update(font_scale=scale)

@@ -45,6 +45,7 @@ def pieces(n: int) -> list[str]:
     return [next(source) for _ in range(n)]
 
 
+@pytest.mark.full_cases("False")
 @pytest.mark.parametrize("painted", [False, True])
 def test_20000_tokens_and_an_answer_of_200_a_second(
     talk: Talk, engine: ScriptedEngine, ask: Callable[..., None], painted: bool

@@ -187,6 +187,7 @@ def test_what_is_slow_is_read_in_a_thread(show: Show, qtbot: Any) -> None:
     assert threads == {False}
 
 
+@pytest.mark.full_cases(r"\[(0\.75|1\.0)")  # the views have all sizes in window/test_legible.py
 @pytest.mark.parametrize("scale", [0.75, 1.0, 2.0])
 def test_legible(show: Show, theme: Theme, scale: float) -> None:
     plot = show(HeatMap("Grid"))

@@ -79,6 +79,7 @@ def a_time_line() -> TimeLanes:
 MADE = (a_line, some_dots, a_histogram, a_strip, a_time_line)
 
 
+@pytest.mark.full_cases(r"\[(0\.75|1\.0)")  # the views have all sizes in window/test_legible.py
 @pytest.mark.parametrize("make", MADE, ids=lambda make: make.__name__)
 @pytest.mark.parametrize("scale", [0.75, 1.0, 2.0])
 def test_legible_named_and_as_a_table(

@@ -120,6 +120,7 @@ def test_a_head_with_a_sink_gives_less_and_scores_may_be_bounded() -> None:
         np.testing.assert_allclose(plain, terms / terms.sum(1)[:, None], rtol=2e-5)
 
 
+@pytest.mark.full_cases(r"\[gemma3")
 @pytest.mark.model_file
 @pytest.mark.parametrize(("name", "n"), [("smollm2_path", 60), ("gemma3_path", 540)])
 def test_real_models(name: str, n: int, request: pytest.FixtureRequest) -> None:

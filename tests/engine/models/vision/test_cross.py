@@ -69,6 +69,7 @@ def test_logits_are_those_of_the_reference(name: str, size: int, tmp_path: Path)
     assert nmse(logits, case.logits) < 1e-9
 
 
+@pytest.mark.full_cases(r"\[pocl")
 @pytest.mark.parametrize(
     "device", [pytest.param(i.name, marks=pytest.mark.device, id=i.name) for i in list_devices()]
 )

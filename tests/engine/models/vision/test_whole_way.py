@@ -112,6 +112,7 @@ def test_the_answer_is_that_of_transformers(
             logits = sequence.append(token)
 
 
+@pytest.mark.full_cases(r"pocl|-(?!gemma3\])\w+\]")  # towers of f16 are in test_rows_on_devices
 @pytest.mark.parametrize("family", PAIRS)
 @pytest.mark.parametrize("device", OPENCL)
 def test_on_devices_with_a_tower_of_f16(device: str, family: str, tmp_path: Path) -> None:

@@ -16,6 +16,8 @@ from engine.runner.stepper import MAX_BATCH, Stepper
 from tests.engine.runner.answering.many import Many, alone, asked, ids, tiny
 from tests.goldens.tiny import write_tiny
 
+pytestmark = pytest.mark.full_cases(r"\[gemma3")
+
 N, CTX = 16, 96
 IDS = ids(17, 4000)
 
@@ -41,6 +43,7 @@ def model(
         yield model
 
 
+@pytest.mark.full_cases(r"\[mamba2")  # states and attention in turn: qwen35, falcon_h1
 @pytest.mark.parametrize("shared", [0, 40])
 def test_sixteen_at_once_say_what_each_says_alone(model: Model, shared: int) -> None:
     requests = [asked(i, text) for i, text in enumerate(prompts(N, shared), 1)]
@@ -72,6 +75,7 @@ def test_equal_prompts_in_flight_are_read_once(model: Model) -> None:
         assert [many.end(i).stats.n_cached for i in range(1, 5)] == [0, 79, 79, 79]  # type: ignore[union-attr]
 
 
+@pytest.mark.full_cases(r"\[mamba2")  # states and attention in turn: qwen35, falcon_h1
 def test_shifts_and_cancels_in_between(model: Model) -> None:
     """Contexts that get full forget and go on, others end early: nobody else notices."""
     requests = [asked(i, text, 30 + 9 * i) for i, text in enumerate(prompts(8), 1)]

@@ -48,6 +48,8 @@ def test_texts_of_one_step_are_as_each_alone(
         assert set(cache.cells[:, BITS].tolist()) == {0, 1 << 1}
 
 
+# One answer at a time is test_placement's and test_memory's.
+@pytest.mark.full_cases(r"\[(mllama|gemma3)-1")
 @pytest.mark.parametrize("parallel", [1, 4])
 @pytest.mark.parametrize("architecture", ["llama", "gemma3", "qwen35", "mamba2", "mllama"])
 def test_room_for_many_is_foreseen_to_the_byte(

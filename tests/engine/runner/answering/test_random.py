@@ -12,6 +12,8 @@ from engine.runner.answering.batcher import Broken
 from engine.runner.api import Model, load
 from tests.engine.runner.answering.many import Many, alone, asked, ids, tiny
 
+pytestmark = pytest.mark.full_cases(r"\[gemma3")
+
 IDS = ids(23, 2000)
 SEQUENCES, CTX, CELLS = 4, 128, 256
 

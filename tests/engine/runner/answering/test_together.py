@@ -11,6 +11,8 @@ from engine.runner.api import Model, load
 from engine.runner.stepper import StepPart
 from tests.engine.runner.answering.many import ids, tiny
 
+pytestmark = pytest.mark.full_cases(r"\[gemma3")
+
 N = 5
 
 

@@ -103,6 +103,7 @@ def test_in_small_batches_as_well(
         assert error < 1e-9
 
 
+@pytest.mark.full_cases(r"\[pocl")
 @pytest.mark.parametrize("family", ["gemma3", "qwen3vl"])
 @pytest.mark.parametrize("device", OPENCL)
 def test_on_devices(device: str, family: str, tmp_path: Path) -> None:

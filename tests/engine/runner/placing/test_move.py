@@ -36,7 +36,7 @@ from tests.engine.runner.pictures.seeing import (
 from tests.goldens.tiny import write_tiny
 from tests.goldens.vision.families import write_pair
 
-pytestmark = pytest.mark.device
+pytestmark = [pytest.mark.device, pytest.mark.full_cases(r"\[gemma3")]
 Places = tuple[str, str]
 KINDS = {"ffn_": Kind.Q8_0, "attn": Kind.Q4_0}
 TOKENS = [5, 9, 200, 31, 77, 12, 8, 150, 44, 3, 99, 61]

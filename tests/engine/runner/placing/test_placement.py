@@ -182,6 +182,7 @@ def test_wrong_options(tiny_path: Path, options: EngineOptions, words: str) -> N
         pass
 
 
+@pytest.mark.full_cases(r"\[gemma3")  # in test_memory
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_every_allocation_of_a_load_may_be_refused(
     architecture: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

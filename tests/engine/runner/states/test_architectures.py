@@ -188,6 +188,8 @@ def test_on_a_device(row: Row, texts: list[list[int]], path: Path) -> None:
             assert nmse(sequence.append(one[at]), wanted[at]) < 1e-5
 
 
+# Each failure at one of two with attention between states.
+@pytest.mark.full_cases(r"\[(qwen35-(compile|read)|falcon_h1-(wait|start))")
 @pytest.mark.device
 @pytest.mark.parametrize("part", ["start_write", "read", "compile", "wait"])
 def test_each_transfer_plan_and_wait_refused(

@@ -42,6 +42,7 @@ def run_limited(kind: str, *words: str) -> str:
     ).stdout
 
 
+@pytest.mark.full_cases(r"\[(sse|auto)-.-pocl")  # kernels run on each driver by turns
 @pytest.mark.device
 @pytest.mark.parametrize("device", DRIVERS)
 @pytest.mark.parametrize(("kind", "widest"), [("auto", "z"), ("avx2", "y"), ("sse", "x")])
@@ -66,6 +67,7 @@ def check(device: str, kind: str, path: Path, kv: str, tokens: list[int]) -> Non
 TYPES = {"attn_v": Type.Q8_0, "attn_": Type.Q5_0, "ffn_": Type.Q4_1, "output": Type.Q4_0}
 
 
+@pytest.mark.full_cases(r"\[pocl")
 @pytest.mark.device
 @pytest.mark.parametrize(
     ("device", "kind", "architecture", "kv"),
