@@ -59,8 +59,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the smoke tier and cases of the long tables; sort the longest tests first, so that
     nobody waits for one of them at the end, and last those that want to be alone.
     """
-    mark_smoke(items)
     mark_full(items)
+    mark_smoke(items)
     items.sort(key=lambda item: (is_alone(item), not item.nodeid.startswith(LONGEST)))
 
 
