@@ -77,6 +77,7 @@ def strided_rows(made: Operands, n0: int, rows: int) -> Tensor:
     return whole.view(16, (n0, rows // 2, 2), (2 * step, step))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("rows", ROWS)
 @pytest.mark.parametrize("n0", [32, 576])
 def test_norm_quantize(either: OpenCLBackend, n0: int, rows: int) -> None:
@@ -87,6 +88,7 @@ def test_norm_quantize(either: OpenCLBackend, n0: int, rows: int) -> None:
     check(either, made, [product], expected, "12 bits")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("rows", ROWS)
 @pytest.mark.parametrize("first", [True, False])
 def test_norm_add(either: OpenCLBackend, first: bool, rows: int) -> None:
@@ -97,6 +99,7 @@ def test_norm_add(either: OpenCLBackend, first: bool, rows: int) -> None:
     check(either, made, [total], [Op.NORM_CHAIN], "f32")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("rows", ROWS)
 @pytest.mark.parametrize("weighted", [True, False])
 def test_norm_add_norm_quantize(either: OpenCLBackend, weighted: bool, rows: int) -> None:
@@ -299,7 +302,7 @@ def test_products_and_biases(either: OpenCLBackend, fmt: Format, rows: int) -> N
         check(either, made, [ops.add(one, residual)], [Op.QUANTIZE, Op.MATMUL_ADD], "f32")
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("fmt", "rows", "m"),
     [(Q4_1, 1, 1056), *((Q4_1, rows, 160) for rows in ROWS[1:])]

@@ -175,7 +175,7 @@ WHOLE = [s for s in SIZES if s.dim % 32 == 0 and s.dim_v % 32 == 0]
 CASES = [(sizes, "causal") for sizes in WHOLE] + [(WHOLE[1], mask) for mask in MASKS]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @BLOCKS
 @pytest.mark.parametrize(("sizes", "mask"), dict.fromkeys(CASES), ids=str)
 def test_attention(either: OpenCLBackend, fmt: Format, sizes: Sizes, mask: str) -> None:

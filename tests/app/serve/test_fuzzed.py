@@ -112,6 +112,7 @@ def refused_rightly(path: str, answer: httpx2.Response) -> None:
         assert set(told["error"]) >= {"message", "type", "param", "code"}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("path", PATHS)
 def test_fields_of_any_kind(tiny: Served, path: str) -> None:
     with httpx2.Client(base_url=tiny.url, timeout=60, verify=False) as client:

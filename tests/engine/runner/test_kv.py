@@ -115,6 +115,7 @@ def keys(model: Model, layer: int) -> np.ndarray:
     return dequantize(rows, leaf.k.fmt).astype(np.float64)
 
 
+@pytest.mark.sampled(2)
 @every_device
 @every_type
 def test_a_shift_turns_keys_to_their_new_positions(path: Path, device: str, kv: str) -> None:

@@ -88,6 +88,7 @@ def test_unfused_attention(row: Row, tmp_path: Path) -> None:
         assert nmse(logits(model, ids[0], MIXED), want[0]) < 1e-10
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.device
 def test_on_a_device(row: Row, tmp_path: Path) -> None:
     ids, want = golden(row)

@@ -110,6 +110,7 @@ def test_both_layouts_give_the_same_logits(family: str, tmp_path: Path) -> None:
     np.testing.assert_array_equal(made[0], made[-1])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("size", [7, 64])
 @pytest.mark.parametrize("family", [f for f in KNOWN if f not in TOGETHER])
 def test_a_prompt_may_come_in_parts(family: str, size: int, tmp_path: Path) -> None:

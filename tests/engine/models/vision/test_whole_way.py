@@ -122,6 +122,7 @@ def test_on_devices_with_a_tower_of_f16(device: str, family: str, tmp_path: Path
     assert error(logits, case.logits[-1]) < 1e-4
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.device
 @pytest.mark.parametrize("family", PAIRS)
 def test_tower_and_text_on_two_devices(family: str, tmp_path: Path) -> None:
