@@ -9,6 +9,7 @@ from PySide6.QtCore import QObject, Signal
 
 from app.documents.document import Document
 from app.documents.pdf import page_picture
+from app.documents.pieces import Piece, Ranking, of_pieces, pieces_of
 from app.documents.reading import read_document
 from app.state.problem import Problem
 from app.state.session import Session
@@ -18,6 +19,9 @@ from app.work import Work
 from engine.protocol import CountTokens, Failed, TokenCount
 
 MOST_SCANS = 20  # pages of a PDF that are attached as pictures
+LETTERS = 3.5  # characters of a token, where they are not counted
+MOST_SHOWN = 200  # pieces that a search lists
+LEAST_ROOM = 400  # characters
 
 
 class AttachedDocuments(QObject):
@@ -85,6 +89,17 @@ class AttachedDocuments(QObject):
         """Keep only these pages or lines of one, from 1."""
         part = self.documents[place].part(first, last)
         self._set((*self.documents[:place], part, *self.documents[place + 1 :]))
+
+    def keep(self, place: int, pieces: Sequence[Piece]) -> None:
+        """Keep only these pieces of one."""
+        part = of_pieces(self.documents[place], pieces)
+        self._set((*self.documents[:place], part, *self.documents[place + 1 :]))
+
+    def room(self, document: Document, n_free: int) -> int:
+        """The characters of a document that fill half of so many free tokens."""
+        count = self.counts.of(document)
+        letters = len(document.text) / count if count else LETTERS
+        return max(LEAST_ROOM, int(n_free / 2 * letters))
 
     def cancel(self) -> None:
         """Stop reading."""
@@ -182,3 +197,59 @@ class DocumentTokens(QObject):
             self._counts.pop(key, None)
 
         return forget
+
+
+class PartsSearch(QObject):
+    """Pieces of one document that fit a question: `found` are those with a rank, in the order of
+    the document; `chosen` the indices of those in `found` that are suggested. Computed in a thread.
+    """
+
+    changed = Signal()
+
+    def __init__(self, parent: QObject) -> None:
+        super().__init__(parent)
+        self._index: tuple[str, Ranking] | None = None  # of the document with that hash
+        self._job: Work | None = None
+        self.question = ""
+        self.found: list[Piece] = []
+        self.chosen: list[int] = []
+
+    @property
+    def searching(self) -> bool:
+        """True while the pieces are ranked."""
+        return self._job is not None
+
+    def clear(self) -> None:
+        """Forget what was found."""
+        if self._job is not None:
+            self._job.cancel()
+        self._job = None
+        self.question, self.found, self.chosen = "", [], []
+        self.changed.emit()
+
+    def start(self, document: Document, question: str, most: int) -> None:
+        """Find the pieces for a question; the suggested ones have at most so many characters."""
+        self.clear()
+        self.question = question
+        index = self._index
+        known = index[1] if index is not None and index[0] == document.hash else None
+        self._job = Work(_ranked, document, known, question, most)
+        self._job.then(partial(self._take, document.hash)).fail(lambda _: self.clear()).start(self)
+        self.changed.emit()
+
+    def _take(self, key: str, result: tuple[Ranking, list[Piece], list[int]]) -> None:
+        ranking, self.found, self.chosen = result
+        self._index, self._job = (key, ranking), None
+        self.changed.emit()
+
+
+def _ranked(
+    document: Document, known: Ranking | None, question: str, most: int
+) -> tuple[Ranking, list[Piece], list[int]]:
+    ranking = known or Ranking(pieces_of(document))
+    scores = ranking.scores(question)
+    ranked = sorted((i for i, score in enumerate(scores) if score > 0), key=lambda i: -scores[i])
+    shown = sorted(ranked[:MOST_SHOWN])
+    best = set(ranking.best(question, most))
+    chosen = [place for place, index in enumerate(shown) if index in best]
+    return ranking, [ranking.pieces[index] for index in shown], chosen

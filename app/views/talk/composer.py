@@ -36,16 +36,20 @@ LOST = {
 class Overflow(QWidget):
     """Hidden where all fits."""
 
+    document_wanted = Signal(int)  # place of a document to be cut
+
     def __init__(self, bench: Workbench) -> None:
         super().__init__()
         self._bench = bench
         self.words = label("", "warn", "small", wrap=True)
         self.words.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         self.choice = WhenFullChoice(bench)
+        self.parts = Button("Choose parts…", self._choose_parts, "link")
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(GRID)
         row.addWidget(self.words, 1)
+        row.addWidget(self.parts)
         row.addWidget(self.choice)
         self.hide()
 
@@ -65,6 +69,14 @@ class Overflow(QWidget):
             f" for the context of {grouped(use.n_ctx)}: {LOST[self._policy]}."
         )
         set_tone(self.words, "bad" if self._policy == "stop" else "warn")
+        self.parts.setVisible(bool(self._bench.chat.documents.documents))
+
+    def _choose_parts(self) -> None:
+        """Open the longest document, of which less can be sent."""
+        documents = self._bench.chat.documents.documents
+        if documents:
+            sizes = [len(document.text) for document in documents]
+            self.document_wanted.emit(sizes.index(max(sizes)))
 
     @property
     def _policy(self) -> str:
@@ -112,6 +124,7 @@ class Composer(QWidget):
         self.other = OtherModel(bench)
         self.copy = Button("Copy and continue", self._copy, picture="copy")
         self.overflow = Overflow(bench)
+        self.overflow.document_wanted.connect(self.documents.opened)
         self._popover: SamplingPopover | None = None
         self._lay_out()
         chat = bench.chat

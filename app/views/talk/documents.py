@@ -6,6 +6,9 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
+    QLineEdit,
+    QListWidget,
+    QListWidgetItem,
     QPlainTextEdit,
     QSpinBox,
     QVBoxLayout,
@@ -13,7 +16,8 @@ from PySide6.QtWidgets import (
 )
 
 from app.documents.document import PAGE, Document
-from app.state.talk.documents import AttachedDocuments, DocumentTokens
+from app.documents.pieces import LONGEST, Piece, closest_sentence
+from app.state.talk.documents import AttachedDocuments, DocumentTokens, PartsSearch
 from app.state.workbench import Workbench
 from app.theme import fonts
 from app.theme.tokens import GRID, PADDING
@@ -25,6 +29,8 @@ from engine.units import MIB
 LONGEST_NAME = 260  # pixels at normal text
 SHOWN = 200_000  # characters of a text that the sheet shows
 LINE = 2000  # characters of a line there
+SNIPPET = 160  # characters of a part in the list of found ones
+USUAL_CTX = 4096  # tokens, while no model is open
 KINDS = {
     "text": "Text file",
     "pdf": "PDF",
@@ -152,6 +158,8 @@ class DocumentView(QWidget):
         self.last.setAccessibleName("To")
         self.first.valueChanged.connect(self._part_changed)
         self.last.valueChanged.connect(self._part_changed)
+        self.parts = PartsFinder(bench)
+        self.parts.kept.connect(self._keep_pieces)
         self._unit = label()
         self.keep = Button("Send only this part", self._keep)
         self._part = QWidget()
@@ -181,6 +189,12 @@ class DocumentView(QWidget):
             box.setRange(1, n)
             box.setValue(value)
         self._part_changed()
+        self.parts.show_document(document if place is not None else None)
+
+    def _keep_pieces(self, pieces: list[Piece]) -> None:
+        if self._place is not None:
+            self._attached.keep(self._place, pieces)
+        self.done.emit()
 
     def _lay_out(self) -> None:
         row = QHBoxLayout(self._part)
@@ -198,6 +212,7 @@ class DocumentView(QWidget):
         column.addWidget(self._title)
         column.addWidget(self.facts)
         column.addWidget(self.text, 1)
+        column.addWidget(self.parts, 1)
         column.addLayout(end)
 
     def _part_changed(self) -> None:
@@ -209,6 +224,106 @@ class DocumentView(QWidget):
         if self._place is not None:
             self._attached.cut(self._place, self.first.value(), self.last.value())
         self.done.emit()
+
+
+class PartsFinder(QWidget):
+    """Finds the parts of an attached document that fit a question, to send only these."""
+
+    kept = Signal(list)  # pieces
+
+    def __init__(self, bench: Workbench) -> None:
+        super().__init__()
+        self._bench = bench
+        self._document: Document | None = None
+        self.search = PartsSearch(self)
+        self.search.changed.connect(self._show)
+        self.question = QLineEdit()
+        self.question.setAccessibleName("Question")
+        self.question.setPlaceholderText("Question that the parts should answer")
+        self.question.returnPressed.connect(self.find_parts)
+        self.find_button = Button("Find parts", self.find_parts)
+        self.facts = label("", "quiet", "small", wrap=True)
+        self.list = QListWidget()
+        self.list.setAccessibleName("Parts that were found")
+        self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.list.itemChanged.connect(self._count)
+        self.send = Button("", self._keep)
+        row = QHBoxLayout()
+        row.setSpacing(GRID)
+        row.addWidget(self.question, 1)
+        row.addWidget(self.find_button)
+        end = QHBoxLayout()
+        end.setSpacing(GRID)
+        end.addWidget(self.facts, 1)
+        end.addWidget(self.send)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(GRID)
+        column.addLayout(row)
+        column.addWidget(self.list, 1)
+        column.addLayout(end)
+
+    def show_document(self, document: Document | None) -> None:
+        """Take another document; None hides the search. The question is what is being written."""
+        worth = document is not None and len(document.text) > LONGEST
+        self._document = document
+        self.setVisible(worth)
+        self.question.setText(" ".join(self._bench.chat.details.draft.split())[:LINE])
+        self.question.setCursorPosition(0)
+        self.search.clear()
+
+    def find_parts(self) -> None:
+        """Rank the parts of the document."""
+        question, document = self.question.text().strip(), self._document
+        if question and document is not None:
+            use, documents = self._bench.chat.context, self._bench.chat.documents
+            own = documents.counts.of(document) or 0
+            free = use.n_ctx - use.used + own if use.n_ctx else USUAL_CTX
+            self.search.start(document, question, documents.room(document, max(0, free)))
+
+    def _show(self) -> None:
+        found = self.search.found
+        self.list.blockSignals(True)
+        self.list.clear()
+        for place, piece in enumerate(found):
+            unit = self._document.unit if self._document is not None else ""
+            text = " ".join(closest_sentence(piece.text, self.search.question).split())[:SNIPPET]
+            item = QListWidgetItem(f"{piece.label(unit)}: {text}")
+            item.setFlags(item.flags() | Qt.ItemFlag.ItemIsUserCheckable)
+            chosen = place in self.search.chosen
+            item.setCheckState(Qt.CheckState.Checked if chosen else Qt.CheckState.Unchecked)
+            self.list.addItem(item)
+        self.list.blockSignals(False)
+        for widget in (self.list, self.send):
+            widget.setVisible(bool(found))
+        self._count()
+
+    def _count(self) -> None:
+        search, chosen = self.search, self._chosen
+        self.send.setText(f"Send {grouped(len(chosen))} part{'' if len(chosen) == 1 else 's'}")
+        self.send.setEnabled(bool(chosen))
+        letters = sum(len(piece.text) for piece in chosen)
+        if search.searching:
+            self.facts.setText("Searching…")
+        elif search.found:
+            n = len(search.found)
+            self.facts.setText(
+                f"{grouped(n)} part{'' if n == 1 else 's'} found by their words;"
+                f" {grouped(letters)} characters chosen, at most half of the free context."
+            )
+        elif search.question:
+            self.facts.setText("No part has a word of the question.")
+        else:
+            self.facts.setText("")
+
+    @property
+    def _chosen(self) -> list[Piece]:
+        checked = Qt.CheckState.Checked
+        rows = zip(range(self.list.count()), self.search.found, strict=False)
+        return [piece for row, piece in rows if self.list.item(row).checkState() == checked]
+
+    def _keep(self) -> None:
+        self.kept.emit(self._chosen)
 
 
 def _size(document: Document) -> str:

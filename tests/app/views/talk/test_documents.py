@@ -287,3 +287,75 @@ def test_the_sheet_lays_out_a_bounded_text(bench: Workbench, qtbot: QtBot) -> No
     assert len(text) < 201_000
     assert max(map(len, text.split("\n"))) == 2000
     assert "the first 200\u2009000 characters are shown" in sheet.facts.text()
+
+
+def test_the_parts_with_the_answer_are_sent(
+    talk: Talk, engine: ScriptedEngine, qtbot: QtBot, tmp_path: Path
+) -> None:
+    bench = talk.bench
+    lines = [f"Line {n} is about nothing that anybody would ever look for." for n in range(400)]
+    lines[321] = "The lighthouse keeper is called Marta."
+    path = tmp_path / "long.txt"
+    path.write_text("\n".join(lines))
+    attach(bench, qtbot, path)
+    talk.composer.field.set_text("What is the lighthouse keeper's name?")
+    view = DocumentView(bench)
+    view.resize(700, 700)
+    view.show()
+    view.show_document(bench.chat.documents.documents[0], 0)
+    parts = view.parts
+    assert parts.question.text() == "What is the lighthouse keeper's name?"
+    assert parts.list.isHidden()
+    assert parts.send.isHidden()
+    QTest.keyClick(parts.question, Qt.Key.Key_Return)
+    qtbot.waitUntil(lambda: bool(parts.search.found))
+    checked = [
+        parts.list.item(row).text()
+        for row in range(parts.list.count())
+        if parts.list.item(row).checkState() == Qt.CheckState.Checked
+    ]
+    assert any("Marta" in text or "lines 3" in text for text in checked)
+    for row in range(parts.list.count()):
+        wanted = "lighthouse" in parts.search.found[row].text
+        parts.list.item(row).setCheckState(
+            Qt.CheckState.Checked if wanted else Qt.CheckState.Unchecked
+        )
+    with qtbot.waitSignal(view.done):
+        QTest.mouseClick(parts.send, Qt.MouseButton.LeftButton)
+    (kept,) = bench.chat.documents.documents
+    assert kept.name.startswith("long.txt (lines ")
+    assert "called Marta" in kept.text
+    assert len(kept.text) < 4000
+    assert bench.chat.send("Who?")
+    request = engine.last
+    assert isinstance(request, Generate)
+    assert "called Marta" in request.messages[-1].content
+    view.close()
+
+
+def test_a_question_without_its_words_says_so(
+    bench: Workbench, qtbot: QtBot, tmp_path: Path
+) -> None:
+    path = tmp_path / "long.txt"
+    path.write_text("word " * 2000)
+    attach(bench, qtbot, path)
+    view = DocumentView(bench)
+    view.show_document(bench.chat.documents.documents[0], 0)
+    view.parts.question.setText("zebra")
+    view.parts.find_parts()
+    qtbot.waitUntil(lambda: not view.parts.search.searching)
+    assert view.parts.facts.text() == "No part has a word of the question."
+    assert view.parts.list.isHidden()
+
+
+def test_too_long_a_document_offers_its_parts(
+    talk: Talk, qtbot: QtBot, tokenizes: Tokenizer, tmp_path: Path
+) -> None:
+    for name, size in (("short.txt", 10), ("long.txt", 5000)):
+        (tmp_path / name).write_text("word " * size)
+    attach(talk.bench, qtbot, tmp_path / "short.txt", tmp_path / "long.txt")
+    overflow = talk.composer.overflow
+    qtbot.waitUntil(lambda: not overflow.isHidden())
+    with qtbot.waitSignal(talk.composer.documents.opened) as opened:
+        QTest.mouseClick(overflow.parts, Qt.MouseButton.LeftButton)
+    assert opened.args == [1]
