@@ -1,10 +1,13 @@
 """Calls that operating systems have in different forms, or not at all: files, locks, memory."""
 
+import ctypes
 import mmap
 import os
+import signal
 import socket
 import sys
 import threading
+from contextlib import suppress
 from typing import Literal
 
 if sys.platform == "win32":
@@ -18,6 +21,7 @@ BLOCK = 512  # bytes of st_blocks, whatever the file system's are (POSIX)
 _NEWER = {"POPULATE_READ": 22, "POPULATE_WRITE": 23}  # of Linux 5.14, without names in Python 3.11
 _COMMON = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 _seeking = threading.Lock()
+_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None  # before any fork
 
 
 def open_to_read(path: str | os.PathLike[str], follow: bool = True) -> int:
@@ -108,6 +112,24 @@ def limit_process(memory: int, seconds: int) -> None:
     if sys.platform != "win32":
         resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
         resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+
+
+def end_with_parent() -> None:
+    """Have the system end this process once the thread that started it has ended, where it can
+    (Linux: PR_SET_PDEATHSIG).
+    """
+    if sys.platform == "linux":
+        assert _LIBC is not None
+        _LIBC.prctl(1, signal.SIGKILL, 0, 0, 0)
+
+
+def end_group(leader: int, force: bool) -> None:
+    """End the processes of a group that `leader` was started to lead; Windows ends it alone."""
+    with suppress(OSError):
+        if sys.platform == "win32":
+            os.kill(leader, signal.SIGTERM)
+        else:
+            os.killpg(leader, signal.SIGKILL if force else signal.SIGTERM)
 
 
 def cores() -> int:

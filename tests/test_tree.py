@@ -54,6 +54,7 @@ ORDER = [
         "app.words",
     ),
     ("app.documents",),
+    ("app.tools",),
     ("app.shared",),
     ("app.remote",),
     ("app.defaults",),
@@ -128,7 +129,9 @@ APART = {
     "app.serve.anthropic": ("app.serve.native", "app.serve.openai", "app.serve.ollama"),
     "app.serve.ollama": ("app.serve.native", "app.serve.openai", "app.serve.anthropic"),
     "app.serve.native": ("app.serve.ollama", "app.serve.openai", "app.serve.anthropic"),
-    "app.serve": ("app.local_engine",),
+    # What serves runs no tools: calls go to the client.
+    "app.serve": ("app.local_engine", "app.tools"),
+    "app.commands.serve": ("app.tools",),
 }
 QT = ("PySide6", "pyqtgraph")
 # Where Qt may be: nothing that the command line needs waits for it.

@@ -2,10 +2,11 @@
 
 import argparse
 import sys
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import structs
+from msgspec import structs, to_builtins
 
 from app.defaults import Suggested
 from app.terminal.options import (
@@ -19,7 +20,16 @@ from app.terminal.options import (
 )
 from app.terminal.text import bounded
 from engine.errors import BadSetting, ModelNotFound
-from engine.protocol import AnswerForm, ChatMessage, Generate, Grammar, JsonSchema, Regex, Sampling
+from engine.protocol import (
+    AnswerForm,
+    ChatMessage,
+    Generate,
+    Grammar,
+    JsonSchema,
+    Loaded,
+    Regex,
+    Sampling,
+)
 from engine.settings import EngineOptions
 from engine.units import MIB
 
@@ -39,6 +49,44 @@ def add_form_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--regex", metavar="REGEX", help="regular expression that the whole answer must match"
     )
+
+
+def add_tool_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options that tools_of() reads."""
+    group = parser.add_argument_group("tools")
+    group.add_argument(
+        "--tool",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="offer a built-in tool: calculator, current_time, read_attachment; repeatable",
+    )
+    group.add_argument(
+        "--mcp",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="offer the tools of the MCP servers in this mcp.json, each started with your consent;"
+        " repeatable",
+    )
+    group.add_argument(
+        "--allow",
+        action="append",
+        default=[],
+        metavar="SERVER__TOOL",
+        help="start this server and allow calls of this tool without a question; repeatable",
+    )
+
+
+def tools_of(args: argparse.Namespace, documents: "list[Document]") -> "TerminalTools | None":
+    """The tools, if any were named. Raises BadSetting, BadTools."""
+    if not (args.tool or args.mcp or args.allow):
+        return None
+    from app.terminal.tools import TerminalTools
+    from app.tools.consent import ConsentStore, consent_file
+
+    store = ConsentStore(consent_file())
+    return TerminalTools(args.tool, args.mcp, args.allow, store, documents)
 
 
 def form_of(args: argparse.Namespace) -> AnswerForm | None:
@@ -67,6 +115,7 @@ def _text(option: str, name: str) -> str:
 if TYPE_CHECKING:
     from app.documents.document import Document
     from app.terminal.engine import CommandEngine
+    from app.terminal.tools import TerminalTools
 
 NAME = "run"
 HELP = "chat with a model, or get one answer"
@@ -98,6 +147,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="add the text of this file or folder to the prompt (- is stdin); repeatable",
     )
+    add_tool_options(parser)
     parser.add_argument("--system", metavar="TEXT", help="system prompt")
     parser.add_argument("--json", action="store_true", help="one JSON object after the answer")
     group = parser.add_argument_group("answer")
@@ -136,21 +186,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Answers, or chats. Raises BadSetting, ModelNotFound, RemoteError, WorkerDied."""
+    """Answers, or chats. Raises BadSetting, BadTools, ModelNotFound, RemoteError, WorkerDied."""
     template = _template(args)
     options = engine_options(args)
     system = _utf8("--system", args.system)
     chats = args.prompt is None and not args.json and _is_terminal()
     prompt = None if chats else _prompt(args.prompt, "-" in args.file)
     documents = [_document(name) for name in args.file]
+    tools = tools_of(args, documents)
 
     from app.documents.document import with_documents
-    from app.terminal.answer import answer, as_json, logprob_table, tell
     from app.terminal.chat import Chat
-    from app.terminal.pictures import BroughtPictures, check_sees, described, question
-    from app.terminal.text import aside, note, print_json, whole
+    from app.terminal.pictures import check_sees
+    from app.terminal.text import aside, note
 
-    with _engine(args, options) as engine:
+    with closing(tools) if tools is not None else nullcontext(), _engine(args, options) as engine:
         loaded = engine.start()
         if args.image:
             check_sees(loaded)
@@ -159,30 +209,54 @@ def run(args: argparse.Namespace) -> int:
         for text in suits.notes:
             note(text)
         aside(f"sampling: {suits.line}")
-        if prompt is None:
-            chat = Chat(engine, loaded, template, system)
-            chat.waiting = [chat.pictures.bring(path) for path in args.image]
-            chat.documents = documents
-            chat.run()
-            return 0
-        pictures = BroughtPictures(engine)
-        shown = [pictures.bring(path) for path in args.image]
-        for info in shown:
-            aside(f"picture {described(info)}")
-        messages = [ChatMessage("system", system)] if system else []
-        messages.append(question(with_documents(prompt, documents), shown))
-        bounded = template.max_tokens is None
-        if bounded:
-            template = structs.replace(template, max_tokens=MOST_TOKENS)
-        made = answer(engine, template, messages, quiet=args.json, pictures=pictures)
-        if args.json:
-            print_json(as_json(made, loaded) | {"sampling": suits.as_json()})
-        elif template.logprobs:
-            whole("\n".join(logprob_table(made.tokens)))
-        tell(made, loaded)
-        if bounded and made.finished is not None and made.finished.reason == "length":
-            note(f"stopped after {MOST_TOKENS} tokens; --max-tokens N allows more")
-        return INTERRUPTED if made.cancelled else 0
+        if tools is not None:
+            tools.start()
+        if prompt is not None:
+            prompt = with_documents(prompt, documents)
+            return _answer_once(args, engine, loaded, template, prompt, tools, suits)
+        chat = Chat(engine, loaded, template, system, tools=tools)
+        chat.waiting = [chat.pictures.bring(path) for path in args.image]
+        chat.documents = documents
+        chat.run()
+        return 0
+
+
+def _answer_once(
+    args: argparse.Namespace,
+    engine: "CommandEngine",
+    loaded: Loaded,
+    template: Generate,
+    prompt: str,
+    tools: "TerminalTools | None",
+    suits: Suggested,
+) -> int:
+    """Answer one prompt; the exit status."""
+    from app.terminal.answer import as_json, logprob_table, tell
+    from app.terminal.pictures import BroughtPictures, described, question
+    from app.terminal.text import aside, note, print_json, whole
+    from app.terminal.tools import answer_with_tools
+
+    pictures = BroughtPictures(engine)
+    shown = [pictures.bring(path) for path in args.image]
+    for info in shown:
+        aside(f"picture {described(info)}")
+    messages = [ChatMessage("system", args.system)] if args.system else []
+    messages.append(question(prompt, shown))
+    bounded = template.max_tokens is None
+    if bounded:
+        template = structs.replace(template, max_tokens=MOST_TOKENS)
+    made, _, uses = answer_with_tools(
+        engine, loaded, template, messages, pictures, tools, quiet=args.json
+    )
+    if args.json:
+        called = {"calls": to_builtins(uses)} if tools is not None else {}
+        print_json(as_json(made, loaded) | {"sampling": suits.as_json()} | called)
+    elif template.logprobs:
+        whole("\n".join(logprob_table(made.tokens)))
+    tell(made, loaded)
+    if bounded and made.finished is not None and made.finished.reason == "length":
+        note(f"stopped after {MOST_TOKENS} tokens; --max-tokens N allows more")
+    return INTERRUPTED if made.cancelled else 0
 
 
 def _engine(args: argparse.Namespace, options: EngineOptions) -> "CommandEngine":

@@ -10,6 +10,7 @@ import msgspec
 from app.terminal.engine import CommandEngine, Interrupt
 from app.terminal.pictures import BroughtPictures
 from app.terminal.text import aside, note, raw, whole
+from app.tools.calling import CollectedCalls
 from app.words import UNKNOWN
 from engine.protocol import ChatMessage, Finished, Generate, Loaded, Piece, TokenInfo
 from engine.worker import RemoteError
@@ -29,6 +30,7 @@ class PrintedAnswer:
     text: str = ""
     tokens: list[TokenInfo] = field(default_factory=list)
     finished: Finished | None = None
+    calls: CollectedCalls = field(default_factory=CollectedCalls)
 
     @property
     def cancelled(self) -> bool:
@@ -70,6 +72,8 @@ def _answer(
                 elif isinstance(reply, Piece):
                     made.text += reply.text
                     made.tokens += reply.tokens
+                    if reply.call is not None:
+                        made.calls.add(reply.call)
                     if not quiet:
                         (whole if watched else raw)(reply.text, end="")
     finally:

@@ -10,10 +10,11 @@ import msgspec
 
 from app.documents.document import Document, with_documents
 from app.documents.reading import read_document
-from app.terminal.answer import answer, logprob_table, tell
+from app.terminal.answer import logprob_table, tell
 from app.terminal.engine import CommandEngine
 from app.terminal.pictures import BroughtPictures, check_sees, described, question
 from app.terminal.text import aside, note, whole
+from app.terminal.tools import TerminalTools, answer_with_tools
 from engine.errors import CutawayError, WorkerDied
 from engine.protocol import ChatMessage, Generate, Loaded, PictureInfo
 
@@ -40,10 +41,11 @@ class Chat:
     loaded: Loaded
     template: Generate
     system: str | None = None
-    turns: list[tuple[ChatMessage, str]] = field(default_factory=list)
+    turns: list[tuple[ChatMessage, list[ChatMessage]]] = field(default_factory=list)
     unanswered: ChatMessage | None = None
     waiting: list[PictureInfo] = field(default_factory=list)
     documents: list[Document] = field(default_factory=list)
+    tools: TerminalTools | None = None
 
     def __post_init__(self) -> None:
         self.pictures = BroughtPictures(self.engine)
@@ -105,6 +107,8 @@ class Chat:
             return
         document = read_document(Path(path).expanduser())
         self.documents.append(document)
+        if self.tools is not None:
+            self.tools.documents = [*self.tools.documents, document]
         notes = "".join(f" ({text})" for text in document.notes)
         aside(f"{document.name}{notes}; added to your next message")
 
@@ -120,9 +124,11 @@ class Chat:
     def _say(self, message: ChatMessage, template: Generate) -> None:
         self.unanswered = message
         history = [*self._history(), message]
-        made = answer(self.engine, template, history, pictures=self.pictures)
-        if made.text:
-            self.turns.append((message, made.text))
+        made, added, _ = answer_with_tools(
+            self.engine, self.loaded, template, history, self.pictures, self.tools
+        )
+        if added:
+            self.turns.append((message, added))
             self.unanswered = None
         if template.logprobs:
             whole("\n".join(logprob_table(made.tokens)))
@@ -130,8 +136,8 @@ class Chat:
 
     def _history(self) -> list[ChatMessage]:
         said = [ChatMessage("system", self.system)] if self.system else []
-        for message, reply in self.turns:
-            said += [message, ChatMessage("assistant", reply)]
+        for message, replies in self.turns:
+            said += [message, *replies]
         return said
 
 

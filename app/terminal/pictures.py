@@ -35,6 +35,10 @@ class BroughtPictures:
             raise BadPicture(str(path), error.strerror or str(error)) from None
         if len(data) > MOST_PICTURE_BYTES:
             raise BadPicture(str(path), f"it is larger than {MOST_PICTURE_BYTES // MIB} MiB")
+        return self.bring_data(data)
+
+    def bring_data(self, data: bytes) -> PictureInfo:
+        """Hand the bytes of a file to the engine. Raises as `bring`."""
         info = self._put(data)
         self._files[info.digest] = data
         return info

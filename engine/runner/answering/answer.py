@@ -23,6 +23,7 @@ from engine.protocol import (
 from engine.runner.answering.tally import Tally
 from engine.runner.forms.apart import Apart, Plain
 from engine.runner.forms.guide import Guide, rule_of
+from engine.runner.forms.turns import has_tools
 from engine.runner.loading import LoadedModel
 from engine.runner.pictures.items import Item
 from engine.runner.pictures.viewer import Encoding
@@ -134,11 +135,10 @@ class Words:
         self._text, self._stops = model.tokenizer.stream(shown=marks), StopFilter(request.stop)
         opened = "" if request.prefix or request.prefix_tokens else prompt.opened
         self.begun = beyond_prefix(request, self._text, prompt.opened)
-        self._teller = (
-            Apart(model.template, request, prompt.opened, request.prefix)
-            if request.apart
-            else Plain(request, opened)
-        )
+        self._teller: Apart | Plain = Plain(request, opened)
+        if request.apart or has_tools(request):
+            apart = Apart(model.template, request, prompt.opened, request.prefix)
+            self._teller = apart if request.apart else Plain(request, opened, apart)
 
     def first(self) -> Iterator[Reply]:
         """Yield the replies before the first token."""

@@ -19,25 +19,36 @@ _LETTERS = string.ascii_letters + string.digits
 
 
 class Plain:
-    """An answer's text as it comes, behind what the prompt has `opened` for it."""
+    """An answer's text as it comes, after what the prompt has `opened` for it. `calls` reads the
+    same text: its calls are pieces of their own, beside the text that has them.
+    """
 
-    def __init__(self, request: Generate, opened: str) -> None:
-        self._request, self._opened = request, opened
+    def __init__(self, request: Generate, opened: str, calls: "Apart | None" = None) -> None:
+        self._request, self._opened, self._calls = request, opened, calls
 
     def push(self, text: str, tokens: list[TokenInfo]) -> Iterator[Piece]:
-        """The pieces of more text, the last with the tokens."""
+        """The pieces of more text, the last of the text with the tokens."""
         if self._opened:
             yield Piece(self._request.id, self._opened, [])
             self._opened = ""
         yield Piece(self._request.id, text, tokens)
+        if self._calls is not None:
+            yield from _calls_of([*self._calls.begun(), *self._calls.push(text, [])])
 
     def finish(self, text: str) -> list[Piece]:
         """The rest."""
-        return [Piece(self._request.id, text, [])] if text else []
+        rest = [Piece(self._request.id, text, [])] if text else []
+        if self._calls is not None:
+            rest += _calls_of([*self._calls.begun(), *self._calls.finish(text)])
+        return rest
 
     def reason(self, reason: str) -> str:
-        """Why the answer ended."""
-        return reason
+        """Why the answer ended, counted with its calls."""
+        return reason if self._calls is None else self._calls.reason(reason)
+
+
+def _calls_of(pieces: list[Piece]) -> list[Piece]:
+    return [piece for piece in pieces if piece.call is not None]
 
 
 class Apart:
@@ -55,8 +66,15 @@ class Apart:
         self._arguments: dict[int, str] = {}  # told so far, by the call's number
         self.n_calls = 0
         self.is_cut = False
-        self._reader.push(prefix)
-        self._reader.deltas()
+        parts = self._reader.push(prefix)
+        self._begun = [*self._deltas(), *self._pieces(parts)]
+        self._n_begun, self.n_calls = self.n_calls, 0
+
+    def begun(self) -> list[Piece]:
+        """The pieces of the prefix, once."""
+        begun, self._begun = self._begun, []
+        self.n_calls, self._n_begun = self.n_calls + self._n_begun, 0
+        return begun
 
     def push(self, text: str, tokens: list[TokenInfo]) -> Iterator[Piece]:
         """The pieces that are certain once `text` has come, the first with the tokens."""

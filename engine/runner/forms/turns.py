@@ -121,8 +121,12 @@ def _result(template: ChatTemplate, turn: Turn, call_id: str, name: str) -> Turn
     if tool_form(template).results:
         named = {"name": name} if name else {}
         return {**turn, "tool_call_id": call_id, **named}
-    told = json.dumps({"name": name, "result": turn["content"]}, ensure_ascii=False)
-    return {"role": "user", "content": told}
+    content = turn["content"]
+    parts = content if isinstance(content, list) else [{"type": "text", "text": content}]
+    text = "".join(part["text"] for part in parts if part.get("type") == "text")
+    told = json.dumps({"name": name, "result": text}, ensure_ascii=False)
+    shown = [part for part in parts if part.get("type") != "text"]
+    return {"role": "user", "content": [*shown, {"type": "text", "text": told}] if shown else told}
 
 
 def arguments_of(call: ToolCall) -> dict[str, object]:

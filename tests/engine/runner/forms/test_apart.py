@@ -188,4 +188,30 @@ def test_not_apart_it_is_as_it_stands(hermes: Model) -> None:
     events = told(hermes, text, apart=False)
     assert text_of(events, "answer") == text
     assert isinstance(events[-1], Finished)
-    assert events[-1].reason == "stop"
+    assert events[-1].reason == "calls"
+
+
+@pytest.mark.parametrize("model", ["hermes", "plain"])
+def test_calls_stand_beside_a_text_that_has_them(
+    model: str, request: pytest.FixtureRequest
+) -> None:
+    """Not told apart the text is as it was written, and its calls are pieces as well."""
+    text = CALL if model == "hermes" else json.dumps({"name": "weather", "arguments": GIVEN})
+    events = told(request.getfixturevalue(model), text, apart=False)
+    assert text_of(events, "answer") == text
+    made = "".join(part.arguments for part in calls_of(events))
+    assert (calls_of(events)[0].name, json.loads(made)) == ("weather", GIVEN)
+    assert events[-1].reason == "calls"
+    assert not calls_of(told(request.getfixturevalue(model), text, Tools(), apart=False))
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_an_answer_that_goes_on_within_a_call(hermes: Model, apart: bool) -> None:
+    cut = CALL.index("city") + 3
+    events = told(hermes, CALL, apart=apart, prefix=CALL[:cut])
+    made = "".join(part.arguments for part in calls_of(events))
+    assert json.dumps(GIVEN).endswith(made)
+    assert events[-1].reason == "calls"
+    if not apart:
+        assert calls_of(events)[0].name == "weather"
+        assert json.loads(made) == GIVEN
