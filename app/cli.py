@@ -22,9 +22,11 @@ from app.terminal.text import OutputError, print_json, shortened, tame, tamed_ou
 from app.version import version
 from engine.errors import CutawayError
 from engine.settings import SETTINGS
+from engine.system import end_where_a_file_is_cut
 
 CLOSED = "cutaway: error: the standard output is closed; send it to a file or to /dev/null"
 TOO_MANY_FILES = "too many open files; raise the limit, as with `ulimit -n 1024`, and try again"
+OUT_OF_MEMORY = "not enough memory; close other programs, or raise the limit (`ulimit -v`)"
 OK, FAILED, USAGE, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 130, 141
 
 
@@ -42,6 +44,8 @@ class Parser(argparse.ArgumentParser):
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command line and returns its exit status: 0, 1 failed, 2 usage, 130, 141."""
     words = list(sys.argv[1:] if argv is None else argv)
+    if argv is None:
+        end_where_a_file_is_cut()
     if sys.stderr is None:  # closed, as `2>&-` does
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - for the whole process
     if sys.stdout is None and words[:1] not in ([], ["window"]):
@@ -75,6 +79,8 @@ def _main(words: list[str]) -> int:
         if error.filename is None:
             return _report(words, "Unexpected", _unexpected(error), FAILED)
         return _report(words, "OSError", f"{error.filename}: {error.strerror}", FAILED)
+    except MemoryError:
+        return _report(words, "OutOfMemory", OUT_OF_MEMORY, FAILED)
     except UnicodeEncodeError as error:
         wrong = [word for word in words if not _is_text(word)]
         if not wrong:

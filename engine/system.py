@@ -7,6 +7,7 @@ import signal
 import socket
 import sys
 import threading
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Literal
 
@@ -22,6 +23,7 @@ _NEWER = {"POPULATE_READ": 22, "POPULATE_WRITE": 23}  # of Linux 5.14, without n
 _COMMON = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 _seeking = threading.Lock()
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None  # before any fork
+_handlers: list[object] = []
 
 
 def open_to_read(path: str | os.PathLike[str], follow: bool = True) -> int:
@@ -67,6 +69,39 @@ def drop_cached(handle: int) -> None:
     """Have the system forget what it keeps in memory of a file. Raises `OSError`."""
     if sys.platform == "linux":
         os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def end_where_a_file_is_cut() -> None:
+    """End the process with a sentence where a mapped file has lost the bytes that are read. The
+    signal alone ends it without one, and a handler of Python's would never run, since the read is
+    repeated before it.
+    """
+    if _LIBC is None or sys.platform == "win32":
+        return
+    with suppress(MemoryError, OSError):  # some systems allow no code that is made at run time
+        handler = ctypes.CFUNCTYPE(None, ctypes.c_int)(_end)
+        _LIBC.signal(signal.SIGBUS, handler)
+        _handlers.append(handler)
+
+
+def _end(number: int) -> None:
+    cut = ", ".join(sorted(set(_cut_files()))) or "a file"
+    said = f"cutaway: error: {cut} was cut or became unreadable while in use; restore it\n"
+    os.write(2, said.encode(errors="replace"))
+    os._exit(1)
+
+
+def _cut_files() -> Iterator[str]:
+    """The files that are shorter than what this process has mapped of them."""
+    with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
+        for line in maps:
+            span, may, start, _, inode, *path = line.rstrip("\n").split(maxsplit=5)
+            first, _, last = span.partition("-")
+            if may.endswith("s") and path and inode != "0":  # libraries are mapped privately
+                end = int(start, 16) + int(last, 16) - int(first, 16)
+                with suppress(OSError):
+                    if os.stat(path[0]).st_size <= end - mmap.PAGESIZE:
+                        yield path[0]
 
 
 def lock(handle: int, wait: bool = True) -> None:

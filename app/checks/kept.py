@@ -5,6 +5,7 @@ what its loss costs, and how damage is found. Caches are deleted, since they are
 person wrote is renamed and never deleted.
 """
 
+import errno
 import fnmatch
 import json
 import os
@@ -26,6 +27,7 @@ from engine.settings import cache_folder, log_folder, model_folders
 
 LARGEST = 256 << 20  # bytes of a file that is read whole
 ASIDE = ".damaged-"
+SHORTAGES = (errno.ENOMEM, errno.EMFILE, errno.ENFILE)  # of this process, not of a file
 FIRST = 4 << 20  # bytes of a large file that are looked at
 
 
@@ -117,6 +119,8 @@ def _problem(kind: Kind, path: Path) -> str:
     except FileNotFoundError:  # it was there a moment ago
         return ""
     except (OSError, RuntimeError) as error:
+        if isinstance(error, OSError) and error.errno in SHORTAGES:
+            return ""
         why = error.strerror if isinstance(error, OSError) else "a loop of links"
         return f"it cannot be read: {why}"
 
@@ -175,6 +179,9 @@ def _model(path: Path) -> str:
         with open_gguf(path):
             return ""
     except BadFile as error:
+        cause = error.__context__
+        if isinstance(cause, OSError) and cause.errno in SHORTAGES:
+            return ""
         return str(error).removeprefix(f"{path}: ")
     except CutawayError:  # of a kind that is not supported: not damage
         return ""

@@ -21,6 +21,7 @@ from app.remote.problems import ServerFailed, no_interface, refused, told_error,
 from engine.protocol import Finished, Generate, Progress, Reply, Stats
 
 MOST_EVENT = 4 << 20  # bytes of one event
+MOST_ANSWER = 64 << 20  # bytes of all its events, which are mostly not text
 WAITS = (0.5, 2.0)  # seconds before the second try and the third
 LONGEST_WAIT = 30.0  # that a server may ask for; else the person decides
 DONE = "[DONE]"
@@ -140,13 +141,20 @@ class RemoteAnswer:
 
     async def _hear(self, answer: httpx2.Response) -> None:
         name = self._opened.link.to.name
-        done = False
+        done, size = False, 0
         async for event in httpx2.EventSource(answer, MOST_EVENT):
             if event.data.startswith(DONE):
                 done = True
                 break
             if event.data:
                 self._take(event.data)
+                size += len(event.data)
+            if size > MOST_ANSWER:
+                problem = (
+                    f"its answer is larger than {MOST_ANSWER >> 20} MiB; the text so far is kept"
+                )
+                raise ServerFailed(name, problem)
+            await asyncio.sleep(0)  # a cancel, also of a server that never pauses
         if not done and not self._reader.reason:
             what = "the text so far is kept" if self._told else "nothing was received"
             problem = f"the connection closed during the answer; {what}"

@@ -27,10 +27,15 @@ ENDINGS = {
 class PrintedAnswer:
     """The printed answer; `finished` is there once the request has ended."""
 
-    text: str = ""
+    parts: list[str] = field(default_factory=list)
     tokens: list[TokenInfo] = field(default_factory=list)
     finished: Finished | None = None
     calls: CollectedCalls = field(default_factory=CollectedCalls)
+
+    @property
+    def text(self) -> str:
+        """The whole text."""
+        return "".join(self.parts)
 
     @property
     def cancelled(self) -> bool:
@@ -70,14 +75,14 @@ def _answer(
                 if isinstance(reply, Finished):
                     made.finished = reply
                 elif isinstance(reply, Piece):
-                    made.text += reply.text
+                    made.parts.append(reply.text)
                     made.tokens += reply.tokens
                     if reply.call is not None:
                         made.calls.add(reply.call)
                     if not quiet:
                         (whole if watched else raw)(reply.text, end="")
     finally:
-        if not quiet and (made.text or made.finished):
+        if not quiet and (made.parts or made.finished):
             print(flush=True)
     return made
 

@@ -1,5 +1,6 @@
 """Pictures for an engine: read from files, brought once, and again where it was restarted."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from engine.protocol import (
     TextPart,
 )
 from engine.settings import MOST_PICTURE_BYTES
+from engine.system import open_to_read
 from engine.units import MIB
 
 
@@ -27,12 +29,18 @@ class BroughtPictures:
         self._files: dict[str, bytes] = {}
 
     def bring(self, path: str | Path) -> PictureInfo:
-        """Read a file and hand it to the engine. Raises BadPicture, RemoteError, WorkerDied."""
+        """Read a file and hand it to the engine; a pipe that nobody writes to is empty. Raises
+        BadPicture, RemoteError, WorkerDied.
+        """
         try:
-            with open(path, "rb") as file:
+            handle = open_to_read(path)
+            os.set_blocking(handle, True)
+            with os.fdopen(handle, "rb") as file:
                 data = file.read(MOST_PICTURE_BYTES + 1)
         except OSError as error:
             raise BadPicture(str(path), error.strerror or str(error)) from None
+        if not data:
+            raise BadPicture(str(path), "it is empty")
         if len(data) > MOST_PICTURE_BYTES:
             raise BadPicture(str(path), f"it is larger than {MOST_PICTURE_BYTES // MIB} MiB")
         return self.bring_data(data)

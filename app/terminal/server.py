@@ -16,7 +16,7 @@ from app.remote.problems import ServerFailed
 from app.terminal.engine import TICK, CommandEngine
 from app.terminal.text import confirm, interactive, note
 from engine.errors import BadSetting
-from engine.protocol import Failed, Loaded, Progress, Reply, Request
+from engine.protocol import Failed, Loaded, Piece, Progress, Reply, Request
 from engine.settings import API_KEY, EngineOptions
 from engine.worker import RemoteError
 
@@ -86,6 +86,8 @@ class ServerEngine(CommandEngine):
                 raise RemoteError(event)
             if isinstance(event, Progress) and event.note:
                 note(event.note)
+            if stopped and isinstance(event, Piece):
+                continue  # it came before the server was left, faster than it was printed
             yield event
             if isinstance(event, request.ends):
                 return

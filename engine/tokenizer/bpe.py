@@ -1,6 +1,7 @@
 """Byte-pair encoding, `tokenizer.ggml.model` = "gpt2" or "gemma4": merges by their rank."""
 
 import re
+from collections.abc import Iterator
 from functools import cached_property
 
 import numpy as np
@@ -77,7 +78,7 @@ class BytePairs:
     def _cuts(self) -> "re.Pattern[str]":
         return space_cutter(rule.replace(" ", "") for rule in self._merges.holding(SPACE))
 
-    def _word(self, word: str, pause: Pause) -> list[int]:
+    def _word(self, word: str, pause: Pause) -> Iterator[int]:
         whole = word
         if self._pre.byte_letters:
             whole = word.encode().decode("latin-1").translate(LETTERS)
@@ -85,12 +86,14 @@ class BytePairs:
         if self._pre.ignore_merges or not (self._pre.byte_letters or word.strip("\n")):
             token = self._vocab.id(whole)
             if token is not None:
-                return [token]
-        ids: list[int] = []
+                yield token
+                return
+        known: dict[str, list[int]] = {}  # a number for each token of a long word takes memory
         for piece in merge(whole, self._rank, pause):
-            token = self._vocab.id(piece)
-            ids += self._parts(piece) if token is None else [token]
-        return ids
+            if piece not in known:
+                token = self._vocab.id(piece)
+                known[piece] = self._parts(piece) if token is None else [token]
+            yield from known[piece]
 
     def _rank(self, left: str, right: str) -> int | None:
         return self._merges.find(f"{left} {right}")

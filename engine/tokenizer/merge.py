@@ -5,7 +5,7 @@ SentencePiece BPE (`tokenizer.ggml.model` = "llama"): the best-scored neighbours
 import heapq
 import re
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
 
 import numpy as np
@@ -20,12 +20,36 @@ Priority = Callable[[str, str], int | None]
 _NEVER = -(1 << 62)  # no priority
 
 
-def merge(text: str, priority: Priority, pause: Pause = no_pause) -> list[str]:
-    """`text` cut into pieces: its characters, joined pairwise while `priority` allows.
+PART = 1 << 16
+"""Characters that are merged at once, which takes some 70 bytes for each."""
+_SEAM = 32  # pieces before the end of a part, where the next one begins
 
-    Among equal priorities the leftmost pair goes first. O(n log n) time and some 60 bytes for each
-    character. What `pause` raises ends it.
+
+def merge(text: str, priority: Priority, pause: Pause = no_pause) -> Iterator[str]:
+    """Yield the pieces of `text`: its characters, joined pairwise while `priority` allows.
+
+    Among equal priorities the leftmost pair goes first. O(n log n) time. What `pause` raises ends
+    it. A text longer than PART is merged in parts that overlap. Pieces are those of the whole text
+    where any two neighbours are the pieces of the two together, so two parts may be joined at a
+    piece that both have: before it nothing changes the first, behind it nothing the second.
     """
+    begin, size = 0, PART
+    pieces = _merged(text[:size], priority, pause)
+    while begin + size < len(text):
+        seam = len(pieces) - min(_SEAM, len(pieces) // 2)
+        begin_of_next = begin + sum(map(len, pieces[:seam]))
+        following = _merged(text[begin_of_next : begin_of_next + PART], priority, pause)
+        if seam and following[0] == pieces[seam]:
+            yield from pieces[:seam]
+            begin, size, pieces = begin_of_next, PART, following
+        else:  # of rules that no training has made: more at once
+            size *= 2
+            pieces = _merged(text[begin : begin + size], priority, pause)
+    yield from pieces
+
+
+def _merged(text: str, priority: Priority, pause: Pause) -> list[str]:
+    """The pieces of a text that is merged at once."""
     pieces = list(text)
     size = len(pieces)
     if size < 2:
@@ -115,7 +139,7 @@ class SentencePiece:
         """The ids of `text`; characters without a token become bytes `<0xHH>`."""
         text = text.replace(" ", SPACE)
         if len(text) < _SHORT:
-            return self._word(text, pause)
+            return list(self._word(text, pause))
         return self._words.ids(self._cuts.split(text), pause)
 
     def spelt(self, text: str) -> bytes:
@@ -135,16 +159,19 @@ class SentencePiece:
     def _cuts(self) -> "re.Pattern[str]":
         return space_cutter(self._vocab.texts.holding(SPACE))
 
-    def _word(self, word: str, pause: Pause) -> list[int]:
-        ids: list[int] = []
+    def _word(self, word: str, pause: Pause) -> Iterator[int]:
+        known: dict[str, list[int]] = {}  # a number for each token of a long word takes memory
         for piece in merge(word, self._priority, pause):
-            token = self._vocab.id(piece)
-            if token is not None:
-                ids.append(token)
-            else:
-                byte_ids = (self._vocab.byte_ids[byte] for byte in piece.encode())
-                ids += [token for token in byte_ids if token is not None]
-        return ids
+            if piece not in known:
+                known[piece] = self._ids(piece)
+            yield from known[piece]
+
+    def _ids(self, piece: str) -> list[int]:
+        token = self._vocab.id(piece)
+        if token is not None:
+            return [token]
+        byte_ids = (self._vocab.byte_ids[byte] for byte in piece.encode())
+        return [token for token in byte_ids if token is not None]
 
     def _priority(self, left: str, right: str) -> int | None:
         token = self._vocab.texts.find(left + right)

@@ -162,15 +162,21 @@ class Tokenizer:
         `continues` a text, no space is put in front. Halves of surrogate pairs become U+FFFD.
         """
         text = _LONE_SURROGATES.sub("\ufffd", text)
-        ids = [self.bos] if add_special and self.add_bos and self.bos is not None else []
+        ids: list[int] = []
         after_special = not continues
         for fragment in self._special.split(text, parse_special):
             if isinstance(fragment, int):
                 ids.append(fragment)
             else:
                 prefix = " " if self._space_prefix and after_special else ""
-                ids += self._encoder.encode(prefix + fragment, self._pause)
+                found = self._encoder.encode(prefix + fragment, self._pause)
+                if ids:
+                    ids += found
+                else:  # a long text is in memory once
+                    ids = found
             after_special = isinstance(fragment, int)
+        if add_special and self.add_bos and self.bos is not None:
+            ids.insert(0, self.bos)
         if add_special and self.add_eos and self.eos is not None:
             ids.append(self.eos)
         return ids

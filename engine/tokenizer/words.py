@@ -22,7 +22,7 @@ def no_pause() -> None:
 class WordCache:
     """Ids by word, made by `encode` the first time a word is met."""
 
-    def __init__(self, encode: Callable[[str, Pause], list[int]]) -> None:
+    def __init__(self, encode: Callable[[str, Pause], Iterable[int]]) -> None:
         self._encode = encode
         self._known: dict[str, list[int]] = {}
 
@@ -35,11 +35,12 @@ class WordCache:
                 pause()
             found = known.get(word)
             if found is None:
-                found = self._encode(word, pause)
-                if len(word) <= _LONGEST:
-                    if len(known) >= _KEPT:
-                        known.clear()
-                    known[word] = found
+                if len(word) > _LONGEST:
+                    ids += self._encode(word, pause)
+                    continue
+                if len(known) >= _KEPT:
+                    known.clear()
+                found = known[word] = list(self._encode(word, pause))
             ids += found
         return ids
 

@@ -21,6 +21,7 @@ from tests.app.fetch.test_hub import Q4, cdn, publish
 from tests.app.helpers.server import Page, Server
 from tests.app.test_library import put
 from tests.gguf_files import Blocks, Draft
+from tests.goldens.tiny import write_tiny
 from tests.in_process import kept_engines, run_here
 from tests.program import PATIENCE, ROOT, RUN, Ended, run
 
@@ -347,6 +348,37 @@ def test_a_name_that_is_not_utf8(
     assert errors.count("\n") == 1
     assert "xff" in errors
     assert "is not UTF-8" in errors
+
+
+def test_too_little_memory_is_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(models, "run", lambda args: bytearray(1 << 62))
+    assert cli.main(["models"]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("cutaway: error: not enough memory; close other programs")
+    assert error.count("\n") == 1
+
+
+def test_a_file_that_is_cut_while_it_is_read_is_named(own_home: Path, tmp_path: Path) -> None:
+    path = write_tiny(tmp_path / "cut.gguf", "llama")
+    code = """
+import os
+from engine.gguf import reader
+whole = reader.GGUFFile.data
+def cut(file, name):
+    os.truncate(file.paths[0], 4096)
+    return whole(file, name)
+reader.GGUFFile.data = cut
+from app.cli import main
+raise SystemExit(main())
+"""
+    words = ["inspect", str(path), "--tensor", "output_norm.weight"]
+    ended = subprocess.run(
+        [sys.executable, "-c", code, *words], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 1, ended
+    assert ended.stderr.startswith(f"cutaway: error: {path} was cut or became unreadable")
 
 
 def test_too_many_open_files_name_the_limit(tmp_path: Path) -> None:

@@ -95,6 +95,26 @@ def test_pages_are_zero_and_advice_is_taken_or_refused() -> None:
     pages.close()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="the signal is known there")
+def test_a_process_ends_with_a_sentence_where_a_mapped_file_is_cut(tmp_path: Path) -> None:
+    path = tmp_path / "cut.gguf"
+    path.write_bytes(bytes(5 * mmap.PAGESIZE))
+    code = """
+import mmap, os, sys
+from engine.system import end_where_a_file_is_cut
+end_where_a_file_is_cut()
+with open(sys.argv[1], "rb") as file:
+    data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+os.truncate(sys.argv[1], mmap.PAGESIZE)
+print(data[-1])
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", code, path], capture_output=True, text=True, check=False
+    )
+    said = f"cutaway: error: {path} was cut or became unreadable while in use; restore it\n"
+    assert (ended.returncode, ended.stdout, ended.stderr) == (1, "", said)
+
+
 def test_limits_hold_in_a_process_of_its_own() -> None:
     code = "from engine.system import limit_process; limit_process(1 << 30, 9); bytes(1 << 31)"
     ended = subprocess.run(

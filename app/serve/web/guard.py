@@ -45,7 +45,8 @@ class Guard:
         """Raise `Refusal`, or give the headers that the answer has because of the Origin."""
         headers: list[tuple[bytes, bytes]] = scope["headers"]
         self._check_framing(headers)
-        self._check_host(scope, headers)
+        self._check_host(scope, _one(headers, b"host").decode("latin-1"))
+        self._take_absolute(scope)
         allowed = self._check_origin(headers)
         preflight = scope["method"] == "OPTIONS"
         if self._key and not preflight and scope["path"] not in OPEN_PATHS:
@@ -113,8 +114,16 @@ class Guard:
         if names.count(b"host") != 1:
             raise Refusal(400, "there must be one Host header", close=True)
 
-    def _check_host(self, scope: Scope, headers: list[tuple[bytes, bytes]]) -> None:
-        name, port = split_host(_one(headers, b"host").decode("latin-1"))
+    def _take_absolute(self, scope: Scope) -> None:
+        """Keep only the path of a target that is a whole address (RFC 9112, section 3.2.2)."""
+        scheme, mark, rest = scope["path"].partition("://")
+        if mark and scheme.lower() in ("http", "https"):
+            host, _, path = rest.partition("/")
+            self._check_host(scope, host)
+            scope["path"] = f"/{path}"
+
+    def _check_host(self, scope: Scope, host: str) -> None:
+        name, port = split_host(host)
         if (name, port) in self._hosts or name in self._any_port:
             return
         here = scope.get("server") or ("", 0)

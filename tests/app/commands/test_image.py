@@ -1,6 +1,7 @@
 """Pictures on the command line: `run --image`, `/image` in a chat, what is told of them."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -45,10 +46,13 @@ def test_a_model_without_its_projector_says_what_is_missing(folder: Path) -> Non
     )
     assert_one_line_error(blind)
     assert "--mmproj" in blind.stderr
-    missing = ("--image", str(folder / "none.png"))
-    ended = run_here("run", str(folder / "gemma3.gguf"), "-p", "what", *missing, *HOST)
-    assert_one_line_error(ended)
-    assert "none.png" in ended.stderr
+    os.mkfifo(folder / "pipe.png")  # to which nobody writes
+    for name, problem in (("none.png", "No such file"), ("pipe.png", "it is empty")):
+        missing = ("--image", str(folder / name))
+        ended = run_here("run", str(folder / "gemma3.gguf"), "-p", "what", *missing, *HOST)
+        assert_one_line_error(ended)
+        assert name in ended.stderr
+        assert problem in ended.stderr
 
 
 def test_a_picture_in_a_chat_stays_in_it(folder: Path) -> None:

@@ -1,11 +1,13 @@
 """`cutaway doctor --repair`: each kind of kept file, damaged in each way, is found and mended."""
 
+import errno
 import json
 import os
 import sqlite3
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -122,6 +124,22 @@ def test_damage_is_found_and_mended(
         assert not aside.is_file() or aside.read_bytes() == before
     assert main(["doctor", "--repair"]) == 0
     assert "no file of Cutaway's is damaged" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("number", [errno.ENOMEM, errno.EMFILE])
+def test_what_this_process_lacks_is_no_damage(
+    number: int, own_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Little memory made whole models "damaged", and offered to rename them."""
+    for kind in TABLE:
+        place(kind)
+
+    def refused(*_: object, **__: object) -> NoReturn:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("engine.kept.open_to_read", refused)
+    monkeypatch.setattr("engine.gguf.splits.mmap.mmap", refused)
+    assert list(find_damage()) == []
 
 
 def test_nothing_is_mended_without_consent(

@@ -3,7 +3,7 @@
 import json
 import ssl
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,11 +15,12 @@ MODELS = {"object": "list", "data": [{"id": "tiny", "object": "model", "owned_by
 
 @dataclass(frozen=True)
 class Said:
-    """One answer; `body` is cut in pieces where a list. With `hangs` nothing follows it, until the
-    test ends; else, `cut` off, the connection ends though more was announced.
+    """One answer; `body` is cut in pieces where it is no bytes, perhaps without end. With `hangs`
+    nothing follows it, until the test ends; else, `cut` off, the connection ends though more was
+    announced.
     """
 
-    body: bytes | list[bytes] = b""
+    body: bytes | Iterable[bytes] = b""
     status: int = 200
     kind: str = "text/event-stream"
     headers: dict[str, str] = field(default_factory=dict)
@@ -120,7 +121,7 @@ def chat_server(
             for name, value in said.headers.items():
                 self.send_header(name, value)
             if said.cut:
-                self.send_header("Content-Length", str(sum(map(len, parts)) + 100))
+                self.send_header("Content-Length", str(sum(map(len, [*parts])) + 100))
             self.send_header("Connection", "close")
             self.end_headers()
             self.close_connection = True

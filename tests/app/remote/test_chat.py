@@ -3,12 +3,14 @@
 import base64
 import io
 import json
+from itertools import repeat
 from math import log
 from typing import Any
 
 import pytest
 from PIL import Image
 
+from app.remote import asking
 from engine.protocol import (
     ChatMessage,
     Failed,
@@ -189,6 +191,31 @@ def test_stop_closes_the_connection(opened: Asker, server: ChatServer) -> None:
     assert isinstance(end, Finished)
     assert end.reason == "cancelled"
     assert server.gone.wait(30)
+
+
+def test_stop_ends_an_answer_without_end_that_never_pauses(
+    opened: Asker, server: ChatServer
+) -> None:
+    server.answers = [Said(repeat(50 * delta("word ")))]
+    request = Generate(0, messages=[ChatMessage("user", "Hello?")])
+    number = opened.client.ask(request)
+    while not isinstance(opened.events.get(timeout=30), Piece):
+        pass
+    opened.client.cancel(number)
+    end = opened.end_of(number, request)
+    assert isinstance(end, Finished)
+    assert end.reason == "cancelled"
+
+
+def test_an_answer_without_end_has_a_bound(
+    opened: Asker, server: ChatServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking, "MOST_ANSWER", 1 << 20)
+    server.answers = [Said(repeat(50 * delta("word " * 1000)))]
+    end = opened.chat()
+    assert isinstance(end, Failed)
+    assert "its answer is larger than 1 MiB; the text so far is kept" in end.message
+    assert 1 << 19 < len(opened.text) < 1 << 21
 
 
 def test_an_answer_goes_on_where_the_server_can(asker: Asker, server: ChatServer) -> None:

@@ -75,6 +75,19 @@ def test_our_own_names(locked: Served, host: str) -> None:
     assert status_of(locked.raw(data)) == 200
 
 
+@pytest.mark.parametrize(
+    ("target", "status"),
+    [("http://127.0.0.1:PORT/health", 200), ("HTTP://localhost/health?a=b", 200),
+     ("http://evil.example/health", 403), ("http://127.0.0.1:1/health", 403),
+     ("http://localhost", 404)],
+)  # fmt: skip
+def test_a_target_that_is_a_whole_address(locked: Served, target: str, status: int) -> None:
+    path = target.replace(PORT_MARK, str(locked.place[1]))
+    assert (
+        status_of(locked.raw(head(locked, "Connection: close", method="GET", path=path))) == status
+    )
+
+
 def test_no_host_or_two(locked: Served) -> None:
     none = b"GET /health HTTP/1.0\r\n\r\n"
     assert status_of(locked.raw(none)) == 400

@@ -11,7 +11,7 @@ STATS = Stats(1, 0, 1, 0.0, 0.0, 0.0, 0.0, 1, 2)
 def test_ids_that_a_server_does_not_give_are_left_out() -> None:
     other = Likely("no", -2.0, id=7)
     tokens = [token_of(Likely("yes", -0.5, top_logprobs=[Likely("yes", -0.5), other]))]
-    made = PrintedAnswer("yes", tokens, Finished(1, "stop", STATS))
+    made = PrintedAnswer(["yes"], tokens, Finished(1, "stop", STATS))
     (told,) = as_json(made, LOADED)["tokens"]
     assert "token" not in told
     assert (told["text"], told["logprob"]) == ("yes", -0.5)

@@ -1,8 +1,13 @@
 """Merging against its definition: again and again the best pair, the leftmost of equals."""
 
-from hypothesis import given
+from collections import Counter
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.tokenizer import merge as merging
 from engine.tokenizer.merge import merge
 from tests.bounds import at_most_lines
 
@@ -22,12 +27,12 @@ def by_definition(text: str, rules: dict[str, int]) -> list[str]:
 
 @given(st.text("abc", max_size=30), RULES)
 def test_equals_its_definition(text: str, rules: dict[str, int]) -> None:
-    assert merge(text, lambda a, b: rules.get(a + b)) == by_definition(text, rules)
+    assert list(merge(text, lambda a, b: rules.get(a + b))) == by_definition(text, rules)
 
 
 def test_a_pair_that_has_changed_waits_for_its_new_turn() -> None:
     rules = {"bc": 0, "ab": 1, "bcd": 3, "abc": 5}
-    assert merge("abcd", lambda a, b: rules.get(a + b)) == ["a", "bcd"]
+    assert list(merge("abcd", lambda a, b: rules.get(a + b))) == ["a", "bcd"]
 
 
 def test_a_long_run_is_not_quadratic() -> None:
@@ -41,5 +46,33 @@ def test_a_long_run_is_not_quadratic() -> None:
 
     size = 30_000
     with at_most_lines(100 * size):
-        assert len(merge("a" * size, priority)) < 50
+        assert len(list(merge("a" * size, priority))) < 50
     assert asked < 4 * size
+
+
+def trained(text: str, n: int) -> dict[str, int]:
+    """Rules as byte-pair encoding makes them: again and again the pair that is met most."""
+    pieces, rules = list(text), {}
+    while len(rules) < n and len(pieces) > 1:
+        (best, _), *_ = Counter(pairwise(pieces)).most_common(1)
+        rules.setdefault("".join(best), len(rules))
+        pieces = by_definition(text, rules)
+    return rules
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.text("ab", min_size=2, max_size=40), st.text("abc", max_size=300), st.integers(1, 12))
+def test_parts_of_a_long_text_join_without_a_seam(learned: str, text: str, n: int) -> None:
+    rules = trained(learned, n)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(merging, "PART", 24)
+        patch.setattr(merging, "_SEAM", 3)
+        assert list(merge(text, lambda a, b: rules.get(a + b))) == by_definition(text, rules)
+
+
+def test_rules_that_no_training_has_made_take_more_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second part never begins as the first one ends: the last character decides."""
+    monkeypatch.setattr(merging, "PART", 8)
+    rules = {"ab": 3, "ba": 2, "bc": 1}
+    text = "ab" * 20 + "c"
+    assert list(merge(text, lambda a, b: rules.get(a + b))) == by_definition(text, rules)

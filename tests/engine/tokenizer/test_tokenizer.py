@@ -167,7 +167,7 @@ def test_cutting_before_spaces_changes_nothing(text: str, units: list[str]) -> N
         return rank.get(left + right)
 
     parts = space_cutter(units).split(text)
-    assert [p for part in parts for p in merge(part, priority)] == merge(text, priority)
+    assert [p for part in parts for p in merge(part, priority)] == list(merge(text, priority))
 
 
 def test_a_long_text_is_cut_where_no_token_reaches_across() -> None:
