@@ -11,7 +11,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from app.files import write_atomically
 from app.remote.connection import Connection
 from app.state.limits import AnswerLimits
-from app.state.presets import BUILT_IN, OwnSampling, Preset, own_of_whole
+from app.state.presets import BUILT_IN, OwnSampling, Preset, SavedPrompt, own_of_whole
 from engine.errors import CutawayError
 from engine.protocol import PictureLimits
 from engine.settings import KV_TYPES, ActivationBits, usable_folder
@@ -21,6 +21,7 @@ SAVE_MS = 500
 AGAIN_MS = 10_000  # after a save that failed
 LARGEST = 64 << 20  # bytes of a file that is read
 MOST_RECENT = 12  # files
+MOST_PROMPTS = 1000
 SHOWN_WRONG = 3  # values that the notice names
 
 Theme = Literal["system", "light", "dark", "contrast"]
@@ -101,6 +102,7 @@ class Preferences(msgspec.Struct, frozen=True):
     window: WindowPreferences = WindowPreferences()
     models: dict[str, ModelPreferences] = {}
     presets: list[Preset] = []
+    prompts: Annotated[list[SavedPrompt], msgspec.Meta(max_length=MOST_PROMPTS)] = []
     connections: list[Connection] = []
 
 
@@ -169,6 +171,16 @@ class PreferencesState(QObject):
         """Add it, or replace the own one of that name."""
         others = [own for own in self.value.presets if own.name != preset.name]
         self.update(presets=[*others, preset])
+
+    def save_prompt(self, prompt: SavedPrompt) -> None:
+        """Keep a prompt in place of one of its name."""
+        others = [other for other in self.value.prompts if other.name != prompt.name]
+        prompts = sorted([*others, prompt], key=lambda one: one.name.casefold())
+        self.update(prompts=prompts[:MOST_PROMPTS])
+
+    def delete_prompt(self, name: str) -> None:
+        """Forget a prompt."""
+        self.update(prompts=[other for other in self.value.prompts if other.name != name])
 
     def delete_preset(self, name: str) -> None:
         """Remove an own preset."""

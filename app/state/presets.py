@@ -1,12 +1,15 @@
 """Numbers of sampling that a person sets, and named presets of them with a system prompt."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import structs
 
 from engine.protocol import Sampling
+
+LONGEST_PROMPT = 100_000  # characters
+LONGEST_PROMPT_NAME = 200
 
 
 class OwnSampling(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -44,6 +47,13 @@ class Preset(msgspec.Struct, frozen=True):
     name: str
     sampling: OwnSampling
     system: str | None = None
+
+
+class SavedPrompt(msgspec.Struct, frozen=True):
+    """A text that a person sends again and again."""
+
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_PROMPT_NAME)]
+    text: Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_PROMPT)]
 
 
 SUGGESTED = Preset("Model default", OwnSampling())

@@ -274,6 +274,13 @@ COMMANDS: tuple[Command[Desk], ...] = (
         enabled=_has_model,
     ),
     Command(
+        id="chat.prompts",
+        title="Insert a saved prompt…",
+        words="library template snippet role reuse",
+        run=lambda w: w.talk.composer.show_prompts(),
+        menu="Chat",
+    ),
+    Command(
         id="chat.prompt",
         title="Prompt with the chat template…",
         words="show raw jinja text",

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
-from PySide6.QtCore import QEvent, QSize, Signal
+from PySide6.QtCore import QEvent, QPoint, QSize, Signal
 from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter, QPaintEvent
-from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QInputDialog, QMenu, QSizePolicy, QVBoxLayout, QWidget
 
 from app import names
+from app.state.presets import LONGEST_PROMPT, LONGEST_PROMPT_NAME, SavedPrompt
 from app.state.talk.chat import ChatState
 from app.state.talk.draft import DraftTokens
 from app.state.workbench import Workbench
@@ -26,6 +28,7 @@ from app.widgets.numbers import grouped
 from app.widgets.pictures.loader import PictureLoader
 from app.widgets.tips import set_tip
 
+MOST_SHOWN = 30  # saved prompts in a menu
 LOST = {
     "shift": "the oldest messages will be dropped",
     "middle": "the middle will be cut",
@@ -99,6 +102,7 @@ class Composer(QWidget):
         self.field.setPlaceholderText("Message")
         self.field.submitted.connect(self.send)
         self.field.above_wanted.connect(self.edit_last_wanted)
+        self.field.slash_typed.connect(self._slash_typed)
         self.field.files_given.connect(self.files_given)
         self.field.picture_given.connect(self.picture_given)
         self.field.long_text_given.connect(bench.chat.documents.add_text)
@@ -126,6 +130,7 @@ class Composer(QWidget):
         self.overflow = Overflow(bench)
         self.overflow.document_wanted.connect(self.documents.opened)
         self._popover: SamplingPopover | None = None
+        self._prompts: PromptMenu | None = None
         self._lay_out()
         chat = bench.chat
         chat.details.draft_changed.connect(self._draft_changed)
@@ -147,6 +152,18 @@ class Composer(QWidget):
                 chat.set_sends_next(True)
             else:
                 chat.send(self.field.text)
+
+    def _slash_typed(self) -> None:
+        if self.bench.preferences.value.prompts:
+            self.show_prompts()
+
+    def show_prompts(self) -> None:
+        """Offer the saved prompts, and to save what is written as one."""
+        if self._prompts is None:
+            self._prompts = PromptMenu(self.bench, self.field, self)
+        self._prompts.refresh()
+        above = self._card.mapToGlobal(QPoint(0, -self._prompts.sizeHint().height()))
+        self._prompts.popup(above)
 
     def show_sampling(self) -> None:
         """System prompt, presets and how tokens are drawn."""
@@ -267,6 +284,48 @@ class Composer(QWidget):
         self.queued.refresh()
         self.next.setVisible(chat.busy and self._sendable and not (chat.queued or chat.sends_next))
         self.send_button.show_state(chat.busy, self._sendable)
+
+
+class PromptMenu(QMenu):
+    """Saved prompts; one that is chosen takes the place of a "/", or follows what is written."""
+
+    def __init__(self, bench: Workbench, field: GrowingEdit, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setAccessibleName("Saved prompts")
+        self._preferences, self._field = bench.preferences, field
+
+    def refresh(self) -> None:
+        """Show the prompts of now."""
+        self.clear()
+        prompts = self._preferences.value.prompts
+        for prompt in prompts[:MOST_SHOWN]:
+            self.addAction(prompt.name.replace("&", "&&"), partial(self._insert, prompt))
+        self.addSeparator()
+        save = self.addAction("Save the message as a prompt…", self.save)
+        save.setEnabled(bool(self._written))
+        delete = self.addMenu("Delete a prompt")
+        delete.setEnabled(bool(prompts))
+        for prompt in prompts[:MOST_SHOWN]:
+            remove = partial(self._preferences.delete_prompt, prompt.name)
+            delete.addAction(prompt.name.replace("&", "&&"), remove)
+
+    def save(self) -> None:
+        """Ask for a name and keep the message under it."""
+        text = self._written[:LONGEST_PROMPT]
+        usual = " ".join(text.split())[:40]
+        name, agreed = QInputDialog.getText(self, "Save as prompt", "Name", text=usual)
+        name = " ".join(name.split())[:LONGEST_PROMPT_NAME]
+        if agreed and name and text:
+            self._preferences.save_prompt(SavedPrompt(name, text))
+
+    @property
+    def _written(self) -> str:
+        text = self._field.text.strip()
+        return "" if text == "/" else text
+
+    def _insert(self, prompt: SavedPrompt) -> None:
+        self._field.set_text("\n\n".join(filter(None, (self._written, prompt.text))))
+        self._field.setFocus()
 
 
 class SendButton(Button):

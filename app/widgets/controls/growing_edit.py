@@ -17,6 +17,7 @@ class GrowingEdit(QPlainTextEdit):
     submitted = Signal()
     cancelled = Signal()  # Esc, where `takes_escape`
     above_wanted = Signal()  # Up in an empty field
+    slash_typed = Signal()  # "/" in an empty field
     files_given = Signal(list)  # paths of files that were pasted
     long_text_given = Signal(str)  # pasted or dropped, where `hands_on_long`
     picture_given = Signal(object)  # what makes the bytes of a pasted picture, in a thread
@@ -63,6 +64,9 @@ class GrowingEdit(QPlainTextEdit):
                 self.ensureCursorVisible()
         elif event.key() == Qt.Key.Key_Up and self.document().isEmpty():
             self.above_wanted.emit()
+        elif event.text() == "/" and self.document().isEmpty():
+            super().keyPressEvent(event)
+            self.slash_typed.emit()
         elif event.key() == Qt.Key.Key_Escape and self._takes_escape:
             self.cancelled.emit()
         else:

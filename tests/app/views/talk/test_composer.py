@@ -11,7 +11,7 @@ from PIL import Image
 from PySide6.QtCore import QEvent, QMimeData, QPointF, Qt, QUrl
 from PySide6.QtGui import QGuiApplication, QImage, QKeyEvent, QMouseEvent
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QInputDialog
 from pytestqt.qtbot import QtBot
 
 from app.state.limits import AnswerLimits
@@ -20,7 +20,7 @@ from app.state.talk.disk.store import ChatStore, StoreError
 from app.state.talk.message import Message
 from app.state.workbench import Workbench
 from app.theme.theme import Theme
-from app.views.talk.composer import Composer
+from app.views.talk.composer import Composer, PromptMenu
 from app.views.talk.sampling import SamplingPopover
 from app.views.talk.settings.limits import stops_of
 from app.widgets.pictures.loader import PictureLoader
@@ -429,3 +429,32 @@ def test_a_message_for_later_stays_a_draft(
     assert len([one for one in engine.asked if isinstance(one, Generate)]) == asked
     chat.open(first)
     assert composer.field.text == ("Two!" if how == "type" else "Two")
+
+
+def test_saved_prompts_are_offered_at_a_slash(talk: Talk, monkeypatch: pytest.MonkeyPatch) -> None:
+    composer, preferences = talk.composer, talk.bench.preferences
+    QTest.keyClicks(composer.field, "/")
+    assert composer.findChild(PromptMenu) is None, "nothing is saved yet"
+    composer.field.set_text("Translate this into French & German:")
+    composer.show_prompts()
+    menu = composer.findChild(PromptMenu)
+    assert menu is not None
+    menu.close()
+    monkeypatch.setattr(QInputDialog, "getText", lambda *_, **__: ("R&D translation", True))
+    menu.save()
+    assert [prompt.name for prompt in preferences.value.prompts] == ["R&D translation"]
+    composer.field.clear()
+    QTest.keyClicks(composer.field, "/")
+    assert menu.isVisible()
+    assert menu.actions()[0].text() == "R&&D translation"
+    QTest.keyClick(menu, Qt.Key.Key_Down)
+    QTest.keyClick(menu, Qt.Key.Key_Return)
+    assert composer.field.text == "Translate this into French & German:"
+    assert not menu.isVisible()
+    composer.field.set_text("Shortly.")
+    composer.show_prompts()
+    QTest.keyClick(menu, Qt.Key.Key_Down)
+    QTest.keyClick(menu, Qt.Key.Key_Return)
+    assert composer.field.text == "Shortly.\n\nTranslate this into French & German:"
+    preferences.delete_prompt("R&D translation")
+    assert preferences.value.prompts == []
