@@ -243,6 +243,24 @@ def _one_of(values: Mapping[str, Any]) -> Callable[[str], Any]:
     return parse
 
 
+DRAFTERS = ("ngram",)
+"""What guesses tokens ahead: earlier matches of the text's end."""
+_DRAFTERS_OF = {"none": (), "auto": DRAFTERS, **{name: (name,) for name in DRAFTERS}}
+
+
+def drafters(text: str) -> frozenset[str]:
+    """The drafters that --spec-type names, also as llama-server does. Raises ValueError."""
+    names = ["ngram" if name.startswith("ngram-") else name for name in text.split(",")]
+    if not set(names) <= _DRAFTERS_OF.keys() or ("none" in names and len(names) > 1):
+        raise ValueError(f"{', '.join(_DRAFTERS_OF)}, or several with commas")
+    return frozenset(kind for name in names for kind in _DRAFTERS_OF[name])
+
+
+def _spec_type(text: str) -> str:
+    drafters(text)
+    return text
+
+
 def _budget(text: str) -> tuple[str, int]:
     device, equals, mib = text.rpartition("=")
     if not (device and equals and mib.isdecimal() and len(mib) < 10):
@@ -269,6 +287,7 @@ class EngineOptions:
     GPUs take, the output block being one. `mmproj` is a path, "none" for text alone, or empty for a
     file in the model's folder. So many as `parallel` are answered at once; all together have
     `cells` tokens in the cache, None as many as `ctx`, 0 each as many. `prepared` is in GB.
+    `spec_type` is read by `drafters`.
     """
 
     device: str | None = _option(
@@ -326,6 +345,17 @@ class EngineOptions:
         "most of the disk for weights prepared for CPUs, which open at once; 0 keeps none"
         " (a quarter of what is free, at most 100)",
         _gigabytes,
+    )
+    spec_type: str = _option(
+        "auto",
+        *("spec-type", "TYPE"),
+        "what guesses tokens ahead, which several at once are checked: none, auto, ngram (auto)",
+        _spec_type,
+    )
+    draft_max: int | None = _option(
+        None,
+        *("draft-max", "N", "most guessed tokens in a step (as many as pay, at most 15)"),
+        _counts_from(0),
     )
     activations: ActivationBits = _option(
         12,

@@ -186,12 +186,12 @@ class Sequenced:
         return logits
 
     def joining(
-        self, part: Sequence[Item], wanted: bool
+        self, part: Sequence[Item], n_wanted: int
     ) -> tuple[StepPart, NDArray[np.int32] | None]:
         """The tokens that follow, and their places, for a step with parts of other sequences; then
-        call `computed`. Logits behind the last where they are `wanted`.
+        call `computed`. Logits are wanted of the last so many.
         """
-        outputs = [len(part) - 1] if wanted else []
+        outputs = range(len(part) - n_wanted, len(part))
         step = StepPart(tokens_of(part), len(self.items), outputs, self.number)
         return step, None if self.viewer is None else self._places(part)
 
@@ -200,6 +200,32 @@ class Sequenced:
         self.items += part
         if len(self.items) == self.turn or not len(self.items) % CHECKPOINT_EVERY:
             self.keep()
+
+    def most_ahead(self, n_pending: int) -> int:
+        """How many drafted tokens may follow so many pending ones in a step: the context has room
+        for one more, and no state that is to be kept is passed.
+        """
+        end = len(self.items) + n_pending
+        room = self.n_ctx - 1 - end
+        if not self.stepper.built.caches.states.n_slots:
+            return room
+        behind = len(self.items) % CHECKPOINT_EVERY
+        return min(room, CHECKPOINT_EVERY - behind - n_pending)
+
+    def settle(self, step: StartedStep, row: int, first: int, n: int) -> list[Item]:
+        """Forget the drafts that a step computed behind what is recorded by now: of `n` tokens from
+        its `row` on, the first at the position `first`. Returns the items that are to be computed
+        again: a recurrent state goes back to before the step.
+        """
+        n_kept = len(self.items) - first
+        if n_kept == n:
+            return []
+        if not self.stepper.built.caches.states.n_slots:
+            self.stepper.drop(self.number, step, row + n_kept, row + n)
+            return []
+        self.items, again = self.items[:first], self.items[first:]
+        self.stepper.forget(first, sequence=self.number)
+        return again
 
     def fork(self, source: "Sequenced", n: int) -> None:
         """Go on behind the first items of another sequence, whose cells both hold from now on; what

@@ -68,6 +68,8 @@ class StartedStep:
     plan: Plan
     axes: Axes
     real: Counts
+    cells: Sequence[CacheStep] = ()
+    """Of each cache, those that the step wrote."""
 
     def __call__(self) -> Logits:
         return self.finish()
@@ -165,12 +167,19 @@ class Stepper:
             return rows.astype(np.float32, copy=False)
 
         real = Counts(len(joined.tokens), n_outputs, tuple([step.n_kv for step in steps]))
-        return StartedStep(finish, plan, axes, real)
+        return StartedStep(finish, plan, axes, real, steps)
 
     def _states(self, parts: Sequence[StepPart]) -> Sequence[StateStep]:
         states = self.built.caches.states
         carried = [StatePart(p.sequence, p.first_position, len(p.tokens)) for p in parts]
         return states.start(carried) if states.n_slots else ()
+
+    def drop(self, sequence: int, step: StartedStep, begin: int, end: int) -> None:
+        """Forget the tokens `begin` to `end` of a step that has ended, the last ones of their
+        sequence. Where states are carried, `forget` goes back to before the step instead.
+        """
+        for cache, written in zip(self.built.caches.caches, step.cells, strict=True):
+            cache.drop(sequence, written.ids[begin:end])
 
     def end_probes(self) -> None:
         """Free what probes took; harmless where there were none."""
@@ -272,10 +281,32 @@ class Stepper:
             caches.remove(sequence, 0)
             raise
 
-    def ready(self, n_tokens: int = 1) -> None:
-        """Build what the next tokens need, a token of an answer or a prompt; nothing runs."""
+    def ready(self, n_tokens: int = 1, n_outputs: int = 1, n_sequences: int = 1) -> None:
+        """Build what the next tokens need, of an answer or a prompt; nothing runs."""
+        size, cells, parts = self._next(n_tokens, n_sequences)
+        self._plan(size, n_outputs, cells, parts=parts)
+
+    def is_ready(self, n_tokens: int, n_outputs: int, n_sequences: int) -> bool:
+        """True if there is a plan for so many next tokens."""
+        size, cells, parts = self._next(n_tokens, n_sequences)
+        return self.planner.has(self._key(Counts(size, n_outputs, cells), parts=parts))
+
+    def _next(self, n_tokens: int, n_sequences: int) -> tuple[int, tuple[int, ...], int]:
+        """Tokens, cells and parts of the plan for so many next tokens."""
         cells = [cache.n_kv + n_tokens for cache in self.built.caches.caches]
-        self._plan(bucket_of(n_tokens), 1, self.built.buckets(cells))
+        parts = bucket_of(n_sequences) if self.built.caches.states.n_slots else 1
+        return bucket_of(n_tokens), self.built.buckets(cells), parts
+
+    def _key(
+        self,
+        counts: Counts,
+        planes: int = 0,
+        encoded: tuple[int, int] | None = None,
+        output: Output | None = None,
+        parts: int = 1,
+    ) -> tuple[object, ...]:
+        """What a plan is made for."""
+        return (*counts, planes, encoded, self.changes, output or self.built.output, parts)
 
     def one_token(self) -> Outline:
         """The outline of a decode step with an empty cache."""
@@ -306,12 +337,12 @@ class Stepper:
                 parts=parts,
             )
 
-        kind = (planes, encoded, self.changes, output or self.built.output, parts)
-        plan, p = self.planner.plan_with((*counts, *kind), lambda: build(counts), probes)
+        key = self._key(counts, planes, encoded, output, parts)
+        plan, p = self.planner.plan_with(key, lambda: build(counts), probes)
         if not probes:
             return plan, p, {}
         graph = plan.outline.graph
-        alike = (n_tokens, n_outputs, *kind)
+        alike = (n_tokens, n_outputs, *key[len(counts) :])
         axes = self._axes.of(
             graph,
             alike if self.fused_attention else graph,

@@ -176,6 +176,15 @@ class Constraint:
             raise FormFailed(_told(self._matcher.get_error()))
         self._is_ready = False
 
+    def forced(self) -> list[int]:
+        """The only tokens that may follow, as far as there is no choice. Nothing is taken."""
+        found: list[int] = [] if self.is_over else self._matcher.compute_ff_tokens()
+        return found
+
+    def fitting(self, tokens: Sequence[int]) -> int:
+        """How many of these may follow one after the other. Nothing is taken."""
+        return 0 if self.is_over else int(self._matcher.validate_tokens(list(tokens)))
+
     def take_text(self, tokens: Sequence[int]) -> bool:
         """True if these may follow one after the other; they are taken where they all may."""
         if self._matcher.validate_tokens(list(tokens)) < len(tokens):

@@ -88,7 +88,7 @@ def stages(made: Outline, where_on: Callable[[Backend], Where], staging: Staging
 T = TypeVar("T")
 
 NOTHING = np.empty(0, np.uint8)
-KEPT = 8
+KEPT = 14
 """Plans a planner keeps: of 30 layers each takes 2.4 MiB, and some 30 ms to be made again."""
 
 
@@ -334,6 +334,10 @@ class Planner:
     def plan(self, key: Hashable, build: Callable[[], Graph]) -> Plan:
         """The plan kept under `key`, or a new one of the graph that `build` makes."""
         return self.plan_with(key, lambda: (None, build()))[0]
+
+    def has(self, key: Hashable) -> bool:
+        """True if the plan is kept."""
+        return key in self._plans
 
     def plan_with(
         self,

@@ -217,7 +217,8 @@ class Stats(msgspec.Struct, frozen=True):
     Rows of pictures count as tokens. `encode_s` is the time of the tower, not in `prefill_s`;
     `n_image_rows` are the prompt's rows, `pictures` the prompt's pictures, `notes` what became of
     those that did not fit. `changes` are what the answer was tried with. `n_forgotten` tokens were
-    dropped by the `n_shifts`, `n_truncated` others of the prompt before it was read.
+    dropped by the `n_shifts`, `n_truncated` others of the prompt before it was read. Of `n_drafted`
+    tokens that were computed ahead, `n_accepted` were those that were then drawn.
     """
 
     n_prompt: int
@@ -237,6 +238,8 @@ class Stats(msgspec.Struct, frozen=True):
     notes: list[str] = []
     changes: list[Change] = []
     n_forgotten: int = 0
+    n_drafted: int = 0
+    n_accepted: int = 0
 
     @property
     def prefill_rate(self) -> float:
@@ -257,6 +260,15 @@ class Finished(Reply, frozen=True):
     reason: str
     stats: Stats
     matched: str | None = None
+
+
+class Speculation(msgspec.Struct, frozen=True):
+    """How tokens are guessed ahead, at most `n_max` in a step: a `type` as --spec-type takes it.
+    What is left out is as the model was opened with. Answers are the same with any.
+    """
+
+    type: str = ""
+    n_max: int | None = None
 
 
 class Generate(Request[Finished], frozen=True):
@@ -302,6 +314,7 @@ class Generate(Request[Finished], frozen=True):
     watch: bool = False
     live: Live = Live()
     changes: list[Change] = []
+    speculation: Speculation = Speculation()
 
 
 class Rendered(Reply, frozen=True):

@@ -21,6 +21,8 @@ from engine.protocol import (
     TokenInfo,
 )
 from engine.runner.answering.tally import Tally
+from engine.runner.drafting.drafts import NO_DRAFT, Draft, Drafts
+from engine.runner.drafting.economy import MOST, Chances
 from engine.runner.forms.apart import Apart, Plain
 from engine.runner.forms.guide import Guide, rule_of
 from engine.runner.forms.turns import has_tools
@@ -34,6 +36,7 @@ from engine.runner.watch import Watch
 from engine.sampling.cuts import log_softmax, top_k
 from engine.sampling.sampler import Sampler
 from engine.sampling.stops import LoopStop, StopFilter
+from engine.settings import drafters
 from engine.tokenizer import Tokenizer
 from engine.tokenizer.words import Pause, no_pause
 
@@ -89,6 +92,7 @@ class Drawing:
         self.guide = None if rule is None else Guide(model.form_words, rule, so_far)
         free = rule is None and not request.endless
         self._loops = LoopStop() if request.stop_loops and free else None
+        self.drafts: Drafts | None = None
         self._logits: Logits = np.empty(0, np.float32)
 
     def draw(self, logits: Logits) -> int:
@@ -98,7 +102,13 @@ class Drawing:
         if guide is not None:
             guide.take(token)
         self._seen.append(token)
+        if self.drafts is not None:
+            self.drafts.drew(token)
         return token
+
+    def speculate(self, chances: Chances, most: int) -> None:
+        """Make drafts of at most so many tokens from now on."""
+        self.drafts = Drafts(self._seen, self.guide, chances, most)
 
     def repeats(self, token: int) -> bool:
         """True if the answer repeats itself with the token that was drawn."""
@@ -181,6 +191,11 @@ def check(model: LoadedModel, request: Generate) -> None:
     if not 0 <= (request.prompt_logprobs or 0) <= MAX_LOGPROBS:
         value = request.prompt_logprobs
         raise BadSetting("prompt_logprobs", value, f"a number from 0 to {MAX_LOGPROBS}")
+    if request.speculation.type:
+        try:
+            drafters(request.speculation.type)
+        except ValueError as error:
+            raise BadSetting("speculation", request.speculation.type, str(error)) from None
     if request.max_tokens is not None and request.max_tokens < 0:
         raise BadSetting("max_tokens", request.max_tokens, "0 or more")
 
@@ -309,23 +324,43 @@ class RunningAnswer:
         """Return the items of the answer's next step, and the effect of pictures on them. A token
         that was drawn is a part by itself. Raises `Cancelled`.
         """
-        if not self.is_reading:
+        if not self.is_reading and len(self.pending) <= 1:
             return self.pending[:], TEXT
         if self.cancelled():
             raise Cancelled("reading the prompt")
         if self._prompt_infos is not None:
             most = min(most, self.model.stepper.most_outputs)
-        read = self.pending[: len(self.pending) - self._n_drawn]
-        part = self.sequence.part(read, most)
+        n_read = len(self.pending) - self._n_drawn
+        part = self.sequence.part(self.pending[:n_read], most) if n_read else self.pending[:]
         extras = self.sequence.extras(part, self.cancelled)
         return part, (yield from telling(extras, self._encoding))
+
+    def speculate(self, chances: Chances) -> None:
+        """Make drafts from now on, as was asked for."""
+        asked, options = self.request.speculation, self.model.options
+        most = next((n for n in (asked.n_max, options.draft_max) if n is not None), MOST)
+        if drafters(asked.type or options.spec_type) and most > 0:
+            self.drawing.speculate(chances, min(most, MOST))
+
+    @property
+    def drafts(self) -> Drafts | None:
+        """What makes its drafts, where there are any."""
+        return self.drawing.drafts
+
+    def draft(self) -> Draft:
+        """Return the tokens that may follow what is pending, to be computed in the same step."""
+        drafts = self.drafts
+        if drafts is None or self.is_reading or not self.pending or self.is_alone:
+            return NO_DRAFT
+        left = self.limit - self.tally.n_generated - 1
+        return drafts.propose(min(left, self.sequence.most_ahead(len(self.pending))))
 
     def begin(self, part: list[Item], extras: Extras) -> Callable[[], Logits]:
         """Start a step of its own; call what is returned for the logits [V] behind it."""
         (*_, last) = part
         if self._prompt_infos is not None:
             return self._begin_told(self._prompt_infos, part, extras)
-        if self.is_reading or not isinstance(last, int):
+        if self.is_reading or len(part) > 1 or not isinstance(last, int):
             return self.watch.read(part, extras)
         return self.watch.start(last)
 
@@ -367,6 +402,29 @@ class RunningAnswer:
             self.reason = "length"
         else:
             self._draw(row)
+
+    def take_drafted(self, part: list[Item], draft: Draft, rows: Logits) -> list[Reply]:
+        """A part and the draft for what follows it were computed, with logits [1 + draft, V] behind
+        the part's last item and each token of the draft. Tokens are drawn from these as from the
+        rows of single steps, as long as they are those of the draft: only they are recorded.
+        """
+        replies = list(self.take(part, rows[0]))
+        self.tally.n_drafted += len(draft.tokens)
+        for token, row in zip(draft.tokens, rows[1:], strict=True):
+            if self.pending != [token] or self.reason is not None:
+                break
+            self.tally.n_accepted += 1
+            self.sequence.computed(self.pending)
+            self.watch.shared()
+            replies += self.tell()
+            replies += self.take(self.pending[:], row)
+        return replies
+
+    def go_back(self, again: list[Item]) -> None:
+        """These are to be computed again, before what is pending."""
+        if self.pending:
+            self.pending = [*again, *self.pending]
+            self._n_drawn = len(self.pending)
 
     def end(self) -> Iterator[Reply]:
         """Yield the remaining replies, `Finished` last."""

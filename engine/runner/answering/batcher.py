@@ -15,9 +15,12 @@ from engine.protocol import Progress, Reply
 from engine.runner.answering.answer import RunningAnswer
 from engine.runner.answering.pace import Pace
 from engine.runner.answering.slots import Lent, Slots
+from engine.runner.drafting.ahead import Ahead
+from engine.runner.drafting.drafts import NO_DRAFT, Draft
+from engine.runner.drafting.economy import Economy
 from engine.runner.loading import LoadedModel
 from engine.runner.pictures.items import Item
-from engine.runner.stepper import Extras, Logits
+from engine.runner.stepper import Extras, Logits, StartedStep
 
 
 class CellRoom:
@@ -69,6 +72,19 @@ class Piecemeal(NamedTuple):
     answer: RunningAnswer
     part: list[Item]
     extras: Extras
+    draft: Draft = NO_DRAFT
+
+    @property
+    def tokens(self) -> list[Item]:
+        """All that it computes."""
+        return [*self.part, *self.draft.tokens]
+
+    @property
+    def n_outputs(self) -> int:
+        """How many of its last rows' logits are wanted: of all where it writes."""
+        if not self.is_last:
+            return 0
+        return 1 if self.answer.is_reading else len(self.part) + len(self.draft.tokens)
 
     @property
     def is_last(self) -> bool:
@@ -109,7 +125,8 @@ class Batcher:
     it; what goes wrong with one answer's words ends that one.
     """
 
-    def __init__(self, model: LoadedModel, slots: Slots) -> None:
+    def __init__(self, model: LoadedModel, slots: Slots, economy: Economy | None = None) -> None:
+        """`economy` decides about drafts; by default one that knows nothing yet."""
         self.model, self.slots, self.room = model, slots, CellRoom(model, slots)
         self.waiting: list[RunningAnswer] = []
         self.running: list[RunningAnswer] = []
@@ -117,6 +134,7 @@ class Batcher:
         self._reader: dict[RunningAnswer, RunningAnswer | None] = {}
         self._forming: WeakSet[RunningAnswer] = WeakSet()  # who was told so
         self._pace = Pace()
+        self._ahead = Ahead(model.stepper, economy)
 
     @property
     def is_idle(self) -> bool:
@@ -126,6 +144,7 @@ class Batcher:
     def add(self, answer: RunningAnswer) -> None:
         """Write this answer as soon as there is room."""
         self.waiting.append(answer)
+        answer.speculate(self._ahead.economy.chances)
 
     def turn(self) -> Iterator[Told]:
         """Run one step for all answers, or one each if they cannot share it, and yield their
@@ -245,7 +264,11 @@ class Batcher:
         n_read = sum(len(one.part) for one in pieces if one.answer.is_reading)
         n_written = sum(not one.answer.is_reading for one in pieces)
         n_reading = sum(one.is_reading for one in self.running)
-        if len(together) == 1:
+        only_writes = bool(together) and not n_read and not alone
+        if only_writes:
+            together = self._with_drafts(together)
+        n_before = sum(one.answer.tally.n_generated for one in pieces)
+        if len(together) == 1 and (n_read or len(together[0].tokens) == 1):
             alone += together
         elif together:
             answers = [one.answer for one in together]
@@ -253,7 +276,24 @@ class Batcher:
         for one in alone:
             if one.answer in self.running:
                 yield from self._safely([one.answer], partial(self._alone, one))
-        self._pace.took(n_written, n_read, perf_counter() - begun, n_reading)
+        seconds = perf_counter() - begun
+        if only_writes:
+            n = sum(one.answer.tally.n_generated for one in pieces) - n_before
+            parts = [(one.answer, len(one.tokens), len(one.draft.tokens)) for one in together]
+            self._ahead.took(parts, n, seconds)
+        if sum(len(one.tokens) for one in together) <= n_written:
+            self._pace.took(n_written, n_read, seconds, n_reading)
+
+    def _with_drafts(self, pieces: list[Piecemeal]) -> list[Piecemeal]:
+        """Pieces of answers that are written, with the drafts that are worth computing, as far as
+        there are cells for them.
+        """
+        n_rows = sum(len(one.part) for one in pieces)
+        drafts = self._ahead.drafts([one.answer for one in pieces], n_rows)
+        n_drafted = sum(len(draft.tokens) for draft in drafts)
+        if not n_drafted or self.room.lacks(n_rows + n_drafted):
+            return pieces
+        return [one._replace(draft=draft) for one, draft in zip(pieces, drafts, strict=True)]
 
     def _pieces(self) -> Generator[Told, None, list[Piecemeal]]:
         """Yields how pictures are encoded; returns what the step computes: the tokens that were
@@ -284,9 +324,13 @@ class Batcher:
 
     def _together(self, pieces: list[Piecemeal]) -> Iterator[Told]:
         """One step of several."""
-        while not self.make_room(sum(len(one.part) for one in pieces)):
+        while not self.make_room(sum(len(one.tokens) for one in pieces)):
             pieces = [one for one in pieces if one.answer in self.running]
-        joined = [one.answer.sequence.joining(one.part, one.is_last) for one in pieces]
+        wanted = [one.n_outputs for one in pieces]
+        joined = [
+            one.answer.sequence.joining(one.tokens, n)
+            for one, n in zip(pieces, wanted, strict=True)
+        ]
         places = [at for _, at in joined if at is not None]
         extras = Extras(places=np.concatenate(places, 1) if places else None)
         finish = self.model.stepper.start_together([part for part, _ in joined], extras=extras)
@@ -297,11 +341,35 @@ class Batcher:
             for one in pieces:
                 yield from self._safely([one.answer], one.answer.tell)
         finally:
-            rows = iter(finish())
-        for one in pieces:
-            row = next(rows) if one.is_last else NO_LOGITS
-            one.answer.sequence.computed(one.part)
-            yield from self._taken(one, row)
+            logits = finish()
+        row = output = 0
+        for one, n in zip(pieces, wanted, strict=True):
+            yield from self._taken_together(one, finish, row, logits[output : output + n])
+            row, output = row + len(one.tokens), output + n
+
+    def _taken_together(
+        self, one: Piecemeal, step: StartedStep, row: int, rows: Logits
+    ) -> Iterator[Told]:
+        """A piece was computed at `row` of a step, with these logits [n, V] behind its last rows:
+        of its draft only what is drawn stays.
+        """
+        answer, sequence = one.answer, one.answer.sequence
+        first = len(sequence.items)
+        sequence.computed(one.part)
+        if not one.draft.tokens:
+            yield from self._taken(one, rows[-1] if len(rows) else NO_LOGITS)
+            return
+        again: list[Item] = []
+
+        def taken() -> Iterator[Told]:
+            try:
+                replies = answer.take_drafted(one.part, one.draft, rows[len(one.part) - 1 :])
+            finally:
+                again.extend(sequence.settle(step, row, first, len(one.tokens)))
+            answer.go_back(again)
+            yield from replies
+
+        yield from self._safely([answer], taken)
 
     def _alone(self, one: Piecemeal) -> Iterator[Told]:
         """A step of one."""

@@ -22,6 +22,8 @@ class Tally:
     first: float = 0.0
     n_cached: int = 0
     n_generated: int = 0
+    n_drafted: int = 0
+    n_accepted: int = 0
     n_shifts: int = 0
     n_forgotten: int = 0
     n_read_again: int = 0
@@ -85,6 +87,8 @@ class Tally:
             notes=[*prompt.notes, *self.notes, *(self._read_again() if is_recurrent else ())],
             changes=list(changes),
             n_forgotten=self.n_forgotten,
+            n_drafted=self.n_drafted,
+            n_accepted=self.n_accepted,
         )
 
     def _read_again(self) -> Iterator[str]:

@@ -141,6 +141,14 @@ class Guide:
         """Logits [V], -inf for what may not follow. Raises `FormFailed`."""
         return logits if self._constraint is None else self._constraint.masked(logits)
 
+    def forced(self) -> list[int]:
+        """The only tokens that may follow, as far as there is no choice."""
+        return [] if self._constraint is None else self._constraint.forced()
+
+    def fitting(self, tokens: list[int]) -> int:
+        """How many of these may follow one after the other, as far as is known yet."""
+        return len(tokens) if self._constraint is None else self._constraint.fitting(tokens)
+
     def take(self, token: int) -> None:
         """This one was drawn. Raises `FormFailed`."""
         if self._constraint is not None:

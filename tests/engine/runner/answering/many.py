@@ -1,6 +1,6 @@
 """Several answers of one model at once, in this process, and what can be checked at any moment."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from engine.runner.answering.answer import RunningAnswer
 from engine.runner.answering.batcher import Batcher, Broken
 from engine.runner.answering.slots import Slots
 from engine.runner.api import Model
+from engine.runner.drafting.economy import Economy
 from engine.runner.sequence import ALL
 from tests.engine.models.text.files import write
 from tests.engine.models.text.rows import ROWS
@@ -39,18 +40,37 @@ def asked(number: int, tokens: list[int], n: int = 8, **more: object) -> Generat
     return Generate(number, prompt_tokens=tokens, **given)
 
 
+class Fixed(Economy):
+    """Has up to so many drafted tokens computed for each answer, whatever that takes."""
+
+    def __init__(self, n: int) -> None:
+        super().__init__()
+        self.n = n
+
+    def shares(
+        self, chances: Sequence[Sequence[float]], n_writing: int, n_rows: int
+    ) -> tuple[list[int], float]:
+        return [min(self.n, len(one)) for one in chances], 1.0
+
+    def missed(self, seconds: float) -> bool:
+        return True  # plans are made at once
+
+
 @dataclass
 class Many:
-    """Answers under way: what each told, by its request's number."""
+    """Answers under way: what each told, by its request's number. Nothing is drafted but where an
+    `economy` says so: a turn draws a token of each.
+    """
 
     model: Model
     told: dict[int, list[Reply | Broken]] = field(default_factory=dict)
     cancelled: set[int] = field(default_factory=set)
+    economy: Economy = field(default_factory=lambda: Fixed(0))
 
     def __post_init__(self) -> None:
         self.model.loaded.built.caches.clear()
         self.slots = Slots(self.model.loaded)
-        self.batcher = Batcher(self.model.loaded, self.slots)
+        self.batcher = Batcher(self.model.loaded, self.slots, self.economy)
 
     def ask(self, request: Generate) -> RunningAnswer:
         stop: Callable[[], bool] = lambda: request.id in self.cancelled  # noqa: E731

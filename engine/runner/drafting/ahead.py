@@ -1,0 +1,71 @@
+"""Drafts of all answers that share a step: how many of their tokens it computes."""
+
+from collections.abc import Sequence
+from time import perf_counter
+from typing import Protocol
+
+from engine.runner.drafting.drafts import NO_DRAFT, Draft, Drafts
+from engine.runner.drafting.economy import Economy
+from engine.runner.stepper import Stepper
+
+
+class Drafting(Protocol):
+    """An answer that may have drafts."""
+
+    @property
+    def drafts(self) -> Drafts | None: ...
+    def draft(self) -> Draft: ...
+
+
+class Ahead:
+    """Chooses drafts for the steps of one model."""
+
+    def __init__(self, stepper: Stepper, economy: Economy | None = None) -> None:
+        self._stepper = stepper
+        self.economy = economy or Economy()
+        self._built_s = 0.0  # of the step under way
+
+    def drafts(self, answers: Sequence[Drafting], n_rows: int) -> list[Draft]:
+        """Return each answer's draft for a step that has `n_rows` without any; where there is no
+        plan for that many rows yet, none until it pays to make it.
+        """
+        proposed = [answer.draft() for answer in answers]
+        if not any(draft.tokens for draft in proposed):
+            return proposed
+        chances = [
+            one.drafts.chances(draft) if one.drafts is not None else []
+            for one, draft in zip(answers, proposed, strict=True)
+        ]
+        shares, saved = self.economy.shares(chances, len(answers), n_rows)
+        total = n_rows + sum(shares)
+        if not any(shares) or not self._is_ready(total, len(answers), saved):
+            return [NO_DRAFT] * len(answers)
+        return [
+            Draft(draft.tokens[:share], draft.source) if share else NO_DRAFT
+            for draft, share in zip(proposed, shares, strict=True)
+        ]
+
+    def took(self, parts: Sequence[tuple[Drafting, int, int]], n: int, seconds: float) -> None:
+        """A step gave (answer, rows, of these drafted) so many tokens in all."""
+        seconds -= self._built_s
+        self._built_s = 0.0
+        n_rows = sum(rows for _, rows, _ in parts)
+        plain = self.economy.plain(len(parts)) / len(parts)
+        self.economy.took(len(parts), n_rows, seconds)
+        if n_rows == len(parts):
+            return
+        saved = n * plain - seconds
+        drafting = [one.drafts.account for one, _, k in parts if one.drafts and k]
+        for account in drafting:
+            account.add(-saved / len(drafting), plain)
+
+    def _is_ready(self, n_rows: int, n_sequences: int, saved: float) -> bool:
+        """True if there is a plan of all rows' logits, or there is one now."""
+        if not self._stepper.is_ready(n_rows, n_rows, n_sequences):
+            if not self.economy.missed(saved):
+                return False
+            begun = perf_counter()
+            self._stepper.ready(n_rows, n_rows, n_sequences)
+            self._built_s = perf_counter() - begun
+            self.economy.built(self._built_s)
+        return True

@@ -1,0 +1,177 @@
+"""How many drafted tokens a step is to compute: by how often they were right, and by what steps of
+so many rows took.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from operator import mul
+
+SIZES = (2, 3, 4, 8, 16)
+"""Rows of a step that has drafts: each takes a plan of its own."""
+MOST = 15
+"""Drafted tokens of one sequence in a step."""
+GAIN = 1.05
+"""How much faster than without drafts a step must be expected to be."""
+PLAIN_EVERY = 64
+"""Steps, of which one is computed without drafts, so that its time is known."""
+LOSS, SPAN, LONGEST_REST = 0.02, 256, 4096
+"""The share of the time of SPAN tokens that drafts may cost before they rest for as many tokens,
+each time for twice as many.
+"""
+_FIRST = 4  # steps of a size, of which the quickest counts
+_STEEP = 0.25  # what a further row is expected to add to a step before it was measured
+
+
+class Chances:
+    """How likely drafts of each source are right, at their first token and behind it: moving
+    averages of what was drawn in their places.
+    """
+
+    START = {"form": 0.9, "ngram 3": 0.3, "ngram 5": 0.5, "ngram 8": 0.7, "ngram 16": 0.85}
+    _EDGES = (0, 1, 2, 4, 8)  # positions that are counted together
+
+    def __init__(self) -> None:
+        self._rates: dict[tuple[str, int], float] = {}
+        self._counts: dict[tuple[str, int], int] = defaultdict(int)
+
+    def at(self, source: str, position: int) -> float:
+        """The chance of the token at a position of a draft whose tokens before it were right."""
+        return self._rates.get(self._key(source, position), self.START.get(source, 0.5))
+
+    def learn(self, source: str, position: int, right: bool) -> None:
+        """The token was drawn, or another one; the first few count for more."""
+        key = self._key(source, position)
+        self._counts[key] += 1
+        weight = max(1 / 32, 1 / (3 + self._counts[key]))
+        rate = self.at(source, position)
+        self._rates[key] = rate + weight * (right - rate)
+
+    def _key(self, source: str, position: int) -> tuple[str, int]:
+        return source, max(edge for edge in self._EDGES if edge <= position)
+
+
+class StepCosts:
+    """Seconds of steps by their rows: moving averages, and a guess for what was not measured."""
+
+    def __init__(self) -> None:
+        self._seconds: dict[int, float] = {}
+        self._n: dict[int, int] = defaultdict(int)
+
+    def took(self, rows: int, seconds: float) -> None:
+        """A step of so many rows took so long. One that was interrupted counts little, as one does
+        that is the first of its size.
+        """
+        known = self._seconds.get(rows)
+        if known is None:
+            most = 2 * self.of(rows) if self._seconds else seconds
+            self._seconds[rows] = min(seconds, most)
+            return
+        self._n[rows] += 1
+        if self._n[rows] < _FIRST:
+            self._seconds[rows] = min(known, seconds)
+        else:
+            self._seconds[rows] = known + (min(seconds, 3 * known) - known) / 8
+
+    def knows(self, rows: int) -> bool:
+        """True if such a step was measured."""
+        return rows in self._seconds
+
+    def of(self, rows: int) -> float:
+        """Seconds of such a step; relative to others where none was measured."""
+        if rows in self._seconds:
+            return self._seconds[rows]
+        near = min(self._seconds, key=lambda n: abs(n - rows), default=1)
+        return self._seconds.get(near, 1.0) * _steep(rows) / _steep(near)
+
+
+def _steep(rows: int) -> float:
+    return 1 + _STEEP * (rows - 1)
+
+
+@dataclass
+class Account:
+    """What the drafts of one answer have cost and gained, in seconds against steps without."""
+
+    balance: float = 0.0
+    resting: int = 0
+    _rest: int = SPAN
+
+    def add(self, cost: float, per_token: float) -> None:
+        """A step cost so much more than its tokens take without drafts. Early gains do not pay for
+        long losses.
+        """
+        most = LOSS * SPAN * per_token
+        self.balance = max(-most, self.balance + cost)
+        if self.balance > most:
+            self.balance, self.resting = 0.0, self._rest
+            self._rest = min(LONGEST_REST, 2 * self._rest)
+
+    def wrote(self, n: int) -> None:
+        """So many tokens are written."""
+        self.resting = max(0, self.resting - n)
+
+
+class Economy:
+    """What is known of a model's steps and drafts, whoever's answers they were."""
+
+    def __init__(self) -> None:
+        self.chances = Chances()
+        self._costs: dict[int, StepCosts] = defaultdict(StepCosts)
+        self._n_since = 0  # steps with drafts since one without
+        self._missed = 0.0
+        self._to_build = 0.15
+
+    def plain(self, n_writing: int) -> float:
+        """Seconds of a token of each of so many answers in a step without drafts."""
+        return self._costs[n_writing].of(n_writing)
+
+    def shares(
+        self, chances: Sequence[Sequence[float]], n_writing: int, n_rows: int
+    ) -> tuple[list[int], float]:
+        """How many tokens of each answer's draft one step of all is to compute, where they are
+        right with these chances: the likeliest first, as many as make it write the most tokens a
+        second; and how many seconds that is expected to save. All 0 where it is not worth it.
+
+        Without drafts the step has `n_rows`, where states go back more than answers are written.
+        """
+        none = [0] * len(chances)
+        costs = self._costs[n_writing]
+        if self._n_since >= PLAIN_EVERY or not any(chances) or not costs.knows(n_writing):
+            return none, 0.0
+        expected, counts = float(n_writing), none[:]
+        best, shares, saved = GAIN * n_writing / costs.of(n_rows), none, 0.0
+        for n, (chance, index) in enumerate(_likeliest(chances), n_rows + 1):
+            expected += chance
+            counts[index] += 1
+            if n in SIZES and expected / costs.of(n) > best:
+                best, shares = expected / costs.of(n), counts[:]
+                saved = expected * costs.of(n_writing) / n_writing - costs.of(n)
+        return shares, saved
+
+    def took(self, n_writing: int, n_rows: int, seconds: float) -> None:
+        """A step of so many rows was computed, in which so many answers were written."""
+        self._n_since = self._n_since + 1 if n_rows > n_writing else 0
+        self._costs[n_writing].took(n_rows, seconds)
+
+    def missed(self, seconds: float) -> bool:
+        """A step could have saved so much, had there been a plan of its size. True once all that
+        was missed would have paid for one.
+        """
+        self._missed += max(0.0, seconds)
+        return self._missed >= self._to_build
+
+    def built(self, seconds: float) -> None:
+        """A plan was made in that time."""
+        self._missed = 0.0
+        self._to_build += (seconds - self._to_build) / 2
+
+
+def _likeliest(chances: Sequence[Sequence[float]]) -> list[tuple[float, int]]:
+    """(chance that it is reached and right, answer) of every drafted token, the likeliest first."""
+    found: list[tuple[float, int]] = []
+    for index, one in enumerate(chances):
+        products = accumulate(one[:MOST], mul)
+        found += [(product, index) for product in products]
+    return sorted(found, key=lambda one: -one[0])
