@@ -52,6 +52,9 @@ class Fixed(Economy):
     ) -> tuple[list[int], float]:
         return [min(self.n, len(one)) for one in chances], 1.0
 
+    def plain(self, n_writing: int) -> float:
+        return 1e6  # no account ever rests
+
     def missed(self, seconds: float) -> bool:
         return True  # plans are made at once
 
