@@ -354,7 +354,7 @@ class EngineOptions:
     )
     draft_max: int | None = _option(
         None,
-        *("draft-max", "N", "most guessed tokens in a step (as many as pay, at most 15)"),
+        *("draft-max", "N", "maximum guessed tokens in a step (what measures fastest, up to 15)"),
         _counts_from(0),
     )
     activations: ActivationBits = _option(

@@ -59,6 +59,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="number of parallel sequences, each of -p and -n (lists: 1,2,4)",
     )
     group.add_argument("--shared", action="store_true", help="with --parallel: share one prompt")
+    group.add_argument(
+        "--spec",
+        type=Path,
+        metavar="TEXTFILE",
+        help="continue this text with and without speculation, in turn, by -n tokens",
+    )
     parser.add_argument(
         "--against", choices=("llama.cpp",), help="compare with this engine on the same file"
     )
@@ -89,6 +95,14 @@ def run(args: argparse.Namespace) -> int:
         raise BadSetting("--trace", str(args.trace), "a file in an existing folder")
     if args.against and options.kv != "f16":
         raise BadSetting("--kv", options.kv, "f16 beside --against, as in the other engine")
+    if args.spec is not None:
+        from app.bench.speculation import run_speculation
+        from app.library import resolve
+
+        if args.n[0] < 2:
+            raise BadSetting("-n", args.n[0], "2 tokens or more beside --spec")
+        run_speculation(resolve(args.model), options, args.spec, args.n[0], args.r, args.json)
+        return 0
     if args.parallel:
         return _together(args, options)
     if options.ctx is None and args.image is None:

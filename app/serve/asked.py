@@ -6,7 +6,8 @@ from msgspec import Meta, Raw, Struct
 
 from app.serve.web.body import NULL, raw_text
 from app.serve.web.refusal import Refusal
-from engine.protocol import AnswerForm, Grammar, JsonObject, JsonSchema
+from engine.protocol import AnswerForm, Grammar, JsonObject, JsonSchema, Speculation
+from engine.settings import drafters
 
 MOST_STOPS = 4
 MOST_SCHEMA = 1 << 18
@@ -47,6 +48,13 @@ class SchemaWanted(Struct, tag_field="type", tag="json_schema"):
 ResponseFormat = TextFormat | ObjectFormat | SchemaWanted
 
 
+class SpeculationField(Struct):
+    """How tokens are guessed ahead; `type` as --spec-type takes it."""
+
+    type: str = ""
+    n_max: Count | None = None
+
+
 class TextRequest(Struct):
     """Fields that chat and plain completions have in common."""
 
@@ -70,6 +78,19 @@ class TextRequest(Struct):
     response_format: ResponseFormat | None = None
     json_schema: Raw = NULL
     grammar: str | None = None
+    speculative: SpeculationField | None = None
+
+
+def speculation(body: TextRequest) -> Speculation:
+    """How tokens are guessed ahead for this request; as the server was started where it does not
+    say. Raises `Refusal`.
+    """
+    given = body.speculative or SpeculationField()
+    try:
+        drafters(given.type or "auto")
+    except ValueError as error:
+        raise Refusal(400, f"speculative.type: expected {error}", param="speculative") from None
+    return Speculation(given.type, given.n_max)
 
 
 def sampling(body: TextRequest) -> dict[str, Any]:

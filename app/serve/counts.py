@@ -51,6 +51,8 @@ class ServedCounts:
     prompt_s: float = 0.0
     predicted: int = 0
     predicted_s: float = 0.0
+    drafted: int = 0
+    accepted: int = 0
     requests: dict[str, int] = field(default_factory=dict)
     refused: dict[int, int] = field(default_factory=dict)
     restarts: int = 0
@@ -68,6 +70,8 @@ class ServedCounts:
         self.prompt_s += stats.prefill_s
         self.predicted += stats.n_generated
         self.predicted_s += stats.decode_s
+        self.drafted += stats.n_drafted
+        self.accepted += stats.n_accepted
 
     def finished(self, reason: str, seconds: float) -> None:
         """An answer was told to its end, so many seconds after it was asked for."""
@@ -103,6 +107,8 @@ class ServedCounts:
                 ("tokens_predicted_total", self.predicted),
                 ("tokens_predicted_seconds_total", round(self.predicted_s, 6)),
                 ("n_decode_total", steps),
+                ("draft_tokens_total", self.drafted),
+                ("draft_tokens_accepted_total", self.accepted),
             ):
                 lines += [f"# TYPE {prefix}:{name} counter", f"{prefix}:{name} {value}"]
             for name, value in (

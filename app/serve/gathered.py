@@ -115,6 +115,8 @@ def timings(stats: Stats) -> dict[str, Any]:
         "predicted_n": stats.n_generated,
         "predicted_ms": round(predicted_ms, 3),
         "predicted_per_second": round(stats.decode_rate, 3),
+        "draft_n": stats.n_drafted,
+        "draft_n_accepted": stats.n_accepted,
     }
 
 

@@ -198,6 +198,7 @@ async def completion(call: HttpCall) -> Reply:
         bias=asked.bias(body.logit_bias),
         endless=bool(body.ignore_eos),
         when_full="stop",
+        speculation=asked.speculation(body),
     )
     if body.stream:
         return FrameStream(_frames(call, request, model.name), error_event)

@@ -140,6 +140,8 @@ def tell(made: PrintedAnswer, loaded: Loaded) -> None:
         note("stopped: the answer kept repeating itself; try --repeat-penalty 1.1")
     parts = [f"{stats.decode_rate:.1f} t/s"] if stats.n_generated > 1 else []
     parts += [f"{stats.n_generated} tokens"]
+    if stats.n_drafted:
+        parts += [f"{stats.n_accepted} of {stats.n_drafted} drafted, {stats.draft_gain:.2f}x"]
     if stats.n_generated:
         parts += [f"first after {stats.first_token_s:.2f} s"]
     parts += [f"pictures {stats.encode_s:.2f} s"] if stats.encode_s else []

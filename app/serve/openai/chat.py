@@ -90,6 +90,7 @@ async def _request(call: HttpCall, body: ChatBody) -> Generate:
         apart=True,
         logprobs=0 if top is None else max(1, top),
         when_full="stop",
+        speculation=asked.speculation(body),
     )
 
 

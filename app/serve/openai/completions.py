@@ -96,6 +96,7 @@ def _request(call: HttpCall, body: TextBody, prompt: Prompt) -> Generate:
         logprobs=0 if top is None else max(1, top),
         prompt_logprobs=top if body.echo and top is not None else None,
         when_full="stop",
+        speculation=asked.speculation(body),
     )
 
 

@@ -157,5 +157,8 @@ def _together(first: Stats, then: Stats) -> Stats:
         n_shifts=first.n_shifts + then.n_shifts,
         n_truncated=first.n_truncated + then.n_truncated,
         n_forgotten=first.n_forgotten + then.n_forgotten,
+        n_drafted=first.n_drafted + then.n_drafted,
+        n_accepted=first.n_accepted + then.n_accepted,
+        saved_s=first.saved_s + then.saved_s,
         encode_s=first.encode_s + then.encode_s,
     )

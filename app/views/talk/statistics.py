@@ -24,6 +24,8 @@ def summary(message: Message) -> str:
             parts.append(f"{stats.decode_rate:.0f} t/s")
         parts.append(f"{grouped(_tokens(message))} tok")
         parts.append(f"TTFT {duration(stats.first_token_s)}")
+    if stats is not None and stats.n_drafted:
+        parts.append(f"{grouped(stats.n_accepted)} of {grouped(stats.n_drafted)} drafted")
     if stats is not None and stats.encode_s:
         parts.append(f"looked {duration(stats.encode_s)}")
     if stats is not None and stats.n_generated:
@@ -91,6 +93,7 @@ def details(message: Message) -> str:
         f"Answer: {grouped(_tokens(message))} tokens",
         f"Generated: {grouped(stats.n_generated)} tokens in {duration(stats.decode_s)},"
         f" {stats.decode_rate:.1f} per second",
+        *_drafts(stats),
         f"Context: {grouped(stats.n_context)} tokens",
         f"Seed {stats.seed}",
         *([f"Modified model: {said_of_all(stats.changes)}"] if stats.changes else []),
@@ -100,6 +103,14 @@ def details(message: Message) -> str:
     if stats.n_shifts:
         lines.append(f"The oldest part of the context was dropped {stats.n_shifts} times")
     return "\n".join([*lines, *([] if stats.pictures else stats.notes)])
+
+
+def _drafts(stats: Stats) -> list[str]:
+    """Describe the tokens that were computed ahead."""
+    if not stats.n_drafted:
+        return []
+    share = f"{grouped(stats.n_accepted)} of {grouped(stats.n_drafted)}"
+    return [f"Speculation: {share} drafted tokens accepted, {stats.draft_gain:.2f} times plain"]
 
 
 def _pictures(stats: Stats) -> list[str]:

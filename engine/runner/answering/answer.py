@@ -420,6 +420,12 @@ class RunningAnswer:
             replies += self.take(self.pending[:], row)
         return replies
 
+    def saved(self, seconds: float, per_token: float) -> None:
+        """A step with drafts saved so much; a token without takes so long."""
+        self.tally.saved_s += seconds
+        if self.drafts is not None:
+            self.drafts.account.add(-seconds, per_token)
+
     def go_back(self, again: list[Item]) -> None:
         """These are to be computed again, before what is pending."""
         if self.pending:

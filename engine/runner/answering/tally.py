@@ -24,6 +24,7 @@ class Tally:
     n_generated: int = 0
     n_drafted: int = 0
     n_accepted: int = 0
+    saved_s: float = 0.0
     n_shifts: int = 0
     n_forgotten: int = 0
     n_read_again: int = 0
@@ -89,6 +90,7 @@ class Tally:
             n_forgotten=self.n_forgotten,
             n_drafted=self.n_drafted,
             n_accepted=self.n_accepted,
+            saved_s=self.saved_s,
         )
 
     def _read_again(self) -> Iterator[str]:

@@ -15,6 +15,7 @@ class Drafting(Protocol):
     @property
     def drafts(self) -> Drafts | None: ...
     def draft(self) -> Draft: ...
+    def saved(self, seconds: float, per_token: float) -> None: ...
 
 
 class Ahead:
@@ -52,12 +53,9 @@ class Ahead:
         n_rows = sum(rows for _, rows, _ in parts)
         plain = self.economy.plain(len(parts)) / len(parts)
         self.economy.took(len(parts), n_rows, seconds)
-        if n_rows == len(parts):
-            return
-        saved = n * plain - seconds
-        drafting = [one.drafts.account for one, _, k in parts if one.drafts and k]
-        for account in drafting:
-            account.add(-saved / len(drafting), plain)
+        drafting = [answer for answer, _, n_drafted in parts if n_drafted]
+        for answer in drafting:
+            answer.saved((n * plain - seconds) / len(drafting), plain)
 
     def _is_ready(self, n_rows: int, n_sequences: int, saved: float) -> bool:
         """True if there is a plan of all rows' logits, or there is one now."""

@@ -84,6 +84,18 @@ def test_a_picture(tiny: str, tmp_path: Path) -> None:
     assert_one_line_error(missing, "nowhere.png")
 
 
+def test_speculation_in_turn(tiny: str, tmp_path: Path) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("the hat is red and " * 4)
+    words = ("--spec", str(text), "-n", "8", "-r", "2", "--ctx", "256")
+    found = bench(tiny, *HOST, *words)["speculation"]
+    assert (found["n_gen"], found["parted"], len(found["ratios"])) == (8, None, 2)
+    assert found["n_accepted"] <= found["n_drafted"]
+    ended = run_here("bench", tiny, *HOST, "--spec", str(tmp_path / "none.txt"), "-n", "8")
+    assert ended.returncode
+    assert "a readable text file" in ended.stderr
+
+
 def test_a_table(tiny: str) -> None:
     ended = run("bench", tiny, *HOST, "-p", "0", "-n", "2", "-r", "1")
     assert (ended.returncode, ended.stderr) == (0, "")

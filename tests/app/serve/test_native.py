@@ -117,3 +117,19 @@ def test_completion(tiny: Served) -> None:
     assert frames[-1]["timings"]["predicted_n"] == 6
     same = tiny.post("/v1/completions", body | {"max_tokens": 6}).json()
     assert same["choices"][0]["text"] == told["content"]
+
+
+def test_speculation_by_request(tiny: Served) -> None:
+    """Whatever is asked for, the answer is the same; its timings count what was drafted."""
+    body = {"prompt": "the hat the hat the hat", "n_predict": 12, "temperature": 0}
+    plain, most = (
+        tiny.post("/completion", body | {"speculative": given}).json()
+        for given in ({"type": "none"}, {"type": "ngram", "n_max": 8})
+    )
+    assert plain["content"] == most["content"]
+    assert plain["timings"]["draft_n"] == plain["timings"]["draft_n_accepted"] == 0
+    assert most["timings"]["draft_n"] >= most["timings"]["draft_n_accepted"]
+    refused = tiny.post("/completion", body | {"speculative": {"type": "tea leaves"}})
+    assert refused.status_code == 400
+    assert "none, auto, ngram" in refused.json()["error"]["message"]
+    assert "cutaway:draft_tokens_accepted_total" in tiny.get("/metrics").text
