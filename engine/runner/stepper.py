@@ -305,7 +305,7 @@ class Stepper:
         output: Output | None = None,
         parts: int = 1,
     ) -> tuple[object, ...]:
-        """What a plan is made for."""
+        """The key of a plan."""
         return (*counts, planes, encoded, self.changes, output or self.built.output, parts)
 
     def one_token(self) -> Outline:

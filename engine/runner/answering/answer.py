@@ -344,7 +344,7 @@ class RunningAnswer:
 
     @property
     def drafts(self) -> Drafts | None:
-        """What makes its drafts, where there are any."""
+        """Its drafter, if there is one."""
         return self.drawing.drafts
 
     def draft(self) -> Draft:

@@ -18,7 +18,7 @@ NO_DRAFT = Draft([], "")
 
 
 class Form(Protocol):
-    """What an answer is held to, at its end."""
+    """The form that an answer is held to, at its end."""
 
     def forced(self) -> list[int]:
         """The only tokens that may follow."""

@@ -92,7 +92,7 @@ def _steep(rows: int) -> float:
 
 @dataclass
 class Account:
-    """What the drafts of one answer have cost and gained, in seconds against steps without."""
+    """Seconds that the drafts of one answer have cost against steps without."""
 
     balance: float = 0.0
     resting: int = 0
@@ -114,7 +114,7 @@ class Account:
 
 
 class Economy:
-    """What is known of a model's steps and drafts, whoever's answers they were."""
+    """Measurements of a model's steps and drafts, of all its answers."""
 
     def __init__(self) -> None:
         self.chances = Chances()
