@@ -167,6 +167,10 @@ ONE_CONTRACT = "engine.models"
 LONGEST = 600
 LONGEST_FUNCTION = 50
 MOST_LONGER = 12  # functions that are longer still; only ever fewer
+MOST_PRIVATE = 172  # attributes of others that tests read; lower it with the count, never raise it
+OPEN = ("_replace", "_asdict", "_fields", "_make", "_getframe", "_exit")  # named so, yet public
+PRIVATE = re.compile(rf"(?!({'|'.join(OPEN)})$)_[^_].*")
+REACHES_IN = re.compile(r"[\w)\]]\._[a-zA-Z]")
 MOST_MODULES = 25
 # Folders of siblings that answer one question each: nobody reads them as a whole.
 TABLES = {
@@ -372,6 +376,32 @@ def test_functions_are_short() -> None:
         if length > LONGEST_FUNCTION
     ]
     assert len(long) <= MOST_LONGER, long
+
+
+def test_tests_reach_into_few_private_attributes() -> None:
+    """Views have `report()` and named parts; what a test needs beyond them is theirs to show."""
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {name}"
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        for line, name in private(path.read_text("utf-8"))
+    ]
+    assert len(found) <= MOST_PRIVATE, "\n".join(found)
+
+
+def private(text: str) -> Iterator[tuple[int, str]]:
+    """Lines and names of attributes that are private to another object than `self`."""
+    if not REACHES_IN.search(text):
+        return
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Attribute) and PRIVATE.fullmatch(node.attr):
+            own = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+            if not own:
+                yield node.lineno, node.attr
+
+
+def test_a_private_attribute_is_found() -> None:
+    text = "class A:\n  def f(self): self._own, view._bar, a[0]._x(), b._replace(), c.__class__\n"
+    assert list(private(text)) == [(2, "_bar"), (2, "_x")]
 
 
 def test_a_class_name_has_one_meaning_in_its_package() -> None:

@@ -57,9 +57,9 @@ class ReportView(QWidget):
         self.bar.setTextVisible(False)
         self.bar.setRange(0, STEPS)
         self.bar.setAccessibleName("Progress of the report")
-        self._doing = label(tone="quiet", wrap=True)
-        self._found = label(wrap=True)
-        self._says = label(wrap=True)
+        self.doing = label(tone="quiet", wrap=True)
+        self.found = label(wrap=True)
+        self.says = label(wrap=True)
         self._lay_out()
         self.setFocusProxy(self.start)
         bench.client.on(Devices, self._show_devices)
@@ -76,20 +76,20 @@ class ReportView(QWidget):
         state, report = self._state, self._state.report
         for chosen in (self.device, self.full, self.tune):
             chosen.setEnabled(not state.is_busy)
-        for shown in (self.bar, self.cancel, self._doing):
+        for shown in (self.bar, self.cancel, self.doing):
             shown.setVisible(state.is_busy)
         self.start.setVisible(not state.is_busy)
         self.start.set_text("Start again" if report is not None else "Start")
         self.save.setVisible(report is not None)
         self.open.setVisible(state.saved is not None)
         self.bar.setValue(round(STEPS * state.done))
-        self._doing.setText(state.doing)
-        self._found.setText("\n".join(summary(report)) if report is not None else "")
-        self._found.setVisible(report is not None)
+        self.doing.setText(state.doing)
+        self.found.setText("\n".join(summary(report)) if report is not None else "")
+        self.found.setVisible(report is not None)
         saved = f"Saved as {state.saved.name}." if state.saved is not None else ""
-        self._says.setText(state.problem or saved)
-        self._says.setVisible(bool(self._says.text()))
-        set_tone(self._says, "bad" if state.problem else "good")
+        self.says.setText(state.problem or saved)
+        self.says.setVisible(bool(self.says.text()))
+        set_tone(self.says, "bad" if state.problem else "good")
 
     def _lay_out(self) -> None:
         head = QHBoxLayout()
@@ -102,7 +102,7 @@ class ReportView(QWidget):
         texts.addWidget(label(ABOUT, "quiet", wrap=True))
         for chosen in (self.device, self.full, self.tune):
             texts.addWidget(chosen)
-        for said in (self._doing, self.bar, self._found, self._says):
+        for said in (self.doing, self.bar, self.found, self.says):
             texts.addWidget(said)
         texts.addStretch(1)
         buttons = QHBoxLayout()

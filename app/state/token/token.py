@@ -108,7 +108,7 @@ class TokenState(QObject):
         self._kept: OrderedDict[Key, Inside] = OrderedDict()
         self._contexts = Contexts()
         self._words = ChatWords(chat, self._contexts)
-        self._asking = Asking(chat, selection, self._contexts, lambda: self.parts)
+        self.asking = Asking(chat, selection, self._contexts, lambda: self.parts)
         self._clicked: tuple[int, int] | None = None  # a message, a place in its text
         self._selected = selection.now
         self._lit: dict[int, list[Light]] = {}
@@ -218,7 +218,7 @@ class TokenState(QObject):
             self._selection.select_token(message, index)
         elif self._words.has(message):  # the engine tells which words a question has
             self._clicked = message, position
-            self.questions.ask(lambda: self._asking.whole(message), self._told_whole)
+            self.questions.ask(lambda: self.asking.whole(message), self._told_whole)
 
     def step(self, by: int) -> None:
         """Select the word so many further on in its message."""
@@ -250,7 +250,7 @@ class TokenState(QObject):
         """Ask the engine about the word now."""
         self._settle.stop()
         if self.word is not None:
-            self.questions.ask(lambda: self._asking.of(self.word), self._told)
+            self.questions.ask(lambda: self.asking.of(self.word), self._told)
 
     # Which word it is
 
@@ -319,7 +319,7 @@ class TokenState(QObject):
         """A question's word is selected, of which it is not known yet where it stands."""
         token = self._selection.now.token
         if token is not None and not self.following and self._words.has(token[0]):
-            self.questions.ask(lambda: self._asking.whole(token[0]), self._told_whole)
+            self.questions.ask(lambda: self.asking.whole(token[0]), self._told_whole)
 
     def _told(self, talk: Conversation, asked: Examine, told: Examined) -> None:
         known = self._contexts.context(talk.message.id) if asked.at is not None else None
@@ -344,7 +344,7 @@ class TokenState(QObject):
         """Ask for the selected layer's rows of attention, where they are not known."""
         attention, question = (
             self.inside.attention if self.inside else None,
-            self._asking.of(self.word),
+            self.asking.of(self.word),
         )
         layer = self.layer
         if attention is None or question is None or layer is None or layer in attention.rows:

@@ -55,7 +55,7 @@ class OptionsView(QWidget):
         self._tight = self._readable = False
         self._asked_for: tuple[Path, EngineOptions] | None = None
         self._name = ElidedLabel(size="strong")
-        self._says = label(tone="quiet", wrap=True)
+        self.says = label(tone="quiet", wrap=True)
         self.devices = DevicesChoice()
         self.devices.changed.connect(self._changed)
         self.report = Button("Device report…", self.report_wanted.emit, "link")
@@ -105,7 +105,7 @@ class OptionsView(QWidget):
         column.setContentsMargins(PADDING, PADDING, PADDING, PADDING)
         column.setSpacing(GRID)
         column.addWidget(self._name)
-        column.addWidget(self._says)
+        column.addWidget(self.says)
         column.addLayout(verdict)
         column.addWidget(self.smaller, 0, Qt.AlignmentFlag.AlignLeft)
         column.addWidget(self._first)
@@ -129,11 +129,11 @@ class OptionsView(QWidget):
         self._show_fold()
         self._name.setText(model.name if model is not None else "")
         if model is None:
-            self._says.setText("Choose a model to see the memory it needs.")
+            self.says.setText("Choose a model to see the memory it needs.")
         else:
             kind = f"{model.architecture or 'unknown'} · {model.quantization or 'unknown'}"
             files = f" · {len(model.paths)} files" if len(model.paths) > 1 else ""
-            self._says.setText(model.problem or f"{kind} · {mib(model.size)} MiB{files}")
+            self.says.setText(model.problem or f"{kind} · {mib(model.size)} MiB{files}")
             kept = self._bench.options_for(model.paths[0])
             self.devices.choose(kept.device, kept.place)
             self._offer_contexts(model.n_ctx)
@@ -142,7 +142,7 @@ class OptionsView(QWidget):
             _choose(self.cache, kept.kv)
             _choose(self.activations, kept.activations)
             self._show_cost()
-        set_tone(self._says, "bad" if model is not None and model.problem else "quiet")
+        set_tone(self.says, "bad" if model is not None and model.problem else "quiet")
         self._asked_for = None
         self._show_prediction()
         self._show_buttons()

@@ -131,7 +131,7 @@ class DiscoverView(QWidget):
 
     def __init__(self, bench: Workbench) -> None:
         super().__init__()
-        self._state = bench.discover
+        self.state = bench.discover
         self._label = ""  # the quant that the shelf recommends
         self._wanted = ""  # the repository under the cursor
         self._reason = ""  # why it is on the shelf
@@ -147,7 +147,7 @@ class DiscoverView(QWidget):
             box.activated.connect(self.search)
         self.notice = wrapped()
         self.again = Button("Try again", self.search, "link", name="Search again")
-        self.more = Button("More results", self._state.more, "link")
+        self.more = Button("More results", self.state.more, "link")
         self.shelf = Table(
             TableRows(SHELF_COLUMNS, self), "Recommended models", stretch=(3,), short=True
         )
@@ -163,7 +163,7 @@ class DiscoverView(QWidget):
             table.activated.connect(self._go_to_repo)
         self._lay_out()
         self.setFocusProxy(self.words)
-        self._state.changed.connect(self.refresh)
+        self.state.changed.connect(self.refresh)
         self.refresh()
 
     def _lay_out(self) -> None:
@@ -197,8 +197,8 @@ class DiscoverView(QWidget):
         self._halves.addWidget(self.repo, 50)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
-        self._area = scrolled(body)
-        column.addWidget(self._area)
+        self.area = scrolled(body)
+        column.addWidget(self.area)
         self._fit_tables()
 
     def search(self) -> None:
@@ -213,7 +213,7 @@ class DiscoverView(QWidget):
             self._soon.stop()
             self._open()
         values = {name: box.currentData() for name, box in self.filters.items()}
-        self._state.search(
+        self.state.search(
             SearchQuery(
                 words,
                 values["Task"],
@@ -225,7 +225,7 @@ class DiscoverView(QWidget):
 
     def refresh(self) -> None:
         """Show the state as it is."""
-        state = self._state
+        state = self.state
         shelf = state.state == "idle" and not state.results
         _replace(self.shelf, state.shelf)
         _replace(self.results, state.results)
@@ -254,13 +254,13 @@ class DiscoverView(QWidget):
 
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
         super().showEvent(event)
-        self._state.look_at_machine()
+        self.state.look_at_machine()
 
     def _on_words(self, text: str) -> None:
         if not text:  # the shelf comes back
-            self._state.results = []
-            self._state.state = "idle"
-            self._state.cancel()
+            self.state.results = []
+            self.state.state = "idle"
+            self.state.cancel()
 
     def _pick_shelf(self, row: ShelfRow) -> None:
         repo, _, quant = row.model.name.partition(":")
@@ -282,8 +282,8 @@ class DiscoverView(QWidget):
         if self._soon.isActive():
             self._soon.stop()
             self._open()
-        self._area.ensureWidgetVisible(self.repo.table)
-        self._area.ensureWidgetVisible(self.repo.title)
+        self.area.ensureWidgetVisible(self.repo.table)
+        self.area.ensureWidgetVisible(self.repo.title)
         self.repo.take_keyboard()
 
     def _fit_tables(self) -> None:
@@ -298,11 +298,11 @@ class RepoView(QWidget):
 
     def __init__(self, bench: Workbench) -> None:
         super().__init__()
-        self._bench, self._state = bench, bench.discover
+        self._bench, self.state = bench, bench.discover
         self._key, self._recommended, self._reason = "", "", ""
         self._wants_keyboard = False  # when its files are listed
         self.title = ElidedLabel(size="strong")
-        self._facts = wrapped()
+        self.facts = wrapped()
         self.problem = wrapped()
         self.page = Button("Open the page", self._open_page)
         self.again = Button("Try again", self._again, name="List the files again")
@@ -324,7 +324,7 @@ class RepoView(QWidget):
         column = QVBoxLayout(self)
         column.setContentsMargins(PADDING, PADDING, PADDING, PADDING)
         column.setSpacing(GRID)
-        for widget in (self.title, self._facts, self.verdict, self.parts):
+        for widget in (self.title, self.facts, self.verdict, self.parts):
             column.addWidget(widget)
         column.addWidget(self.images)
         column.addWidget(self.download)
@@ -336,8 +336,8 @@ class RepoView(QWidget):
         self.table.picked.connect(self._pick)
         self.table.activated.connect(lambda row: self.download.take())
         self.table.view.verticalScrollBar().valueChanged.connect(self._plan_visible)
-        self._state.changed.connect(self.refresh)
-        self._state.row_changed.connect(lambda key: self.refresh())
+        self.state.changed.connect(self.refresh)
+        self.state.row_changed.connect(lambda key: self.refresh())
         self.refresh()
 
     def open(self, repo: str, quant: str = "", reason: str = "") -> None:
@@ -346,21 +346,21 @@ class RepoView(QWidget):
         """
         self._key, self._recommended, self._reason = "", quant, reason
         self._wants_keyboard = False
-        self._state.open_repo(repo)
+        self.state.open_repo(repo)
 
     def take_keyboard(self) -> None:
         """Move the keyboard to the files, once they are listed."""
-        self._wants_keyboard = not self._state.rows
-        if self._state.rows:
+        self._wants_keyboard = not self.state.rows
+        if self.state.rows:
             self.table.view.setFocus()
 
     def refresh(self) -> None:
         """Show the repository as it is."""
-        state, repo = self._state, self._state.repo
+        state, repo = self.state, self.state.repo
         self.title.setText(repo.repo if repo is not None else "")
         self.title.setVisible(repo is not None)
         facts = _facts(repo) if repo is not None else CHOOSE
-        self._facts.setText(f"{self._reason}\n{facts}" if self._reason else facts)
+        self.facts.setText(f"{self._reason}\n{facts}" if self._reason else facts)
         busy = state.repo_state == "searching"
         problem = "Listing its files …" if busy else state.repo_problem
         if state.gated_page:
@@ -368,7 +368,7 @@ class RepoView(QWidget):
         self.problem.setText(problem)
         self.problem.setVisible(bool(problem))
         set_tone(self.problem, "quiet" if busy else "bad")
-        self.page.setVisible(bool(self._page_address()))
+        self.page.setVisible(bool(self.page_address()))
         self.again.setVisible(bool(state.repo_problem) and not busy)
         self.table.setVisible(bool(state.rows))
         _replace(self.table, state.rows)
@@ -387,7 +387,7 @@ class RepoView(QWidget):
         QTimer.singleShot(0, self, self._plan_visible)
 
     def _label_key(self) -> str:
-        rows = self._state.rows
+        rows = self.state.rows
         return next((r.key for r in rows if r.supported and r.label == self._recommended), "")
 
     def _pick(self, row: FoundQuant) -> None:
@@ -400,14 +400,14 @@ class RepoView(QWidget):
             widget.setVisible(row is not None)
         self.images.setVisible(row is not None and row.projector is not None)
         if row is None:
-            too_big = all(_too_big(other) for other in self._state.rows if other.supported)
-            self.verdict.setVisible(bool(self._state.rows))
+            too_big = all(_too_big(other) for other in self.state.rows if other.supported)
+            self.verdict.setVisible(bool(self.state.rows))
             self.verdict.setText(NONE_FITS if too_big else NONE_KNOWN)
             set_tone(self.verdict, "warn" if too_big else "quiet")
             return
         tone, text = verdict(row)
         if _too_big(row):
-            better = next((r for r in reversed(self._state.rows) if _fits(r)), None)
+            better = next((r for r in reversed(self.state.rows) if _fits(r)), None)
             text += f"; {better.label} does fit." if better is not None else "."
         self.verdict.setText(text)
         set_tip(self.verdict, text)
@@ -431,28 +431,28 @@ class RepoView(QWidget):
         view, shown = self.table.view, self.table.rows.shown
         if not shown or not view.isVisible():
             return
-        if self._state.selected is not None:
-            self._state.plan(self._state.selected)
+        if self.state.selected is not None:
+            self.state.plan(self.state.selected)
         first, last = view.rowAt(0), view.rowAt(view.viewport().height() - 1)
         seen = list(shown)[max(first, 0) : last + 1 if last >= 0 else None]
         for row in seen[:MOST_PLANNED]:
-            self._state.plan(row.key)
+            self.state.plan(row.key)
 
-    def _page_address(self) -> str:
+    def page_address(self) -> str:
         """Where the terms of a gated repository can be accepted; empty where it has none."""
-        repo = self._state.repo
-        if self._state.gated_page or repo is None or not repo.gated:
-            return self._state.gated_page
+        repo = self.state.repo
+        if self.state.gated_page or repo is None or not repo.gated:
+            return self.state.gated_page
         return f"{ENDPOINT.get()}/{repo.repo}"
 
     def _open_page(self) -> None:
-        url = QUrl(self._page_address())
+        url = QUrl(self.page_address())
         if url.scheme() in ("http", "https"):
             QDesktopServices.openUrl(url)
 
     def _again(self) -> None:
-        if self._state.repo is not None:
-            self._state.open_repo(self._state.repo.repo)
+        if self.state.repo is not None:
+            self.state.open_repo(self.state.repo.repo)
 
 
 def _notice(state: Discover) -> str:

@@ -35,12 +35,12 @@ class DifferencePage(QWidget):
     def __init__(self, state: ModelState) -> None:
         super().__init__()
         self._state = state
-        self._says = label(tone="quiet", wrap=True)
+        self.says = label(tone="quiet", wrap=True)
         self.choose = Button("Compare with…", self._choose, picture="compare")
         self.table = Table(TableRows(COLUMNS, self), "Differences", stretch=(3, 4))
         row = QHBoxLayout()
         row.setSpacing(GRID)
-        row.addWidget(self._says, 1)
+        row.addWidget(self.says, 1)
         row.addWidget(self.choose)
         column = QVBoxLayout(self)
         column.setContentsMargins(PADDING, 12, PADDING, PADDING)
@@ -53,7 +53,7 @@ class DifferencePage(QWidget):
 
     def refresh(self) -> None:
         state = self._state
-        set_tone(self._says, "bad" if state.difference_problem else "quiet")
+        set_tone(self.says, "bad" if state.difference_problem else "quiet")
         if state.difference_problem:
             text = state.difference_problem
         elif state.other is None:
@@ -62,7 +62,7 @@ class DifferencePage(QWidget):
             count = len(state.differences)
             name = Path(state.other.path).name
             text = f"{grouped(count) if count else 'No'} differences. B is {name}."
-        self._says.setText(text)
+        self.says.setText(text)
         self.table.setVisible(state.other is not None)
         self.table.rows.show_rows(state.differences)
 
@@ -82,7 +82,7 @@ class ModelView(QWidget):
         self._state = state = bench.file
         self.setAccessibleName("The model's file")
         self._title = ElidedLabel(size="strong")
-        self._says = label(tone="quiet", wrap=True)
+        self.says = label(tone="quiet", wrap=True)
         self.tabs = FittedTabs("Parts of the model's file")
         self.tabs.setProperty("level", "second")
         self.metadata = MetadataPage(state)
@@ -115,7 +115,7 @@ class ModelView(QWidget):
         first.addWidget(self._title, 1)
         first.addWidget(IconButton("close", "Close the model's file", self.done.emit, 16))
         head.addLayout(first)
-        head.addWidget(self._says)
+        head.addWidget(self.says)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
@@ -133,14 +133,14 @@ class ModelView(QWidget):
 
     def refresh(self) -> None:
         state, content = self._state, self._state.content
-        set_tone(self._says, "bad" if state.problem else "quiet")
+        set_tone(self.says, "bad" if state.problem else "quiet")
         if content is None:
             self._title.setText(title_of(state.path) or "No model")
             empty = "A model's metadata, tensors and tokens show here when it opens."
-            self._says.setText(state.problem or ("Reading the file …" if state.looking else empty))
+            self.says.setText(state.problem or ("Reading the file …" if state.looking else empty))
         else:
             self._title.setText(Path(content.path).name)
-            self._says.setText(_summary(content))
+            self.says.setText(_summary(content))
         self._parts.setVisible(content is not None)
         self.metadata.show_content(content)
         self.tensors.show_content(content)

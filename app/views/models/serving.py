@@ -74,7 +74,7 @@ class ServingView(QWidget):
         self.chats.setAccessibleName(self.chats.text())
         self.chats.setChecked(bench.preferences.value.served_chats)
         self.chats.toggled.connect(lambda on: bench.preferences.update(served_chats=on))
-        self._says = label(wrap=True)
+        self.says = label(wrap=True)
         self._problem = label(tone="bad", wrap=True)
         self.address = _CopiedText("address")
         self.key = _CopiedText("key")
@@ -114,7 +114,7 @@ class ServingView(QWidget):
             text = "This model runs on a server; connect other programs to that server."
         else:
             text = "Not serving." if here else "Open a model first."
-        self._says.setText(text)
+        self.says.setText(text)
         self._problem.setText(state.problem)
         self._problem.setVisible(bool(state.problem))
         self.address.show_text(f"{state.address}/v1" if state.address else "")
@@ -165,7 +165,7 @@ class ServingView(QWidget):
         line = QHBoxLayout()
         line.setSpacing(2 * GRID)
         line.addWidget(self.switch, 0, Qt.AlignmentFlag.AlignTop)
-        line.addWidget(self._says, 1)
+        line.addWidget(self.says, 1)
         self.table.setMinimumHeight(fonts.px(TABLE))
         self.text.setMinimumHeight(fonts.px(TEXT))
         body = QWidget()

@@ -26,7 +26,7 @@ class StorageBar(QWidget):
         self._storage = storage
         self._model: Stored | None = None
         self._planned: Deletion | None = None
-        self._says = label(wrap=True)
+        self.says = label(wrap=True)
         self.show_folder = Button("Show in folder", self._show_folder)
         self.delete = Button("Delete…", self._ask, picture="trash")
         self.elsewhere = Button("Move…", self._choose_folder, picture="folder")
@@ -47,7 +47,7 @@ class StorageBar(QWidget):
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(GRID)
-        column.addWidget(self._says)
+        column.addWidget(self.says)
         column.addLayout(row)
         storage.changed.connect(self.refresh)
         storage.finished.connect(self._finished)
@@ -79,7 +79,7 @@ class StorageBar(QWidget):
         moving = busy and task is not None and task.action == "move"
         self.stop.setVisible(moving)
         self._bar.setVisible(moving)
-        self._says.setVisible(bool(self._says.text()))
+        self.says.setVisible(bool(self.says.text()))
 
     def _show_folder(self) -> None:
         if self._model is not None:
@@ -89,8 +89,8 @@ class StorageBar(QWidget):
                 self.refresh()
 
     def _say(self, text: str, tone: str = "") -> None:
-        self._says.setText(text)
-        set_tone(self._says, tone)
+        self.says.setText(text)
+        set_tone(self.says, tone)
 
     def _ask(self) -> None:
         if self._model is None:

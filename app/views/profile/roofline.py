@@ -34,12 +34,12 @@ class Roofline(QWidget):
         )
         self._totals: list[Total] = []
         self._says = label(tone="quiet", wrap=True)
-        self._measure = Button("Measure the devices", state.measure_roofs)
+        self.measure = Button("Measure the devices", state.measure_roofs)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(GRID)
         column.addWidget(self._says)
-        column.addWidget(self._measure, 0, Qt.AlignmentFlag.AlignLeft)
+        column.addWidget(self.measure, 0, Qt.AlignmentFlag.AlignLeft)
         column.addWidget(self.dots, 1)
         self.dots.dot_pointed.connect(lambda at: self.kernel_pointed.emit(self._totals[at].name))
 
@@ -78,8 +78,8 @@ class Roofline(QWidget):
         return PlotDot(total.intensity, rate / 1e9, says, look.colour, look.letter)
 
     def _say(self, answer: RecordedAnswer | None, roofs: list[DeviceRoof]) -> None:
-        self._measure.setVisible(not self._state.roofs)
-        self._measure.setEnabled(not self._state.measuring)
+        self.measure.setVisible(not self._state.roofs)
+        self.measure.setEnabled(not self._state.measuring)
         if self._state.measuring:
             self._says.setText("Measuring device limits …")
         elif roofs:

@@ -37,12 +37,12 @@ class Legend(QWidget):
         surface(self, "panel")
         self.setAccessibleName("Legend of the probabilities")
         self.scale = BandScale(seek)
-        self._by_probability = self._switch("Probability", "probability")
-        self._by_entropy = self._switch("Entropy", "entropy")
+        self.by_probability = self._switch("Probability", "probability")
+        self.by_entropy = self._switch("Entropy", "entropy")
         switches = QHBoxLayout()
         switches.setSpacing(GRID // 2)
-        switches.addWidget(self._by_probability)
-        switches.addWidget(self._by_entropy)
+        switches.addWidget(self.by_probability)
+        switches.addWidget(self.by_entropy)
         switches.addStretch(1)
         self._row = row = QBoxLayout(QBoxLayout.Direction.LeftToRight)
         row.setContentsMargins(PADDING, GRID // 2, PADDING, GRID // 2)
@@ -59,7 +59,7 @@ class Legend(QWidget):
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         """The scale is below the switches where its words would not fit beside them."""
         super().resizeEvent(event)
-        switches = self._by_probability.sizeHint().width() + self._by_entropy.sizeHint().width()
+        switches = self.by_probability.sizeHint().width() + self.by_entropy.sizeHint().width()
         room = self.width() - 2 * PADDING - switches - 2 * GRID
         narrow = room < self.scale.sizeHint().width()
         right, down = QBoxLayout.Direction.LeftToRight, QBoxLayout.Direction.TopToBottom
@@ -75,8 +75,8 @@ class Legend(QWidget):
         return button
 
     def _pick(self, measure: Measure) -> None:
-        self._by_probability.setChecked(measure == "probability")
-        self._by_entropy.setChecked(measure == "entropy")
+        self.by_probability.setChecked(measure == "probability")
+        self.by_entropy.setChecked(measure == "entropy")
         self.scale.show_words(PROBABILITIES if measure == "probability" else ENTROPIES)
         self._choose(measure)
 

@@ -144,13 +144,13 @@ class MessageFooter(QWidget):
     def __init__(self, row: MessageRow, buttons: MessageButtons) -> None:
         super().__init__()
         self._row = row
-        self._numbers = ElidedLabel()
-        self._numbers.setProperty("tone", "quiet")
-        self._numbers.setProperty("letters", "small")
+        self.numbers = ElidedLabel()
+        self.numbers.setProperty("tone", "quiet")
+        self.numbers.setProperty("letters", "small")
         self._line = QBoxLayout(QBoxLayout.Direction.LeftToRight, self)
         self._line.setContentsMargins(0, 0, 0, 0)
         self._line.setSpacing(GRID)
-        self._line.addWidget(self._numbers, 1)
+        self._line.addWidget(self.numbers, 1)
         self._line.addWidget(buttons)
         self._actions = buttons
         self._arrange()
@@ -161,7 +161,7 @@ class MessageFooter(QWidget):
 
     def _arrange(self) -> None:
         """Two lines where one would cut off numbers, whether or not the buttons are shown."""
-        words = self._numbers.fontMetrics().horizontalAdvance(self._numbers.text())
+        words = self.numbers.fontMetrics().horizontalAdvance(self.numbers.text())
         narrow = self.width() < words + self._actions.whole_width + 3 * GRID
         down, right = QBoxLayout.Direction.TopToBottom, QBoxLayout.Direction.LeftToRight
         self._line.setDirection(down if narrow else right)
@@ -172,10 +172,10 @@ class MessageFooter(QWidget):
 
     def refresh(self) -> None:
         message = self._row.message
-        self._numbers.setText("" if self._row.answering else summary(message))
+        self.numbers.setText("" if self._row.answering else summary(message))
         self._arrange()
         set_tip(self, details(message))
-        self._numbers.setAccessibleDescription(details(message))
+        self.numbers.setAccessibleDescription(details(message))
 
 
 class AnswerProgress(QWidget):
@@ -228,12 +228,12 @@ class Thought(QWidget):
         self._said = as_written("")
         self._began = time.monotonic()
         self._took: float | None = None
-        self._fold = Button("", self.toggle, "link")
+        self.fold = Button("", self.toggle, "link")
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(GRID // 2)
         line = QHBoxLayout()
-        line.addWidget(self._fold)
+        line.addWidget(self.fold)
         line.addStretch(1)
         self._inset = QVBoxLayout()
         self._inset.setContentsMargins(2 * GRID, 0, 0, 0)
@@ -256,7 +256,7 @@ class Thought(QWidget):
     def point(self, part: tuple[int, int] | None) -> int:
         """Mark a part of the thought; where it stands, or where it would unfold."""
         at = self._text.point(part) if self._text is not None else None
-        return self._fold.y() if at is None or self._text is None else self._text.y() + at
+        return self.fold.y() if at is None or self._text is None else self._text.y() + at
 
     def light(self, lights: Sequence[Light]) -> None:
         """Light parts of the thought."""
@@ -271,8 +271,8 @@ class Thought(QWidget):
         else:
             took = self._took if self._took is not None else self._estimate()
             words = "Thought" if took is None else f"Thought for {duration(took)}"
-        self._fold.setText(f"{'▸' if self._text is None else '▾'}  {words}")
-        self._fold.setAccessibleName(f"{words}, {'folded' if self._text is None else 'unfolded'}")
+        self.fold.setText(f"{'▸' if self._text is None else '▾'}  {words}")
+        self.fold.setAccessibleName(f"{words}, {'folded' if self._text is None else 'unfolded'}")
 
     def toggle(self) -> None:
         """Unfold or fold."""

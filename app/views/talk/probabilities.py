@@ -49,7 +49,7 @@ class TokenAnswer(QWidget):
         self._bands: list[int | None] = []
         self._ends: list[int] = []
         self._measure: Measure = "probability"
-        self._card: AlternativesCard | None = None
+        self.card: AlternativesCard | None = None
         self._shown: int | None = None
         self.painter = TokenText(f"Tokens of the message from {row.speaker}")
         self.painter.pointed.connect(self._point)
@@ -121,25 +121,25 @@ class TokenAnswer(QWidget):
         painter.tell(f"Token {index + 1} of {len(known)}: {card.all_words}")
 
     def _make_card(self) -> AlternativesCard:
-        if self._card is None:
-            self._card = AlternativesCard(self.window())
-            self._card.picked.connect(self._choose)
-            self._card.left.connect(self._linger.start)
-            self.destroyed.connect(self._card.deleteLater)
-        return self._card
+        if self.card is None:
+            self.card = AlternativesCard(self.window())
+            self.card.picked.connect(self._choose)
+            self.card.left.connect(self._linger.start)
+            self.destroyed.connect(self.card.deleteLater)
+        return self.card
 
     def _step(self, step: int) -> None:
-        if self._card is not None and self._card.isVisible():
-            self._card.mark(step)
-            if self._card.marked is not None:
-                choice = self._card.choices[self._card.marked]
+        if self.card is not None and self.card.isVisible():
+            self.card.mark(step)
+            if self.card.marked is not None:
+                choice = self.card.choices[self.card.marked]
                 self.painter.tell(f"{choice.text}, {_percent(choice.share)}")
 
     def _take(self, index: int) -> None:
-        if self._card is None or not self._card.isVisible() or self._shown != index:
+        if self.card is None or not self.card.isVisible() or self._shown != index:
             self._show_card(index)
-        elif self._card.marked is not None:
-            self._choose(self._card.marked)
+        elif self.card.marked is not None:
+            self._choose(self.card.marked)
 
     def _choose(self, choice: int) -> None:
         index = self._shown
@@ -151,15 +151,15 @@ class TokenAnswer(QWidget):
         self._row.branch_wanted.emit(index, order[choice])
 
     def _hide_if_left(self) -> None:
-        under = self._card is not None and self._card.underMouse()
+        under = self.card is not None and self.card.underMouse()
         if not under and self.painter.current is None:
             self.hide_card()
 
     def hide_card(self) -> None:
         """Take the card away."""
         self._shown = None
-        if self._card is not None:
-            self._card.hide()
+        if self.card is not None:
+            self.card.hide()
 
     def hideEvent(self, event: object) -> None:  # noqa: N802
         self.hide_card()

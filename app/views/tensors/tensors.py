@@ -62,7 +62,7 @@ class TensorsView(QWidget):
         self.tree = TensorTree()
         self.tree.picked.connect(state.choose)
         self.tree.opened.connect(self.show_picture)
-        self._title = ElidedLabel(where=Qt.TextElideMode.ElideMiddle, size="strong")
+        self.title = ElidedLabel(where=Qt.TextElideMode.ElideMiddle, size="strong")
         self._says = label(tone="quiet", size="small", wrap=True)
         self.axes = AxesBar()
         self.axes.changed.connect(self._show_plane)
@@ -81,7 +81,7 @@ class TensorsView(QWidget):
         self._stop = Button("Stop", state.cancel, kind="flat")
         self._place = label(tone="quiet", size="small")
         self._save = Button("Save…", self._choose_file, kind="flat")
-        self._copy = IconButton("copy", "Copy the numbers as text", self._copy_dump)
+        self.copy = IconButton("copy", "Copy the numbers as text", self._copy_dump)
         self._stack = QStackedWidget()
         self.kinds = FittedTabs("Weights or results")
         self.kinds.setProperty("level", "second")
@@ -179,8 +179,8 @@ class TensorsView(QWidget):
         self.tabs.currentChanged.connect(self._stack.setCurrentIndex)
         head = QHBoxLayout()
         head.setSpacing(GRID)
-        head.addWidget(self._title, 1)
-        head.addWidget(self._copy)
+        head.addWidget(self.title, 1)
+        head.addWidget(self.copy)
         head.addWidget(self._save)
         line = QHBoxLayout()
         line.addWidget(self.tabs)
@@ -231,10 +231,10 @@ class TensorsView(QWidget):
         state = self._state
         item, numbers = state.item, state.numbers
         self.tree.go_to(item)
-        self._title.setText(item.name if item is not None else "")
+        self.title.setText(item.name if item is not None else "")
         self._tell()
         has = item is not None and not state.problem
-        for part in (self.tabs, self._stack, self._place, self._save, self._copy):
+        for part in (self.tabs, self._stack, self._place, self._save, self.copy):
             part.setVisible(has)
         self.axes.show_dims(numbers.dims if has and numbers is not None else ())
         self._place.setText("")

@@ -36,23 +36,23 @@ class Vitals(QWidget):
     def __init__(self, bench: Workbench) -> None:
         super().__init__()
         self.bench = bench
-        self._line = Sparkline("Recent tokens per second", BARS)
+        self.line = Sparkline("Recent tokens per second", BARS)
         self._has_line = False
-        self._bar = QProgressBar()
-        self._bar.setTextVisible(False)
-        self._bar.setAccessibleName("Progress")
-        self._rate = label()
-        self._rate.setFont(fonts.strong())
-        self._first = ElidedLabel()
-        self._first.setProperty("tone", "quiet")
-        self._first.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+        self.bar = QProgressBar()
+        self.bar.setTextVisible(False)
+        self.bar.setAccessibleName("Progress")
+        self.rate = label()
+        self.rate.setFont(fonts.strong())
+        self.first = ElidedLabel()
+        self.first.setProperty("tone", "quiet")
+        self.first.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         row = QHBoxLayout(self)
         row.setContentsMargins(GRID // 2, 0, GRID // 2, 0)
         row.setSpacing(GRID)
-        row.addWidget(self._line)
-        row.addWidget(self._bar)
-        row.addWidget(self._rate)
-        row.addWidget(self._first, 1)
+        row.addWidget(self.line)
+        row.addWidget(self.bar)
+        row.addWidget(self.rate)
+        row.addWidget(self.first, 1)
         self._soon = QTimer(self, singleShot=True, interval=REFRESH_MS)
         self._soon.timeout.connect(self.refresh)
         session = bench.session
@@ -74,7 +74,7 @@ class Vitals(QWidget):
         stage = session.stage
         busy = session.status == "loading" or stage is not None
         self._has_line = not busy and session.model is not None
-        self._bar.setVisible(busy)
+        self.bar.setVisible(busy)
         if busy:
             self._show_stage(stage)
         elif session.model is None:
@@ -82,7 +82,7 @@ class Vitals(QWidget):
         else:
             vitals = session.vitals
             rate = UNKNOWN if vitals.rate is None else f"{vitals.rate:.0f}"
-            self._line.show_values(list(session.rates), session.status == "answering")
+            self.line.show_values(list(session.rates), session.status == "answering")
             self._say(f"{rate} t/s", f"·  TTFT {duration(vitals.first_token_s)}")
             says = f"{rate} tokens per second, first token after {duration(vitals.first_token_s)}"
             self.setAccessibleName(says)
@@ -121,12 +121,12 @@ class Vitals(QWidget):
     @property
     def numbers_area(self) -> QRect:
         """The numbers, without the empty room behind them."""
-        words = self._first.fontMetrics().horizontalAdvance(self._first.text())
-        last = self._rate.geometry().right()
-        if self._first.isVisibleTo(self):
-            last = self._first.x() + min(words, self._first.width())
-        shown = [part for part in (self._line, self._bar, self._rate) if part.isVisibleTo(self)]
-        left = min((part.x() for part in shown), default=self._first.x())
+        words = self.first.fontMetrics().horizontalAdvance(self.first.text())
+        last = self.rate.geometry().right()
+        if self.first.isVisibleTo(self):
+            last = self.first.x() + min(words, self.first.width())
+        shown = [part for part in (self.line, self.bar, self.rate) if part.isVisibleTo(self)]
+        left = min((part.x() for part in shown), default=self.first.x())
         return QRect(left, 0, max(0, last - left), self.height()).adjusted(-4, 4, 4, -4)
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
@@ -147,35 +147,35 @@ class Vitals(QWidget):
             self._scale()
 
     def _scale(self) -> None:
-        self._rate.setFont(fonts.strong())
-        self._bar.setFixedWidth(fonts.px(96))
+        self.rate.setFont(fonts.strong())
+        self.bar.setFixedWidth(fonts.px(96))
 
     def _show_stage(self, stage: StageProgress | None) -> None:
         known = stage is not None and stage.total > 0
-        self._bar.setRange(0, 1000 if known else 0)
+        self.bar.setRange(0, 1000 if known else 0)
         title, percent, left = stage_title(stage), "", ""
         if stage is not None and known:
-            self._bar.setValue(round(1000 * stage.done / stage.total))
+            self.bar.setValue(round(1000 * stage.done / stage.total))
             percent, left = stage_percent(stage), stage_left(stage)
         self._say(percent, "  ·  ".join(filter(None, [title, left])))
         self.setAccessibleName(", ".join(filter(None, [title, percent])))
 
     def _fit(self) -> None:
         """Without the line where the numbers need its room; no number is cut short."""
-        words = self._first.fontMetrics().horizontalAdvance(self._first.text())
-        needed = words + self._rate.sizeHint().width() + 4 * GRID
-        line = self._line.sizeHint().width() + GRID
-        self._line.setVisible(self._has_line and self.width() >= needed + line)
-        self._first.setVisible(not self._has_line or self.width() >= needed)
+        words = self.first.fontMetrics().horizontalAdvance(self.first.text())
+        needed = words + self.rate.sizeHint().width() + 4 * GRID
+        line = self.line.sizeHint().width() + GRID
+        self.line.setVisible(self._has_line and self.width() >= needed + line)
+        self.first.setVisible(not self._has_line or self.width() >= needed)
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         super().resizeEvent(event)
         self._fit()
 
     def _say(self, strong: str, quiet: str) -> None:
-        self._rate.setText(strong)
-        self._rate.setVisible(bool(strong))
-        self._first.setText(quiet)
+        self.rate.setText(strong)
+        self.rate.setVisible(bool(strong))
+        self.first.setText(quiet)
 
     def _later(self) -> None:
         if not self._soon.isActive():

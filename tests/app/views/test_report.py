@@ -42,12 +42,12 @@ def test_from_the_keyboard_to_a_file(
     QTest.keyClick(view.start, Qt.Key.Key_Return)
     qtbot.waitUntil(lambda: view.bar.value() == 250)
     assert asked == [ReportWanted(("pocl:0",), False, True)]
-    assert view._doing.text() == "pocl:0: self test, case 3 of 9"
+    assert view.doing.text() == "pocl:0: self test, case 3 of 9"
     assert QApplication.focusWidget() is view.cancel
     assert not view.save.isVisible()
     go_on.set()
     qtbot.waitUntil(view.save.isVisible)
-    assert "computes correctly: 1 checks passed" in view._found.text()
+    assert "computes correctly: 1 checks passed" in view.found.text()
     chosen = str(tmp_path / "mine")
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (chosen, ""))
     view.save.click()
@@ -90,10 +90,10 @@ def test_what_goes_wrong_is_told(
     report_form(window)
     view, state = window.sheets.report, window.bench.report
     view.start.click()
-    qtbot.waitUntil(lambda: "gone:0" in view._says.text())
+    qtbot.waitUntil(lambda: "gone:0" in view.says.text())
     state.report = report("passed")
     state.save(tmp_path / "gone" / "a.md")
-    qtbot.waitUntil(lambda: "no such folder" in view._says.text())
+    qtbot.waitUntil(lambda: "no such folder" in view.says.text())
     assert not view.open.isVisible()
 
 
@@ -112,4 +112,4 @@ def test_a_real_device(window: MainWindow, qtbot: QtBot) -> None:
     state.start(ReportWanted((DEVICES[0],)))
     qtbot.waitUntil(lambda: not state.is_busy)
     assert state.report is not None, state.problem
-    assert "computes correctly" in view._found.text()
+    assert "computes correctly" in view.found.text()

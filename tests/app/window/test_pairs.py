@@ -154,7 +154,7 @@ def tensors_shows(window: MainWindow, now: Selected) -> None:
     if now.layer is not None:
         assert item is not None
         assert item.layer == now.layer
-        assert view._title.text() == item.name
+        assert view.title.text() == item.name
 
 
 def profile_shows(window: MainWindow, now: Selected) -> None:

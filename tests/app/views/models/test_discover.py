@@ -37,19 +37,19 @@ def search(page: DiscoverView, words: str, qtbot: QtBot) -> None:
     page.words.setFocus()
     QTest.keyClicks(page.words, words)
     QTest.keyClick(page.words, Qt.Key.Key_Return)
-    qtbot.waitUntil(lambda: page._state.state in ("done", "offline", "failed"))
+    qtbot.waitUntil(lambda: page.state.state in ("done", "offline", "failed"))
 
 
 def choose(page: DiscoverView, qtbot: QtBot) -> None:
     page.results.view.setFocus()
     page.results.picked.emit(page.results.rows.shown[0])
-    qtbot.waitUntil(lambda: page._state.repo_state == "done")
+    qtbot.waitUntil(lambda: page.state.repo_state == "done")
 
 
 def test_enter_searches_and_a_repository_shows_which_models_fit(
     page: DiscoverView, qtbot: QtBot, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(page._state, "plan", lambda key: None)  # the plans are given below
+    monkeypatch.setattr(page.state, "plan", lambda key: None)  # the plans are given below
     assert page.shelf.isVisible()
     assert len(page.shelf.rows.shown) == 10
     search(page, "fine", qtbot)
@@ -60,20 +60,20 @@ def test_enter_searches_and_a_repository_shows_which_models_fit(
     assert verdict(rows["Q1_0"]) == ("quiet", "Q1_0 cannot be read by Cutaway")
     text = "does not fit: 2.3 GB too much on cpu"
     plan = HeaderPlan("too_big", 512, 10, 5, "cpu", None, text)
-    page._state._put(replace(rows["Q8_0"], plan=plan))
+    page.state._put(replace(rows["Q8_0"], plan=plan))
     rows = {row.label: row for row in page.repo.table.rows.shown}
     assert verdict(rows["Q8_0"]) == ("bad", "Does not fit: 2.3 GB too much on cpu")
     assert page.repo.verdict.text() == NONE_KNOWN  # the other's header is still read
-    page._state._put(replace(rows["Q4_0"], plan=plan))
+    page.state._put(replace(rows["Q4_0"], plan=plan))
     assert page.repo.verdict.text() == NONE_FITS
     assert page.repo.verdict.property("tone") == "warn"
-    page._state._put(replace(rows["Q4_0"], plan=replace(plan, verdict="fits", text="fits, x")))
+    page.state._put(replace(rows["Q4_0"], plan=replace(plan, verdict="fits", text="fits, x")))
     assert page.repo.verdict.text() == "Fits, x"
     assert [r.label for r in page.repo.table.rows.shown] == ["Q1_0", "Q8_0", "Q4_0"]
     QTest.keyClick(page.repo.table.view, Qt.Key.Key_Up)
     assert page.repo.verdict.text() == "Does not fit: 2.3 GB too much on cpu; Q4_0 does fit."
     assert page.grab().save(str(folder / "discover-1280x800-light.png"))
-    page._state.cancel()
+    page.state.cancel()
 
 
 def test_download_and_open(page: DiscoverView, engine: ScriptedEngine, qtbot: QtBot) -> None:
@@ -88,16 +88,16 @@ def test_download_and_open(page: DiscoverView, engine: ScriptedEngine, qtbot: Qt
     load = engine.last_of(Load)
     assert isinstance(load, Load)
     assert load.path.endswith("m-Q8_0.gguf")
-    page._state.cancel()
+    page.state.cancel()
 
 
 def test_a_gated_repository_is_named_so(page: DiscoverView, qtbot: QtBot) -> None:
     search(page, "closed", qtbot)
     choose(page, qtbot)
     assert page.repo.page.isVisible()
-    assert page.repo._page_address().endswith("/o/closed")
-    assert "gated: its terms must be accepted" in page.repo._facts.text()
-    page._state.cancel()
+    assert page.repo.page_address().endswith("/o/closed")
+    assert "gated: its terms must be accepted" in page.repo.facts.text()
+    page.state.cancel()
 
 
 def test_offline(
@@ -120,10 +120,10 @@ def test_enter_on_a_result_moves_the_keyboard_to_its_files(
     search(page, "fine", qtbot)
     page.results.view.setFocus()
     QTest.keyClick(page.results.view, Qt.Key.Key_Return)
-    qtbot.waitUntil(lambda: page._state.repo_state == "done")
+    qtbot.waitUntil(lambda: page.state.repo_state == "done")
     qtbot.waitUntil(page.repo.table.view.hasFocus)
     assert not page.repo.title.visibleRegion().isEmpty()
-    page._state.cancel()
+    page.state.cancel()
 
 
 def test_tables_grow_with_the_text(page: DiscoverView, theme: Theme) -> None:
@@ -137,7 +137,7 @@ def test_the_shelf_says_why(page: DiscoverView, qtbot: QtBot, hub: FakeHub) -> N
     model = page.shelf.rows.shown[0].model
     hub.add(model.name.partition(":")[0], {"m-Q8_0.gguf": b"x"}, licence="gemma")
     page.shelf.picked.emit(page.shelf.rows.shown[0])
-    qtbot.waitUntil(lambda: page._state.repo_state == "done")
-    assert model.reason in page.repo._facts.text()
-    assert "Licence: gemma" in page.repo._facts.text()
-    page._state.cancel()
+    qtbot.waitUntil(lambda: page.state.repo_state == "done")
+    assert model.reason in page.repo.facts.text()
+    assert "Licence: gemma" in page.repo.facts.text()
+    page.state.cancel()

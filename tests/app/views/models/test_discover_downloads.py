@@ -33,7 +33,7 @@ def page(bench: Workbench, hub: FakeHub, qtbot: QtBot) -> Iterator[DiscoverView]
     yield page
     for name in bench.downloads.items:
         bench.downloads.pause(name)
-    page._state.cancel()
+    page.state.cancel()
     close_jobs()  # while the Hub is still there
 
 
@@ -50,7 +50,7 @@ def press(button: QPushButton) -> None:
 def begin(page: DiscoverView, bench: Workbench, qtbot: QtBot) -> None:
     """Open the repository and download until some of it has come."""
     search(page, "o/slow:Q8_0")
-    qtbot.waitUntil(lambda: page._state.repo_state == "done")
+    qtbot.waitUntil(lambda: page.state.repo_state == "done")
     press(page.repo.download.get)
     qtbot.waitUntil(lambda: bench.downloads.items[NAME].done > 0)
 
@@ -84,7 +84,7 @@ def test_a_paused_download_stays_in_sight_elsewhere(
     hub.add("o/other", {"n-Q8_0.gguf": b"x"})
     begin(page, bench, qtbot)
     search(page, "other")
-    qtbot.waitUntil(lambda: [row.repo for row in page._state.results] == ["o/other"])
+    qtbot.waitUntil(lambda: [row.repo for row in page.state.results] == ["o/other"])
     assert list(page.downloads.lines) == [NAME]  # the offers are away
     line = page.downloads.lines[NAME]
     assert line.isVisible()
@@ -115,8 +115,8 @@ def test_a_full_name_opens_what_no_search_lists(
     hub.add("o/hidden", files).task = "none"
     page.filters["Task"].setCurrentIndex(1)  # which leaves it out
     search(page, "o/hidden:Q4_0")
-    qtbot.waitUntil(lambda: page._state.repo_state == "done" and page._state.state == "done")
-    assert page._state.results == []
+    qtbot.waitUntil(lambda: page.state.repo_state == "done" and page.state.state == "done")
+    assert page.state.results == []
     assert page.notice.text() == ""
     assert page.repo.title.text() == "o/hidden"
     assert page.repo.download._name == "o/hidden:Q4_0"
@@ -124,7 +124,7 @@ def test_a_full_name_opens_what_no_search_lists(
 
 def test_nothing_found(page: DiscoverView, qtbot: QtBot) -> None:
     search(page, "nothing like it")
-    qtbot.waitUntil(lambda: page._state.state == "done")
+    qtbot.waitUntil(lambda: page.state.state == "done")
     assert page.notice.text() == "Nothing found. Try fewer words, or other filters."
     assert not page.shelf.isVisible()
     page.words.clear()
@@ -133,7 +133,7 @@ def test_nothing_found(page: DiscoverView, qtbot: QtBot) -> None:
 
 def test_no_words_list_everything(page: DiscoverView, qtbot: QtBot) -> None:
     search(page, "")
-    qtbot.waitUntil(lambda: page._state.state == "done")
+    qtbot.waitUntil(lambda: page.state.state == "done")
     assert [row.repo for row in page.results.rows.shown] == ["o/slow"]
 
 
@@ -142,26 +142,26 @@ def test_a_limited_rate_says_for_how_long(page: DiscoverView, hub: FakeHub, qtbo
     search(page, "slow")
     wait = "Hugging Face limits the rate of requests. The search continues in 1 s."
     qtbot.waitUntil(lambda: page.notice.text() == wait)
-    qtbot.waitUntil(lambda: bool(page._state.results))
+    qtbot.waitUntil(lambda: bool(page.state.results))
     assert page.notice.text() == ""
 
 
 def test_one_full_stop_ends_a_problem(page: DiscoverView) -> None:
     for problem in ("no answer", "no answer."):
-        page._state._fail("offline", problem)
+        page.state._fail("offline", problem)
         assert page.notice.text().startswith("no answer. Models that you have")
 
 
 def test_narrow(page: DiscoverView, hub: FakeHub, qtbot: QtBot) -> None:
     page.resize(500, 700)
     search(page, "slow")
-    qtbot.waitUntil(lambda: page._state.state == "done")
+    qtbot.waitUntil(lambda: page.state.state == "done")
     page.results.choose(0)
     page.results.picked.emit(page.results.rows.shown[0])
-    qtbot.waitUntil(lambda: page._state.repo_state == "done")
+    qtbot.waitUntil(lambda: page.state.repo_state == "done")
     results, repo = (part.mapTo(page, part.rect().topLeft()) for part in (page.results, page.repo))
     assert repo.y() > results.y() + page.results.height()
-    assert page._area.horizontalScrollBar().maximum() == 0
+    assert page.area.horizontalScrollBar().maximum() == 0
     page.resize(1280, 700)
     QTest.qWait(20)
     assert page.repo.mapTo(page, page.repo.rect().topLeft()).x() > 600

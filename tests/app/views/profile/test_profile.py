@@ -140,10 +140,10 @@ def test_the_roofline(
     shown.tabs.setCurrentIndex(2)
     roof = shown.roofline
     assert not roof.dots.lines
-    roof._measure.click()
-    assert not roof._measure.isEnabled()
+    roof.measure.click()
+    assert not roof.measure.isEnabled()
     client.answer(MeasureRoofs, [DeviceRoof("intel:0", 20e9, 100e9), DeviceRoof("x", 0, 0)])
-    assert not roof._measure.isVisible()
+    assert not roof.measure.isVisible()
     assert [line.name for line in roof.dots.lines] == ["roof of intel:0"]
     (dot,) = [d for d in roof.dots.dots if d.says.startswith("gemv Q4_1 on intel:0")]
     assert (dot.x, dot.y) == (pytest.approx(2), pytest.approx(8))

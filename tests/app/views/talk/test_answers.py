@@ -28,7 +28,7 @@ def test_statistics_of_a_continued_answer_count_all_of_it(
     engine.say(Finished(engine.last.id, "stop", Stats(161, 160, 20, 0.0, 0.1, 0.3, 0.2, 9, 181)))
     footer = view(talk, 1).footer
     assert footer is not None
-    assert footer._numbers.text() == "123 t/s  ·  60 tok  ·  TTFT 213 ms  ·  seed 9"
+    assert footer.numbers.text() == "123 t/s  ·  60 tok  ·  TTFT 213 ms  ·  seed 9"
     assert "Prompt: 120 tokens" in footer.toolTip()
     assert chat.context.used == used + 20
 
@@ -38,7 +38,7 @@ def test_why_an_answer_ended_is_told_first(talk: Talk, ask: Ask, engine: Scripte
     engine.end("cancelled", seed=18_000_000_000_000_000_000)
     footer = view(talk, 1).footer
     assert footer is not None
-    assert footer._numbers.text().startswith("stopped  ·  139 t/s")
+    assert footer.numbers.text().startswith("stopped  ·  139 t/s")
 
 
 def test_what_is_read_in_a_very_long_answer_stays_when_its_width_changes(
@@ -124,7 +124,7 @@ def test_numbers_have_a_line_of_their_own_where_one_would_cut_them(
         talk.resize(width, 800)
         footer = view(talk, 1).footer
         assert footer is not None
-        numbers = footer._numbers
+        numbers = footer.numbers
         needed = numbers.fontMetrics().horizontalAdvance(numbers.text())
         assert numbers.text().startswith("stopped  ·  139 t/s")
         assert numbers.width() >= min(needed, footer.width())

@@ -195,7 +195,7 @@ def test_thought_is_folded_with_its_time(
     ask("Q", "<think>Let me ", "see.", end=False)
     thought = view(talk, 1).thought
     assert thought is not None
-    assert "Thinking for" in thought._fold.text()
+    assert "Thinking for" in thought.fold.text()
     engine.write("</think>\n\n", "Four.")
     engine.end()
     qtbot.wait(1)
@@ -203,7 +203,7 @@ def test_thought_is_folded_with_its_time(
     assert shown.body is not None
     assert shown.body.text == "Four."
     assert shown.thought is not None
-    assert "Thought for" in shown.thought._fold.text()
+    assert "Thought for" in shown.thought.fold.text()
     assert shown.thought._text is None
     height = shown.height()
     click(shown.thought, "Thought for")
@@ -239,7 +239,7 @@ def test_statistics_stand_under_the_answer(talk: Talk, ask: Ask) -> None:
     ask("Q", *["a "] * 40)
     footer = view(talk, 1).footer
     assert footer is not None
-    assert footer._numbers.text() == "139 t/s  ·  40 tok  ·  TTFT 213 ms  ·  seed 7"
+    assert footer.numbers.text() == "139 t/s  ·  40 tok  ·  TTFT 213 ms  ·  seed 7"
     assert "30 from the cache" in footer.toolTip()
 
 

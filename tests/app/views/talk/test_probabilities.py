@@ -61,7 +61,7 @@ def test_each_band_of_the_legend_says_its_limits(
     talk: Talk, painted: TokenAnswer, width: int
 ) -> None:
     legend = talk.chat.legend
-    for measure in (legend._by_probability, legend._by_entropy):
+    for measure in (legend.by_probability, legend.by_entropy):
         measure.click()
         talk.resize(width, 800)
         QApplication.processEvents()
@@ -111,7 +111,7 @@ def test_the_mouse_finds_each_token(painted: TokenAnswer) -> None:
 def test_alternatives_are_the_recorded_ones(talk: Talk, painted: TokenAnswer) -> None:
     place = painted.painter.token_rect(1).center().toPoint()
     QTest.mouseClick(painted.painter, Qt.MouseButton.LeftButton, pos=place)
-    card = painted._card
+    card = painted.card
     assert card is not None
     assert card.isVisible()
     assert card.title == "␣cat"
@@ -137,7 +137,7 @@ def test_arrows_walk_over_tokens_and_enter_branches(
     assert painter.place == 2
     QTest.keyClick(painter, Qt.Key.Key_Left)
     assert painter.place == 1
-    card = painted._card
+    card = painted.card
     assert card is not None
     QTest.keyClick(painter, Qt.Key.Key_Down)
     QTest.keyClick(painter, Qt.Key.Key_Down)
@@ -158,7 +158,7 @@ def test_a_click_on_an_alternative_branches(
     talk: Talk, painted: TokenAnswer, engine: ScriptedEngine
 ) -> None:
     painted.painter.go_to(2)
-    card = painted._card
+    card = painted.card
     assert card is not None
     top = card.height() - 28 - 3 * card.line()
     QTest.mouseClick(card, Qt.MouseButton.LeftButton, pos=QPoint(60, top + 2 * card.line() + 8))
@@ -168,12 +168,12 @@ def test_a_click_on_an_alternative_branches(
 
 
 def test_by_entropy(talk: Talk, painted: TokenAnswer) -> None:
-    talk.chat.legend._by_entropy.click()
+    talk.chat.legend.by_entropy.click()
     known = talk.bench.chat.tokens(1)
     expected = [band_of_entropy(entropy(known[n].top)) for n in range(3)]
     assert tokens_of(talk, 1).painter.bands == expected
-    assert talk.chat.legend._by_entropy.isChecked()
-    assert not talk.chat.legend._by_probability.isChecked()
+    assert talk.chat.legend.by_entropy.isChecked()
+    assert not talk.chat.legend.by_probability.isChecked()
 
 
 def test_tokens_are_painted_as_they_come(

@@ -93,7 +93,7 @@ def test_every_page_shows_the_same_numbers(
 def test_copied_as_the_dump_prints_it(window: MainWindow, view: TensorsView, qtbot: QtBot) -> None:
     values = choose(window, "blk.0.attn_k.weight")
     QGuiApplication.clipboard().clear()
-    view._copy.click()
+    view.copy.click()
     qtbot.waitUntil(lambda: QGuiApplication.clipboard().text() != "")
     assert QGuiApplication.clipboard().text() == dump(values)
     view.grid.setFocus()
@@ -179,7 +179,7 @@ def test_a_file_that_cannot_be_read_is_said(
     monkeypatch.setattr(LocalWeights, "_read", broken)
     choose(window, "blk.0.attn_k.weight")
     view.show_page("Stats")
-    qtbot.waitUntil(lambda: "ends before byte 7" in view._says.text())
+    qtbot.waitUntil(lambda: "ends before byte 7" in view.says)
 
 
 def test_it_follows_theme_and_text(window: MainWindow, view: TensorsView, qtbot: QtBot) -> None:

@@ -115,14 +115,14 @@ def test_the_difference_as_numbers(
         engine.say(*(ResultPart(request.id, info, 6 * n, x.tobytes()) for n, x in enumerate(half)))
     engine.say(texts_compared(request.id))
     assert KINDS[view.kinds.currentIndex()] == "Weights"
-    assert view._title.text().startswith("l_out-0: the other text less the first")
+    assert view.title.text().startswith("l_out-0: the other text less the first")
     qtbot.waitUntil(lambda: view.grid.numbers.value(2, 3) is not None)
     assert view.grid.numbers.value(2, 3) == 3 - 11
     view.kinds.setCurrentIndex(KINDS.index("Texts"))
     view.kinds.setCurrentIndex(0)
-    assert view._title.text().startswith("l_out-0: the other")
+    assert view.title.text().startswith("l_out-0: the other")
     window.bench.selection.select_tensor("blk.1.ffn_up.weight", 1)
-    qtbot.waitUntil(lambda: view._title.text() == "blk.1.ffn_up.weight")
+    qtbot.waitUntil(lambda: view.title.text() == "blk.1.ffn_up.weight")
 
 
 def test_versions_of_an_answer(window: MainWindow, engine: ScriptedEngine, page: TextsPage) -> None:

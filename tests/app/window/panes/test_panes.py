@@ -109,11 +109,11 @@ def told(window: MainWindow, level: int, text: str, details: str = "") -> None:
 def test_the_drawer_is_one_line_that_counts_errors(window: MainWindow) -> None:
     drawer = window.drawer
     assert not drawer.is_open
-    assert drawer._errors.text() == "Log: 0 errors"
+    assert drawer.errors.text() == "Log: 0 errors"
     told(window, logging.ERROR, "no room")
     told(window, logging.INFO, "opening another")
-    assert drawer._errors.text() == "Log: 1 error"
-    assert drawer._latest.text() == "opening another"
+    assert drawer.errors.text() == "Log: 1 error"
+    assert drawer.latest.text() == "opening another"
     before = QApplication.focusWidget()
     press(window, Qt.Key.Key_J, CTRL | SHIFT)
     assert drawer.log.isVisible()

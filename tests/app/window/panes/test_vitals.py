@@ -42,10 +42,10 @@ def answer(engine: ScriptedEngine, n_prompt: int, n: int) -> None:
 def test_speed_and_first_token_after_an_answer(qtbot: QtBot, talk: Talk, ask: Ask) -> None:
     vitals = Vitals(talk.bench)
     qtbot.addWidget(vitals)
-    assert "– t/s" in vitals._rate.text()
+    assert "– t/s" in vitals.rate.text()
     ask("Q", *["a "] * 40)
-    qtbot.waitUntil(lambda: vitals._rate.text() == "139 t/s")
-    assert vitals._first.text() == "·  TTFT 213 ms"
+    qtbot.waitUntil(lambda: vitals.rate.text() == "139 t/s")
+    assert vitals.first.text() == "·  TTFT 213 ms"
     assert vitals.accessibleName() == "139 tokens per second, first token after 213 ms"
 
 
@@ -57,7 +57,7 @@ def test_a_selected_word_underlines_the_numbers_alone(qtbot: QtBot, talk: Talk, 
     vitals.show()
     qtbot.waitExposed(vitals)
     ask("Q", *["a "] * 40)
-    qtbot.waitUntil(lambda: vitals._rate.text() == "139 t/s")
+    qtbot.waitUntil(lambda: vitals.rate.text() == "139 t/s")
     before = vitals.grab().toImage()
     talk.bench.selection.select_token(talk.bench.chat.path[1].id, 3)
     QApplication.processEvents()
@@ -85,10 +85,10 @@ def test_loading_shows_how_far_it_is(
     bench.open_model(tiny_path)
     qtbot.waitUntil(lambda: getattr(engine.last, "path", "") == str(tiny_path))
     engine.say(Progress(engine.last.id, "load", 30, 120))
-    qtbot.waitUntil(lambda: vitals._rate.text() == "25 %")
-    assert vitals._bar.value() == 250
-    assert not vitals._bar.isHidden()
-    assert vitals._line.isHidden()
+    qtbot.waitUntil(lambda: vitals.rate.text() == "25 %")
+    assert vitals.bar.value() == 250
+    assert not vitals.bar.isHidden()
+    assert vitals.line.isHidden()
 
 
 def test_segments_are_the_messages_tokens(
@@ -165,12 +165,12 @@ def test_another_model_has_no_speed_yet(
     window: MainWindow, client: ScriptedEngine, tmp_path: Path, qtbot: QtBot
 ) -> None:
     vitals = window.top.vitals
-    assert "143" in vitals._rate.text()
+    assert "143" in vitals.rate.text()
     window.bench.open_model(put(tmp_path / "other.gguf"))
     loads = [r for r in client.asked if isinstance(r, Load)]
     qtbot.waitUntil(lambda: len([r for r in client.asked if isinstance(r, Load)]) > len(loads))
     client.load_done()
-    assert vitals._rate.text() == "– t/s"
+    assert vitals.rate.text() == "– t/s"
     assert "143" not in vitals.accessibleName()
 
 
@@ -180,11 +180,11 @@ def test_while_the_first_token_is_awaited_nothing_is_loading(
     vitals = Vitals(talk.bench)
     qtbot.addWidget(vitals)
     talk.bench.chat.send("Q")
-    assert vitals._first.text() == "Waiting for the first token"
+    assert vitals.first.text() == "Waiting for the first token"
     engine.say(Progress(engine.last.id, "prefill", 256, 1024))
-    assert (vitals._rate.text(), vitals._first.text()) == ("25 %", "Reading the prompt")
+    assert (vitals.rate.text(), vitals.first.text()) == ("25 %", "Reading the prompt")
     engine.say(Progress(engine.last.id, "prefill", 1024, 1024))
-    assert vitals._first.text() == "Waiting for the first token"
+    assert vitals.first.text() == "Waiting for the first token"
 
 
 @pytest.mark.parametrize(("done", "left_s"), [(714, 21.2), (999, 5.4), (500, 130.0)])
@@ -203,8 +203,8 @@ def test_one_stage_has_one_percentage_and_one_time_left(
     bench.session.stage_changed.emit()
     vitals = window.findChild(Vitals)
     assert isinstance(vitals, Vitals)
-    shown = [vitals._rate.text(), window.talk.welcome._work._numbers.text()]
+    shown = [vitals.rate.text(), window.talk.welcome._work._numbers.text()]
     assert shown[1].startswith(f"{shown[0]} · ")
-    left = vitals._first.text().partition("  ·  ")[2]
+    left = vitals.first.text().partition("  ·  ")[2]
     assert shown[1].endswith(f"{left} left")
     assert window.talk.notices.texts[-1].endswith(f": {shown[0]}")
