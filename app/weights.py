@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from engine.errors import BadFile, BadSetting
 from engine.gguf import open_gguf
-from engine.gguf.byteorder import swap_blocks
 from engine.gguf.dequantize import dequantize
+from engine.gguf.formats import swap_blocks
 from engine.gguf.tensors import TensorInfo
 from engine.system import open_to_read, read_at
 

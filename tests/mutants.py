@@ -268,7 +268,7 @@ OTHERS = (
     ),
     Mutant(
         "sampling: the last token of top-p is looked for as if no bin came before its own",
-        "engine/sampling/quick.py",
+        "engine/sampling/cuts.py",
         "before = float(sums[last - 1]) if last else 0.0",
         "before = 0.0",
         "tests/engine/sampling/test_quick.py",

@@ -27,7 +27,7 @@ from PySide6.QtCore import QEventLoop, QTimer
 from PySide6.QtWidgets import QApplication
 
 from app.library import resolve
-from app.state.limits import AnswerLimits
+from app.state.presets import AnswerLimits
 from app.state.profile.profile import MOST as RECORDED
 from app.state.tensors.probes import MOST as COLUMNS
 from app.state.tensors.probes import USUAL

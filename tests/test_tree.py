@@ -69,7 +69,6 @@ ORDER = [
     ("app.theme",),
     ("app.widgets",),
     (
-        "app.state.limits",
         "app.state.live",
         "app.state.log",
         "app.state.presets",

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-MOST_FRAGMENTS = 82  # docstrings; lower it with the count, never raise it
+MOST_FRAGMENTS = 78  # docstrings; lower it with the count, never raise it
 FRAGMENT = re.compile(r"(What|Of|As|Those|Whether|The ones?( |$)(that|which|whose|of|for)?)\b")
 
 # Parts of a program do not speak, hear or obey; the field has its own words.

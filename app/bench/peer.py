@@ -260,10 +260,6 @@ def _versions(lib: Any) -> dict[str, str]:
     return found
 
 
-if __name__ == "__main__":
-    main(*sys.argv[1:])
-
-
 class PeerPicture:
     """A tower's file opened for one picture. `key` is what it was made of.
 
@@ -331,3 +327,7 @@ class PeerPicture:
         n = self._mtmd.mtmd_input_chunk_get_n_tokens(chunk)
         rows = self._mtmd.mtmd_get_output_embd(self._context)
         np.ctypeslib.as_array(rows, (n, self._width)).copy()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

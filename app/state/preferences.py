@@ -10,8 +10,14 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.files import write_atomically
 from app.remote.connection import Connection
-from app.state.limits import AnswerLimits
-from app.state.presets import BUILT_IN, OwnSampling, Preset, SavedPrompt, own_of_whole
+from app.state.presets import (
+    BUILT_IN,
+    AnswerLimits,
+    OwnSampling,
+    Preset,
+    SavedPrompt,
+    own_of_whole,
+)
 from engine.errors import CutawayError
 from engine.protocol import PictureLimits
 from engine.settings import KV_TYPES, ActivationBits, usable_folder

@@ -1,4 +1,6 @@
-"""Numbers of sampling that a person sets, and named presets of them with a system prompt."""
+"""Numbers of sampling that a person sets, named presets of them with a system prompt, and limits
+that end an answer.
+"""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -6,7 +8,26 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import structs
 
-from engine.protocol import Sampling
+from engine.protocol import Sampling, WhenFull
+
+LONGEST = 1 << 20  # tokens
+MOST_STOPS = 16
+LONGEST_STOP = 200  # characters
+StopText = Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_STOP)]
+
+
+class AnswerLimits(msgspec.Struct, frozen=True):
+    """Limits for all chats with a model. `max_tokens` None sets none; answers end before any of
+    `stop`, and with `stop_loops` where they repeat themselves.
+    """
+
+    max_tokens: Annotated[int, msgspec.Meta(ge=1, le=LONGEST)] | None = None
+    stop: Annotated[list[StopText], msgspec.Meta(max_length=MOST_STOPS)] = []
+    when_full: WhenFull = "stop"
+    stop_loops: bool = True
+
+
+NONE = AnswerLimits()  # but the context itself
 
 LONGEST_PROMPT = 100_000  # characters
 LONGEST_PROMPT_NAME = 200

@@ -11,8 +11,7 @@ from app.window.desk import (
     shown_pictures,
     undo_delete,
 )
-from app.window.layer_commands import LAYERS
-from app.window.view_commands import VIEW
+from app.window.view_commands import LAYERS, VIEW
 
 
 def _has_word(w: Desk) -> bool:

@@ -16,8 +16,7 @@ from app.views.memory.memory import Page
 from app.views.talk.chats import ChatsView
 from app.widgets.focus import focus_first
 from app.widgets.plots.paper import grabbed
-from app.window.given_files import GivenFiles
-from app.window.given_pictures import GivenPictures
+from app.window.given_pictures import GivenFiles, GivenPictures
 from app.window.looks import Looks
 from app.window.model_opener import ModelOpener
 from app.window.panes.drawer import LogDrawer

@@ -18,12 +18,11 @@ from app.widgets.commands import Actions
 from app.widgets.focus import Refuge, move_focus, take_refuge
 from app.widgets.guard import guard_overrides
 from app.widgets.pictures.loader import PictureLoader
-from app.widgets.plots.toolkit import warm
+from app.widgets.plots.canvas import warm
 from app.window.commands import COMMANDS, MENUS
 from app.window.desk import Desk
 from app.window.drops import Drops
-from app.window.given_files import GivenFiles
-from app.window.given_pictures import GivenPictures
+from app.window.given_pictures import GivenFiles, GivenPictures
 from app.window.looks import Looks
 from app.window.model_opener import ModelOpener
 from app.window.panes.drawer import LogDrawer

@@ -16,7 +16,7 @@ from app.files import write_named
 from app.report.contents import plain
 from app.state.workbench import Workbench
 from app.version import version
-from app.widgets.lists.view_report import ReportTable, ViewReport
+from app.widgets.lists.rows import ReportTable, ViewReport
 from app.words import UNKNOWN
 from engine.errors import CutawayError
 from engine.protocol import Sampling

@@ -11,9 +11,9 @@ from app.fetch.known import KNOWN, Terms
 from app.state.talk.message import Picture
 from app.state.workbench import Workbench
 from app.views.models.chooser import Chooser
+from app.views.models.chooser_fetch import TermsView
 from app.views.models.model import ModelView
 from app.views.models.serving import ServingView
-from app.views.models.terms import TermsView
 from app.views.preferences import PreferencesView
 from app.views.report_sheet import ReportView
 from app.views.talk.documents import DocumentView
@@ -21,7 +21,7 @@ from app.views.talk.pictures.viewer import PictureViewer
 from app.views.talk.prompt import PromptView
 from app.views.trial import TrialView
 from app.widgets.commands import Actions
-from app.widgets.overlays.sheet import Sheet
+from app.widgets.overlays import Sheet
 from app.widgets.pictures.loader import PictureLoader
 from app.window.palette import Palette
 

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from engine.answers import jsons, literals, markup
+from engine.answers import bodies, jsons
 from engine.answers.jsons import Body
 from engine.answers.streaming import DEEPSEEK, KIMI, MISTRAL, OBJECTS
 
@@ -45,10 +45,10 @@ THINKING = (
 )
 _BEGIN, _END = (f"<\uff5ctool\u2581calls\u2581{word}\uff5c>" for word in ("begin", "end"))
 CALLING = (
-    Calling("<tool_call>", "</tool_call>", markup.tagged, OBJECTS),
-    Calling("<seed:tool_call>", "</seed:tool_call>", markup.functions),
-    Calling("<minimax:tool_call>", "</minimax:tool_call>", markup.invokes("")),
-    Calling("<atem:function_calls>", "</atem:function_calls>", markup.invokes("atem:")),
+    Calling("<tool_call>", "</tool_call>", bodies.tagged, OBJECTS),
+    Calling("<seed:tool_call>", "</seed:tool_call>", bodies.functions),
+    Calling("<minimax:tool_call>", "</minimax:tool_call>", bodies.invokes("")),
+    Calling("<atem:function_calls>", "</atem:function_calls>", bodies.invokes("atem:")),
     Calling("<TOOLCALL>", "</TOOLCALL>", jsons.objects, OBJECTS),
     Calling("<tool_calls>", "</tool_calls>", jsons.objects, OBJECTS),
     Calling("<|tool_call|>", "<|/tool_call|>", jsons.objects, OBJECTS),
@@ -56,10 +56,10 @@ CALLING = (
     Calling(_BEGIN, _END, jsons.deepseek, DEEPSEEK),
     Calling("<|tool_calls_section_begin|>", "<|tool_calls_section_end|>", jsons.kimi, KIMI),
     Calling("<|START_ACTION|>", "<|END_ACTION|>", jsons.objects, OBJECTS),
-    Calling("<|tool_call_start|>", "<|tool_call_end|>", literals.python),
-    Calling("<|python_start|>", "<|python_end|>", literals.python),
-    Calling("<function_calls>", "</function_calls>", literals.python),
-    Calling("<|tool_call>", "<tool_call|>", literals.gemma),
+    Calling("<|tool_call_start|>", "<|tool_call_end|>", bodies.python),
+    Calling("<|python_start|>", "<|python_end|>", bodies.python),
+    Calling("<function_calls>", "</function_calls>", bodies.python),
+    Calling("<|tool_call>", "<tool_call|>", bodies.gemma),
 )
 BARE = Calling("{", "", lambda body, types: jsons.objects("{" + body, types), OBJECTS)
 """An answer that is JSON objects in a row, mostly one, as of Llama 3."""
@@ -86,7 +86,7 @@ ANY = Form()
 INNER = (
     *("<|tool_call_begin|>", "<|tool_call_argument_begin|>", "<|tool_call_end|>"),
     *("<\uff5ctool\u2581call\u2581begin\uff5c>", "<\uff5ctool\u2581call\u2581end\uff5c>"),
-    *("<\uff5ctool\u2581sep\uff5c>", "[ARGS]", "[CALL_ID]", literals.QUOTE, "<|channel>"),
+    *("<\uff5ctool\u2581sep\uff5c>", "[ARGS]", "[CALL_ID]", bodies.QUOTE, "<|channel>"),
 )
 MARKS = frozenset(
     {

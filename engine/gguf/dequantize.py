@@ -1,11 +1,24 @@
-"""Blocks to float32: the usual formats by decoders of our own, the others by the `gguf` package."""
+"""Blocks to float32 and back: usual formats by our own decoders, others by the `gguf` package."""
 
 import numpy as np
 import numpy.typing as npt
 
-from engine.errors import UnsupportedModel
+from engine.errors import NotSupported, UnsupportedModel
 from engine.gguf.decoders import DECODERS
-from engine.gguf.formats import BF16, FORMATS, UNREADABLE, Format
+from engine.gguf.formats import (
+    BF16,
+    FORMATS,
+    MXFP4,
+    Q4_0,
+    Q4_1,
+    Q5_0,
+    Q5_1,
+    Q8_0,
+    TQ1_0,
+    TQ2_0,
+    UNREADABLE,
+    Format,
+)
 
 # The package decodes 16 rows at a time, whatever their length. Blocks are independent, so the
 # data is cut into rows of its own: long enough to amortise calls, short enough for the cache.
@@ -58,3 +71,24 @@ def _by_package(data: npt.NDArray[np.uint8], fmt: Format) -> npt.NDArray[np.floa
     parts = [data[:whole].reshape(-1, row), data[whole:].reshape(1, -1)]
     floats = [quants.dequantize(part, kind).reshape(-1) for part in parts if part.size]
     return floats[0] if len(floats) == 1 else np.concatenate([np.empty(0, np.float32), *floats])
+
+
+QUANTIZABLE = (Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, TQ1_0, TQ2_0, MXFP4)
+"""The block formats that the package can write; it only reads the others."""
+
+
+def quantize(values: npt.NDArray[np.float32], fmt: Format) -> npt.NDArray[np.uint8]:
+    """[..., ne0] as blocks [..., row bytes]. Raises `NotSupported` for types without an encoder."""
+    if fmt not in QUANTIZABLE:
+        raise NotSupported(f"writing {fmt.name}")
+    # Imported here: the package takes longer to import than a file takes to open.
+    from gguf import quants
+    from gguf.constants import GGMLQuantizationType
+
+    if not values.size:
+        return np.empty((*values.shape[:-1], fmt.row_bytes(values.shape[-1])), np.uint8)
+    with np.errstate(all="ignore"):  # cells that nobody uses may hold anything
+        blocks: npt.NDArray[np.uint8] = quants.quantize(
+            np.ascontiguousarray(values, np.float32), GGMLQuantizationType(fmt.id)
+        )
+    return blocks

@@ -4,8 +4,12 @@ Ids, sizes and field order follow the GGUF specification and ggml's block struct
 them against the constants of the `gguf` package, which is too slow to import for a table.
 """
 
+import re
 import struct
 from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
 
 from engine.errors import ShapeError
 
@@ -106,3 +110,16 @@ _NAMES = {fmt.name: fmt for fmt in FORMATS.values()}
 def by_name(name: str) -> Format:
     """The format of that name, in either case; KeyError for one that ggml does not have."""
     return _NAMES[name.upper()]
+
+
+def swap_blocks(blocks: npt.NDArray[np.uint8], fmt: Format) -> npt.NDArray[np.uint8]:
+    """A copy of `blocks` [..., row bytes] with every 16, 32 and 64-bit field reversed."""
+    swapped = np.array(blocks, order="C").reshape(-1, fmt.bytes)
+    begin = 0
+    for count, code in re.findall(r"(\d*)(\w)", fmt.fields):
+        width = struct.calcsize("=" + code)
+        end = begin + int(count or 1) * width
+        if width > 1:
+            swapped[:, begin:end].view(f"u{width}").byteswap(inplace=True)
+        begin = end
+    return swapped.reshape(blocks.shape)

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.errors import BadFile, ShapeError
-from engine.gguf.byteorder import swap_blocks
 from engine.gguf.dequantize import dequantize
+from engine.gguf.formats import swap_blocks
 from engine.gguf.metadata import Metadata
 from engine.gguf.ollama import respelt
 from engine.gguf.splits import FilePart, open_parts

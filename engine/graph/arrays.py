@@ -5,9 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.gguf.dequantize import dequantize
+from engine.gguf.dequantize import dequantize, quantize
 from engine.gguf.formats import BF16, Format
-from engine.gguf.quantize import quantize
 from engine.graph.tensor import Tensor
 
 Bytes = NDArray[np.uint8]

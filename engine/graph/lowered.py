@@ -10,8 +10,8 @@ from typing import Literal, NamedTuple
 from engine.graph.node import Arguments
 from engine.graph.ops.attention import FusedAttention
 from engine.graph.ops.experts import Route
+from engine.graph.ops.norm import Argsort
 from engine.graph.ops.recurrent import CausalConv, DeltaNet, SsmScan
-from engine.graph.ops.reduce import Argsort
 from engine.graph.tensor import Tensor
 
 

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from engine.errors import BadSetting, CutawayError
 from engine.protocol import Sampling
-from engine.sampling.cuts import AnyFloats, Candidates, narrowed
-from engine.sampling.quick import drawable
+from engine.sampling.cuts import AnyFloats, Candidates, drawable, narrowed
 
 NO_BIAS: Mapping[int, float] = MappingProxyType({})
 

@@ -96,8 +96,7 @@ from engine.worker import (  # noqa: F401  their handlers
     probing,
     seeing,
 )
-from engine.worker.answers import HANDLERS, InParts, answers
-from engine.worker.service import Service
+from engine.worker.service import HANDLERS, InParts, Service, answers
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -24,8 +24,7 @@ from engine.runner.placing.speed import Timings, measure_speed
 from engine.runner.placing.tiles import Parts
 from engine.runner.records import foreseen, held
 from engine.runner.stepper import MAX_BATCH
-from engine.worker.answers import answers
-from engine.worker.service import Service
+from engine.worker.service import Service, answers
 
 
 @answers(Reprice)

@@ -26,8 +26,7 @@ from engine.runner.dump import dump
 from engine.runner.pictures.items import tokens_of
 from engine.runner.pictures.viewer import Encoding
 from engine.scheduler.probes import Probes
-from engine.worker.answers import InParts, answers
-from engine.worker.service import Service
+from engine.worker.service import InParts, Service, answers
 
 
 @answers(ReadCells)

@@ -21,8 +21,7 @@ from engine.protocol import (
 from engine.runner.loading import LoadedModel
 from engine.runner.pictures.compose import n_tokens
 from engine.runner.pictures.viewer import Viewer
-from engine.worker.answers import answers
-from engine.worker.service import Service
+from engine.worker.service import Service, answers
 
 
 @answers(PutPicture)

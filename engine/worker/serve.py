@@ -34,9 +34,8 @@ from engine.protocol import (
 from engine.protocol.wire import decoder_of_requests, encode
 from engine.runner.aside import LONG
 from engine.worker.answering import failed
-from engine.worker.answers import InParts
 from engine.worker.handlers import HANDLERS
-from engine.worker.service import Service
+from engine.worker.service import InParts, Service
 
 Requests = SimpleQueue[Request[Any] | None]
 BEAT = 1.0

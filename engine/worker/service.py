@@ -1,13 +1,16 @@
-"""State that handlers share: the open model, and the connection to the client."""
+"""State that handlers share: the open model, the connection to the client, and the function for
+each class of requests.
+"""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping
 from threading import Event
 from types import MappingProxyType
+from typing import Any, TypeVar
 
 from engine.errors import BadFile, BadSetting
 from engine.memory.placement import Placement
 from engine.memory.trim import trim
-from engine.protocol import Generate, Live, Progress, Reply, StageName, WireMessage
+from engine.protocol import Generate, Live, Progress, Reply, Request, StageName, WireMessage
 from engine.runner.loading import LoadedModel, load_model
 from engine.runner.pictures.album import Album
 from engine.runner.placing.reprice import Repricer
@@ -159,3 +162,21 @@ class Service:
     def asked_to_stop(self, request: WireMessage) -> Callable[[], bool]:
         """True if the request was cancelled by now; may be called from any thread."""
         return lambda: request.id in self._cancelled
+
+
+R = TypeVar("R", bound=Reply)
+InParts = Generator[None, None, R]
+"""Yields between two parts, returns the reply."""
+Handler = Callable[[Service, Any], R | InParts[R]]
+
+HANDLERS: dict[type[Request[Any]], Handler[Reply]] = {}
+
+
+def answers(kind: type[Request[R]]) -> Callable[[Handler[R]], Handler[R]]:
+    """Makes a function the handler of a class of requests."""
+
+    def register(handler: Handler[R]) -> Handler[R]:
+        HANDLERS[kind] = handler
+        return handler
+
+    return register

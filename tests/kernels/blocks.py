@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from engine.gguf.dequantize import dequantize
 from engine.gguf.formats import Format
-from engine.selftest.blocks import QUANTIZED, Blocks, random_blocks, with_scales
+from engine.selftest.operands import QUANTIZED, Blocks, random_blocks, with_scales
 
 __all__ = ["QUANTIZED", "Blocks", "exact", "filled_blocks", "random_blocks", "with_scales"]
 

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 from PySide6.QtCore import QObject, Signal
 
 from app.client import EngineClient, Latest
-from app.state.layers.applying import Applying
+from app.state.layers.applying import Applying, Measuring
 from app.state.layers.lanes import (
     HOST,
     Lane,
@@ -18,7 +18,6 @@ from app.state.layers.lanes import (
     moved_tiles,
     shortfalls,
 )
-from app.state.layers.measuring import Measuring
 from app.state.layers.placing import EditedPlacement
 from app.state.session import Session
 from engine.protocol import DeviceRow, Devices, Failed, ListDevices, Reprice, Repriced

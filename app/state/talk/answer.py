@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from app.client import Asked
-from app.state.limits import NONE, AnswerLimits
+from app.state.presets import NONE, AnswerLimits
 from app.state.talk.message import Message
 from app.state.talk.tokens import Tokens
 from app.state.talk.tree import Tree

@@ -1,7 +1,8 @@
 """Which pictures the engine holds, and what becomes of each in the open model."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from PySide6.QtCore import QObject, Signal
 
@@ -9,7 +10,6 @@ from app.client import EngineClient
 from app.state.session import Session
 from app.state.talk.disk.picture_files import PictureFiles
 from app.state.talk.message import Message, Picture
-from app.state.talk.priced import CHOICES, PricedLimits, choices
 from app.work import Work
 from engine.protocol import (
     Failed,
@@ -20,6 +20,36 @@ from engine.protocol import (
     PlanPictures,
     PutPicture,
 )
+
+UNLIMITED = PictureLimits()
+ONE_VIEW = PictureLimits(one_view=True)
+CHOICES = (UNLIMITED, *(PictureLimits(rows) for rows in (2048, 1024, 512, 256, 128, 64)), ONE_VIEW)
+"""What a model is asked for."""
+
+
+class PricedLimits(NamedTuple):
+    """Limits of a picture, and what becomes of it within them."""
+
+    limits: PictureLimits
+    plan: PicturePlan
+
+
+def choices(plans: Mapping[PictureLimits, PicturePlan]) -> list[PricedLimits]:
+    """Return the CHOICES that make a difference, the largest first; the first has no limits.
+
+    Models of one size for all pictures leave that one. One view goes before a number that comes to
+    the same.
+    """
+    whole, alone = plans[UNLIMITED], plans[ONE_VIEW]
+    found = {whole.n_rows: PricedLimits(UNLIMITED, whole)}
+    for limits in CHOICES:
+        plan = plans[limits]
+        if limits.rows is not None and plan.n_rows <= limits.rows:
+            found.setdefault(plan.n_rows, PricedLimits(limits, plan))
+    if alone.n_rows < whole.n_rows:
+        found[alone.n_rows] = PricedLimits(ONE_VIEW, alone)
+    return [found[n] for n in sorted(found, reverse=True)]
+
 
 Plans = dict[PictureLimits, PicturePlan | None]
 """What becomes of a picture within limits; None while that is asked for."""

@@ -7,9 +7,8 @@ from msgspec import structs
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.defaults import Suggested, suggested_for
-from app.state.limits import LONGEST_STOP, MOST_STOPS, AnswerLimits
 from app.state.preferences import PreferencesState
-from app.state.presets import OwnSampling, Preset
+from app.state.presets import LONGEST_STOP, MOST_STOPS, AnswerLimits, OwnSampling, Preset
 from app.state.session import Session
 from app.state.talk.disk.store import UNTITLED, ChatRow
 from engine.protocol import AnswerForm, Loaded, Sampling

@@ -12,9 +12,8 @@ from app.engine import WeightReader
 from app.state.models.model import ModelState
 from app.state.selection import Selected, Selection, layer_of
 from app.state.tensors.numbers import Numbers, weight
-from app.state.tensors.quantised import Loss, loss
 from app.state.tensors.results import ResultsState, TensorGroup, TensorItem
-from app.state.tensors.statistics import Statistics, measured
+from app.state.tensors.statistics import Loss, Statistics, loss, measured
 from app.work import Work
 from engine.errors import BadSetting
 from engine.protocol import TensorRow

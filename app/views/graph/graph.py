@@ -32,10 +32,10 @@ from app.views.graph.offer import PinOffer
 from app.views.graph.pages import GraphPages
 from app.views.graph.panel import NodePanel, part_summary, summary
 from app.views.graph.picture.canvas import GraphCanvas
-from app.views.graph.picture.marking import marks_of, weight_of
+from app.views.graph.picture.painting import marks_of, weight_of
 from app.views.graph.ribbon import SplitRibbon
 from app.widgets.basics import TEXT_SIZE, label, set_tone
-from app.widgets.lists.view_report import ViewReport, table_of
+from app.widgets.lists.rows import ViewReport, table_of
 
 
 def ask_and_write(parent: QWidget, name: str, write: Callable[[Path], object]) -> str:

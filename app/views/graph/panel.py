@@ -16,9 +16,9 @@ from PySide6.QtWidgets import (
 from app.state.graph.blocks import GraphIndex, is_leaf, key_of, shape_text, title_of
 from app.state.graph.overlay import NOT_COMPARED, NodeError, error_text, launch_errors, result_key
 from app.theme.tokens import GRID
-from app.views.graph.arena import ArenaView, describe_life
 from app.views.graph.node_table import cause_words
-from app.views.graph.source import kernel_source
+from app.views.graph.pages import kernel_source
+from app.views.graph.ribbon import ArenaView, describe_life
 from app.widgets.basics import Button, label, scrolled
 from app.widgets.controls.elided import ElidedLabel
 from app.widgets.numbers import grouped, kib, milliseconds

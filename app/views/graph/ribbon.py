@@ -1,15 +1,20 @@
-"""The splits of a step as a ribbon: as wide as what they compute, with what is copied between."""
+"""The splits of a step as a ribbon, each as wide as its work, with what crosses between devices;
+and the arena of a device: positions of results in its memory.
+"""
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import QPointF, QRectF, Signal
 
+from app.theme import fonts
 from app.theme.devices import device_look
 from app.theme.theme import tokens
 from app.theme.tokens import mix
 from app.widgets.numbers import grouped, kib, milliseconds
 from app.widgets.plots.bands import Bands, Joint, Piece, component_look
-from engine.protocol import GraphDone, SplitNode, SplitRecord
+from app.widgets.plots.chart import Chart
+from app.widgets.plots.paper import Paper
+from engine.protocol import ArenaLife, ArenaMap, GraphDone, SplitNode, SplitRecord
 
 
 class SplitRibbon(Bands):
@@ -95,3 +100,98 @@ class SplitRibbon(Bands):
 
     def _milliseconds(self, at: int) -> str:
         return f"{milliseconds(self._times[at].compute_ns)} ms"
+
+
+HEIGHT = 96
+
+
+class ArenaView(Chart):
+    """All that lives in one chunk of an arena, one of which is marked; a click picks another."""
+
+    picked = Signal(int)  # a node
+    wide, hand = 160, True
+
+    def __init__(self) -> None:
+        super().__init__("Position in the compute buffer", focus=False)
+        self._arena: ArenaMap | None = None
+        self._life, self._steps = -1, 1
+
+    def show_life(self, arena: ArenaMap | None, life: int, steps: int) -> None:
+        """`life` is one of the arena's; nothing is shown for -1."""
+        self._arena, self._life, self._steps = arena, life, max(steps, 1)
+        self.setVisible(arena is not None and life >= 0)
+        self.changed()
+
+    def in_words(self) -> str:
+        return describe_life(self._arena, self._life)
+
+    def area_of(self, life: ArenaLife) -> QRectF:
+        """The place of a life of the chunk."""
+        assert self._arena is not None
+        return self._place(life.chunk, life.offset, life.size, life.first, life.last)
+
+    def tall(self) -> float:
+        return fonts.px(HEIGHT)
+
+    def lives(self) -> list[int]:
+        """The lives of the chunk, by their places in the arena."""
+        if self._arena is None or self._life < 0:
+            return []
+        lives = self._arena.lives
+        chunk = lives[self._life].chunk
+        return [at for at, life in enumerate(lives) if life.chunk == chunk]
+
+    def under(self, place: QPointF) -> int | None:
+        """The shortest life at a place that a node has."""
+        lives = self._arena.lives if self._arena is not None else ()
+        there = [
+            at
+            for at in self.lives()
+            if lives[at].node >= 0 and self.area_of(lives[at]).contains(place)
+        ]
+        return min(there, key=lambda at: lives[at].last - lives[at].first, default=None)
+
+    def words(self, at: int) -> str:
+        return describe_life(self._arena, at)
+
+    def clicked(self, at: int) -> None:
+        assert self._arena is not None
+        self.picked.emit(self._arena.lives[at].node)
+
+    def draw(self, paper: Paper) -> None:
+        arena, now = self._arena, tokens()
+        if arena is None or self._life < 0:
+            return
+        area = QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5)
+        paper.fill(area, now.canvas)
+        if arena.lives[self._life].chunk == 0 and arena.inputs:
+            paper.fill(self._place(0, 0, arena.inputs, 0, self._steps - 1), now.divider)
+        colour = mix(device_look(arena.device).colour, now.canvas, 0.4)
+        paper.fills([self.area_of(arena.lives[at]) for at in self.lives()], colour)
+        own = self.area_of(arena.lives[self._life])
+        paper.fill(own, now.accent)
+        paper.frame(own.adjusted(-2, -2, 2, 2) & area, now.accent, 2)
+        paper.frame(area, now.divider)
+
+    def _place(self, chunk: int, offset: int, size: int, first: int, last: int) -> QRectF:
+        """Bytes of a chunk from step `first` to `last`."""
+        assert self._arena is not None
+        area = QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5)
+        whole = max(self._arena.chunks[chunk], 1)
+        left = area.left() + area.width() * first / self._steps
+        right = area.left() + area.width() * (last + 1) / self._steps
+        bottom = area.bottom() - area.height() * offset / whole
+        high = area.height() * size / whole
+        return QRectF(left, bottom - high, max(right - left, 1.0), max(high, 1.0))
+
+
+def describe_life(arena: ArenaMap | None, life: int) -> str:
+    """Address and time of a life in words."""
+    if arena is None or life < 0:
+        return ""
+    one = arena.lives[life]
+    chunk = f"chunk {one.chunk} of " if len(arena.chunks) > 1 else ""
+    return (
+        f"{kib(one.size)} KiB at byte {grouped(one.offset)} of {chunk}the arena of {arena.device}"
+        f" ({kib(arena.chunks[one.chunk])} KiB), from moment {one.first} to {one.last}"
+    )

@@ -16,10 +16,9 @@ from app.state.selection import Selected
 from app.theme import fonts
 from app.theme.devices import lettered
 from app.views.layers import paint
-from app.views.layers.cursor import LaneCursor
-from app.views.layers.dragging import BoundaryDrag, TileDrag
+from app.views.layers.cursor import BoundaryDrag, LaneCursor, TileDrag
+from app.views.layers.paint import LanesScene
 from app.views.layers.picture import LanesPicture, Measures, ShownTile
-from app.views.layers.scene import LanesScene
 from app.widgets.basics import LOOKS
 from app.widgets.plots.chart import Painted
 from app.widgets.plots.paper import Paper, text_width

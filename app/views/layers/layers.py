@@ -16,17 +16,15 @@ from app.state.workbench import Workbench
 from app.theme import fonts
 from app.theme.devices import lettered, swatch_size
 from app.theme.tokens import GRID, PADDING, ROW
-from app.views.layers.apply import ApplyBar
 from app.views.layers.chart import LanesChart
-from app.views.layers.figures import FiguresLine, figures_of, speed_words
+from app.views.layers.figures import ApplyBar, FiguresLine, figures_of, speed_words
 from app.views.layers.paint import fill_part, unusual_kinds
 from app.views.layers.picture import ShownTile
 from app.views.layers.rule import RuleField
 from app.widgets.basics import Button, IconButton, divider, label, scrolled
 from app.widgets.controls.elided import ElidedLabel
-from app.widgets.lists.rows import Column, TableRows
+from app.widgets.lists.rows import Column, TableRows, ViewReport, table_of
 from app.widgets.lists.table import Table
-from app.widgets.lists.view_report import ViewReport, table_of
 from app.widgets.numbers import mib
 from app.widgets.plots.legend import ChartLegend, LegendEntry
 from app.widgets.plots.paper import Paper

@@ -1,17 +1,19 @@
-"""How lanes and tiles are painted."""
+"""Painting of lanes and tiles; the scene has the rows, chosen tiles and those being dragged."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QBrush, QColor
 
 from app.state.layers.lanes import Lane
-from app.state.layers.words import PART_WORDS
+from app.state.layers.words import PART_WORDS, layer_words
+from app.state.selection import Selected
 from app.theme import fonts
 from app.theme.devices import component_colour, device_look, swatch_size
 from app.theme.theme import tokens
 from app.theme.tokens import GRID, RADIUS_CONTROL, mix, readable
-from app.views.layers.picture import ShownRow, ShownTile
+from app.views.layers.picture import Key, LanesPicture, ShownRow, ShownTile
 from app.widgets.numbers import mib
 from app.widgets.plots.paper import (
     CENTER,
@@ -206,3 +208,67 @@ def unusual_kinds(labels: Sequence[Sequence[str]]) -> Mapping[int, str]:
         return {}
     usual = max(dict.fromkeys(kinds), key=kinds.count)
     return {i: kind or "plain" for i, kind in enumerate(kinds) if kind != usual}
+
+
+@dataclass(frozen=True)
+class LanesScene:
+    """`cursor` is where the keyboard is, None without it. `carried` are tiles with how far they
+    are from where they lay; their place in the lane `over` is outlined.
+    """
+
+    picture: LanesPicture
+    labels: Sequence[Sequence[str]]
+    chosen: Sequence[Key]
+    cursor: Key | None
+    marked: Selected
+    carried: Sequence[tuple[ShownTile, QPointF]] = ()
+    over: str | None = None
+    marks: frozenset[int] = field(default=frozenset())
+
+    def paint(self, paper: Paper) -> None:
+        for row in self.picture.rows:
+            self._paint_row(paper, row)
+        with paper.faded(0.94):
+            for tile, way in self.carried:
+                area = tile.area.translated(way)
+                paint_tile(paper, tile, area, self._names(tile), self._is_unusual(tile))
+                paint_frame(paper, area, "accent")
+
+    def _paint_row(self, paper: Paper, row: ShownRow) -> None:
+        device = row.lane.device
+        if row.opened:
+            paint_inside_head(paper, row, self._inside(row))
+        else:
+            paint_row_head(paper, row, self.marked.device == device)
+            paint_track(paper, row)
+            paint_beside(paper, row)
+        held = {layer for tile, _ in self.carried for layer in tile.layers}
+        for tile in row.tiles:
+            if device == self.over and held >= set(tile.layers):
+                paint_outline(paper, tile.area, device)
+            else:
+                self._paint_tile(paper, tile)
+        if not row.opened:
+            for x, _ in self.picture.edges(row):
+                if x > row.track.left():
+                    paint_grip(paper, x, row)
+        paint_limit(paper, row)
+
+    def _paint_tile(self, paper: Paper, tile: ShownTile) -> None:
+        paint_tile(paper, tile, tile.area, self._names(tile), self._is_unusual(tile))
+        now = self.marked
+        marked = not tile.part and now.layer in tile.layers and now.device in (None, tile.device)
+        if marked or tile.key in self.chosen:
+            paint_frame(paper, tile.area, "accent", 3)
+        if tile.key == self.cursor:
+            paint_frame(paper, tile.area, "text")
+
+    def _names(self, tile: ShownTile) -> list[str]:
+        return names_of(tile, self.picture.n_layer, self.labels)
+
+    def _is_unusual(self, tile: ShownTile) -> bool:
+        return not tile.part and self.marks.issuperset(tile.layers)
+
+    def _inside(self, row: ShownRow) -> str:
+        layers = {layer for tile in row.tiles for layer in tile.layers}
+        return f"Inside {layer_words(layers, self.picture.n_layer)} (Esc closes)"

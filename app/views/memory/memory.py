@@ -20,9 +20,8 @@ from app.views.memory.splits import SPLITS, Numbered, SplitsChart, describe_spli
 from app.views.memory.timeline import WHAT, PoolTracks, describe_event, event_columns, is_of
 from app.widgets.basics import TEXT_SIZE, IconButton, divider, label, scrolled, set_tone
 from app.widgets.controls.elided import ElidedLabel
-from app.widgets.lists.rows import Column, TableRows
+from app.widgets.lists.rows import Column, TableRows, ViewReport, table_of
 from app.widgets.lists.table import Table
-from app.widgets.lists.view_report import ViewReport, table_of
 from app.widgets.numbers import mib
 from engine.protocol import MemoryEvent, MemoryRow
 

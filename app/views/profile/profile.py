@@ -37,9 +37,8 @@ from app.views.profile.roofline import Roofline
 from app.views.profile.time_line import TimeLine
 from app.widgets.basics import Button, IconButton, label, scrolled
 from app.widgets.controls.fitted_tabs import FittedTabs
-from app.widgets.lists.rows import Column, TableRows
+from app.widgets.lists.rows import Column, ReportTable, TableRows, ViewReport, table_of
 from app.widgets.lists.table import Table
-from app.widgets.lists.view_report import ReportTable, ViewReport, table_of
 from app.widgets.numbers import UNKNOWN, grouped
 from app.work import Work
 from engine.protocol import Phase

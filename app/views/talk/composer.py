@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QHBoxLayout, QInputDialog, QMenu, QSizePolicy, QVB
 from app import names
 from app.state.presets import LONGEST_PROMPT, LONGEST_PROMPT_NAME, SavedPrompt
 from app.state.talk.chat import ChatState
-from app.state.talk.draft import DraftTokens
+from app.state.talk.context import DraftTokens
 from app.state.workbench import Workbench
 from app.theme import fonts
 from app.theme.theme import tokens
@@ -20,7 +20,7 @@ from app.theme.tokens import GRID, PADDING, RADIUS_CARD
 from app.views.talk.documents import AttachedStrip
 from app.views.talk.pictures.attachments import Attachments
 from app.views.talk.sampling import SamplingPopover, in_words
-from app.views.talk.settings.limits import WhenFullChoice
+from app.views.talk.settings import WhenFullChoice
 from app.widgets.basics import Button, IconButton, label, set_tone, surface
 from app.widgets.controls.elided import ElidedLabel
 from app.widgets.controls.growing_edit import GrowingEdit

@@ -13,9 +13,9 @@ from app.theme.theme import tokens
 from app.theme.tokens import GRID, ROW_COMPACT
 from app.widgets.basics import LOOKS, label
 from app.widgets.numbers import grouped
+from app.widgets.plots.bars import Segment, SegmentBar
 from app.widgets.plots.chart import Painted
 from app.widgets.plots.paper import LEFT, RIGHT, Paper
-from app.widgets.plots.segments import Segment, SegmentBar
 
 BAR = 96
 REFRESH_MS = 200

@@ -28,7 +28,7 @@ from app.views.talk.pictures.words import item
 from app.views.talk.probabilities import TokenAnswer
 from app.widgets.lists.scrolled import Row
 from app.widgets.markdown.view import MarkdownView
-from app.widgets.overlays.banner import Banner
+from app.widgets.overlays import Banner
 from app.widgets.pictures.loader import PictureLoader
 from app.widgets.pictures.strip import PictureStrip
 from app.widgets.tokens.lights import Light

@@ -24,8 +24,7 @@ from app.state.presets import BUILT_IN, SUGGESTED, OwnSampling, Preset
 from app.state.workbench import Workbench
 from app.theme import fonts
 from app.theme.tokens import GRID, PADDING
-from app.views.talk.settings.answer_form import AnswerFormChoice
-from app.views.talk.settings.limits import LimitsForm
+from app.views.talk.settings import AnswerFormChoice, LimitsForm
 from app.widgets.basics import Button, IconButton, label, surface
 from app.widgets.controls.number_slider import NAME, NumberSlider
 from app.widgets.tips import set_tip

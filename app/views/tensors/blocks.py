@@ -7,7 +7,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFileDialog, QProgressBar, QSpinBox, QVBoxLayout, QWidget
 
 from app.state.tensors.numbers import Numbers
-from app.state.tensors.quantised import StoredBlock, stored_blocks
+from app.state.tensors.statistics import StoredBlock, stored_blocks
 from app.state.tensors.tensors import TensorsState
 from app.theme import fonts
 from app.theme.tokens import GRID

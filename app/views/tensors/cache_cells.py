@@ -9,9 +9,9 @@ from app.state.tensors.cells import CacheUse, CellsState
 from app.theme.tokens import GRID
 from app.widgets.basics import label, set_tone
 from app.widgets.numbers import grouped
+from app.widgets.plots.bars import Segment, SegmentBar
 from app.widgets.plots.cells import grid_of
 from app.widgets.plots.heat_map import HeatMap
-from app.widgets.plots.segments import Segment, SegmentBar
 
 ACROSS = 64  # cells in a row
 PALEST = 0.4  # of the largest position lies between free and the first, so that it is seen

@@ -7,7 +7,7 @@ from app.state.tensors.probes import USUAL, ProbedColumn, ProbesState
 from app.theme.tokens import GRID
 from app.widgets.basics import Button, label, set_tone
 from app.widgets.plots.cells import number_text
-from app.widgets.plots.strip import Strip
+from app.widgets.plots.heat_map import Strip
 
 ABOUT = (
     "Follows results of the model token by token during an answer: how large their"

@@ -11,7 +11,7 @@ from app.state.workbench import Workbench
 from app.views.tensors.summary import said
 from app.views.tensors.tensors import KINDS, TensorsView
 from app.views.tensors.texts import pair_text
-from app.widgets.lists.view_report import ReportTable, ViewReport, table_of
+from app.widgets.lists.rows import ReportTable, ViewReport, table_of
 
 
 def tensors_report(bench: Workbench, view: TensorsView) -> ViewReport:

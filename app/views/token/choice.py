@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.theme.theme import tokens
 from app.theme.tokens import GRID, mix
-from app.views.token.words import percent, shown
+from app.views.token.section import percent, shown
 from app.widgets.basics import label
 from app.widgets.numbers import grouped
 from app.widgets.plots.bars import Bar, Bars

@@ -12,7 +12,7 @@ from app.state.problem import Problem
 from app.state.wanted import title_of
 from app.state.workbench import Workbench
 from app.theme.tokens import GRID
-from app.views.token.words import BETWEEN, shown
+from app.views.token.section import BETWEEN, shown
 from app.widgets.basics import Button, IconButton, label, set_tone
 from app.widgets.controls.elided import ElidedLabel
 from app.widgets.numbers import grouped

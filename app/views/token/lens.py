@@ -10,7 +10,7 @@ from app.state.token.readings import LensReading
 from app.theme import fonts
 from app.theme.theme import tokens
 from app.theme.tokens import GRID, mix, readable
-from app.views.token.words import percent, place, shown
+from app.views.token.section import percent, place, shown
 from app.widgets.basics import TEXT_SIZE
 from app.widgets.plots.chart import Chart
 from app.widgets.plots.paper import DASHED, LEFT, RIGHT, Paper, text_height, text_width

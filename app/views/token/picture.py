@@ -8,7 +8,7 @@ from app.state.workbench import Workbench
 from app.theme import fonts
 from app.theme.tokens import GRID
 from app.views.talk.pictures.seen import tiled_of
-from app.views.token.words import percent
+from app.views.token.section import percent
 from app.widgets.basics import TEXT_SIZE, label
 from app.widgets.pictures.side_by_side import Cell, CellPictures
 from app.widgets.tips import set_tip

@@ -1,15 +1,19 @@
-"""A part of the view: its chart, or the same numbers as a table."""
+"""A part of the Token view: its chart, or the same numbers as a table; its words, shares and ranks;
+and steps through numbers.
+"""
 
 from collections.abc import Callable
 
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtCore import QEvent, Qt, Signal
+from PySide6.QtGui import QKeyEvent
+from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from app.theme import fonts
 from app.theme.tokens import GRID
-from app.widgets.basics import label
-from app.widgets.lists.rows import Column, TableRows
+from app.widgets.basics import TEXT_SIZE, Button, IconButton, label
+from app.widgets.lists.rows import Column, ReportTable, TableRows, texts_of
 from app.widgets.lists.table import Table
-from app.widgets.lists.view_report import ReportTable, texts_of
+from app.widgets.numbers import grouped
 
 LEAST = 150  # pixels of a table
 
@@ -79,3 +83,105 @@ def _key(at: int) -> Callable[[Line], tuple[float, str]]:
             return float("inf"), line[at]
 
     return key
+
+
+LONGEST = 24  # characters of a word
+LOOKED_AT = 200
+BETWEEN = "  ·  "
+
+
+def shown(text: str) -> str:
+    """A token's text with its white space to be seen, short."""
+    text = text[:LOOKED_AT]  # a server may write a whole answer as one token
+    marked = text.replace("\n", "↵").replace("\t", "⇥")
+    marked = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in marked)
+    marked = f"␣{marked[1:]}" if marked[:1] == " " and not marked.strip() else marked.strip(" ")
+    return (marked if len(marked) <= LONGEST else f"{marked[: LONGEST - 1]}…") or "∅"
+
+
+def percent(share: float) -> str:
+    """A share of 1, as short as it says something."""
+    if share >= 0.9995:
+        return "100 %"
+    if share >= 0.0995:
+        return f"{share * 100:.0f} %"
+    if share >= 0.0005:
+        return f"{share * 100:.1f} %"
+    return "< 0.1 %"
+
+
+def place(rank: int) -> str:
+    """A rank that counts from 1."""
+    return grouped(rank)
+
+
+def bits(entropy: float) -> str:
+    return f"{entropy:.1f} bits"
+
+
+NUMBER = 40  # pixels
+
+
+class NumberStepper(QWidget):
+    """`stepped` carries -1, +1, or 0 for all; arrow keys step wherever the keyboard is in it."""
+
+    stepped = Signal(int)
+
+    def __init__(self, name: str, all_of_them: str, tip: str) -> None:
+        super().__init__()
+        self._name, self._all_says = name, all_of_them
+        self.before = IconButton(
+            "chevron-left", f"{name} before", lambda: self.stepped.emit(-1), 16
+        )
+        self.after = IconButton("chevron-right", f"Next {name.lower()}", self._up, 16)
+        self.all = Button("All", lambda: self.stepped.emit(0), "link", name=tip)
+        self._value = label("", "", "strong")
+        self._value.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        policy = self.all.sizePolicy()
+        policy.setRetainSizeWhenHidden(True)  # else what stands beside it would jump
+        self.all.setSizePolicy(policy)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(2)
+        row.addWidget(label(name, "quiet"))
+        row.addWidget(self.before)
+        row.addWidget(self._value)
+        row.addWidget(self.after)
+        row.addWidget(self.all)
+        self._scale()
+        self.show_value(None)
+
+    def show_value(self, value: str | None) -> None:
+        """A number, or None for all."""
+        self._value.setText(self._all_says if value is None else value)
+        self._value.setAccessibleName(f"{self._name} {self._value.text()}")
+        self.all.setVisible(value is not None)
+
+    @property
+    def text(self) -> str:
+        return self._value.text()
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        super().changeEvent(event)
+        if event.type() in TEXT_SIZE:
+            self._scale()
+
+    def _scale(self) -> None:
+        self._value.setMinimumWidth(fonts.px(NUMBER))
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
+        steps = {
+            Qt.Key.Key_Left: -1,
+            Qt.Key.Key_Down: -1,
+            Qt.Key.Key_Right: 1,
+            Qt.Key.Key_Up: 1,
+            Qt.Key.Key_Home: 0,
+        }
+        key = Qt.Key(event.key())
+        if key in steps:
+            self.stepped.emit(steps[key])
+        else:
+            super().keyPressEvent(event)
+
+    def _up(self) -> None:
+        self.stepped.emit(1)

@@ -21,11 +21,10 @@ from app.views.token.choice import ChoicePanel
 from app.views.token.head import TokenHead
 from app.views.token.lens import LensChart
 from app.views.token.picture import LookedAtPicture
-from app.views.token.section import Section
+from app.views.token.section import Section, percent, place, shown
 from app.views.token.time import TimePanel
-from app.views.token.words import percent, place, shown
 from app.widgets.basics import TEXT_SIZE, divider, scrolled
-from app.widgets.lists.view_report import ViewReport, texts_of
+from app.widgets.lists.rows import ViewReport, texts_of
 from app.widgets.numbers import UNKNOWN
 from app.widgets.plots.paper import captioned
 

@@ -22,7 +22,7 @@ from app.widgets.markdown.documents import document_of, extend_code, extend_tabl
 from app.widgets.markdown.parse import TextBlock
 from app.widgets.markdown.pictures import OBJECT, pictures, with_sources
 from app.widgets.markdown.places import units
-from app.widgets.markdown.typeset import Formula
+from app.widgets.markdown.tex import Formula
 from app.widgets.tokens.lights import Light, light_format
 
 INDENT = 24

@@ -24,8 +24,7 @@ from app.widgets.markdown.cuts import (
     pieces,
     rows_of_piece,
 )
-from app.widgets.markdown.tex import formulas
-from app.widgets.markdown.typeset import Formula
+from app.widgets.markdown.tex import Formula, formulas
 
 Align = Literal["left", "center", "right"]
 BULLETS = "•◦▪"

@@ -18,7 +18,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtSvg import QSvgRenderer
 
-from app.widgets.markdown.typeset import Formula, FormulaPicture
+from app.widgets.markdown.tex import Formula, FormulaPicture
 
 KEPT = 512
 OBJECT = "\ufffc"

@@ -4,6 +4,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from time import perf_counter
+from typing import NamedTuple
 
 from PySide6.QtCore import QEvent, QSize, QTimer, Signal
 from PySide6.QtGui import (
@@ -22,12 +23,50 @@ from app.widgets.markdown.laid import END, Laid, words_of
 from app.widgets.markdown.parse import TextBlock, plain
 from app.widgets.markdown.pictures import pictures
 from app.widgets.markdown.places import characters, shown_part, shown_parts, source_of
-from app.widgets.markdown.selection import TextSelection
 from app.widgets.markdown.stack import KEPT, Stack
 from app.widgets.markdown.stream import Stream
-from app.widgets.markdown.typeset import Formula, FormulaPicture, typeset_all
+from app.widgets.markdown.tex import Formula, FormulaPicture, typeset_all
 from app.widgets.tokens.lights import Light
 from app.work import Work
+
+
+class TextPlace(NamedTuple):
+    """A position in one of the blocks."""
+
+    block: int
+    position: int
+
+
+class TextSelection:
+    """Nothing is selected while anchor and cursor are the same place."""
+
+    def __init__(self) -> None:
+        self.anchor = self.cursor = TextPlace(0, 0)
+
+    @property
+    def empty(self) -> bool:
+        return self.anchor == self.cursor
+
+    @property
+    def bounds(self) -> tuple[TextPlace, TextPlace]:
+        """The earlier and the later end."""
+        return min(self.anchor, self.cursor), max(self.anchor, self.cursor)
+
+    def select(self, anchor: TextPlace, cursor: TextPlace) -> None:
+        self.anchor, self.cursor = anchor, cursor
+
+    def clear(self) -> None:
+        self.anchor = self.cursor
+
+    def within(self, block: int, length: int) -> tuple[int, int] | None:
+        """The part of a block of that length that is selected, None where nothing is."""
+        start, end = self.bounds
+        if self.empty or not start.block <= block <= end.block:
+            return None
+        first = start.position if block == start.block else 0
+        last = end.position if block == end.block else length
+        return (first, last) if first < last else None
+
 
 Found = tuple[int, int, str]
 """A block's row, where its source begins in the text, and its source."""

@@ -16,8 +16,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QMenu
 
 from app.widgets.markdown.laid import END
-from app.widgets.markdown.selection import TextPlace
-from app.widgets.markdown.text import MarkdownText
+from app.widgets.markdown.text import MarkdownText, TextPlace
 from app.widgets.tips import hide_tip, set_tip
 
 

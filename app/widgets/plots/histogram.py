@@ -12,10 +12,8 @@ from PySide6.QtGui import QColor, QPen
 from app.theme.theme import tokens
 from app.theme.tokens import mix
 from app.widgets.numbers import grouped
-from app.widgets.plots.axes import round_marks
-from app.widgets.plots.canvas import BETWEEN, PlotCanvas, Ticks
+from app.widgets.plots.canvas import BETWEEN, PlotCanvas, Ticks, round_marks, toolkit
 from app.widgets.plots.cells import number_text
-from app.widgets.plots.toolkit import toolkit
 
 
 class Histogram(PlotCanvas):

@@ -12,13 +12,11 @@ from PySide6.QtWidgets import QSizePolicy
 from app.theme import fonts
 from app.theme.theme import tokens
 from app.theme.tokens import mix
-from app.widgets.plots.axes import decade_marks, round_marks
-from app.widgets.plots.canvas import BETWEEN, PlotCanvas
+from app.widgets.plots.canvas import BETWEEN, PlotCanvas, decade_marks, round_marks, toolkit
 from app.widgets.plots.cells import number_text
 from app.widgets.plots.chart import Painted
 from app.widgets.plots.colours import Floats
 from app.widgets.plots.paper import Paper
-from app.widgets.plots.toolkit import toolkit
 
 BAR, GAP = 3, 1
 

@@ -13,8 +13,7 @@ from PySide6.QtWidgets import QGraphicsObject, QStyleOptionGraphicsItem, QWidget
 from app.theme import fonts
 from app.theme.theme import tokens
 from app.theme.tokens import readable
-from app.widgets.plots.axes import round_marks
-from app.widgets.plots.canvas import BETWEEN, PlotCanvas
+from app.widgets.plots.canvas import BETWEEN, PlotCanvas, round_marks
 from app.widgets.plots.lines import colour
 
 LEAST_WRITTEN = 24  # pixels of a span from which on its name is written

@@ -19,7 +19,7 @@ from app.views.talk.statistics import stage_percent
 from app.widgets.commands import Actions
 from app.widgets.guard import SOURCE
 from app.widgets.numbers import grouped, mib
-from app.widgets.overlays.banner import Banner
+from app.widgets.overlays import Banner
 
 # What the button of a problem says, and the command behind it.
 NEXT_STEPS = {

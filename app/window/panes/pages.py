@@ -14,7 +14,7 @@ from app.views.profile.profile import ProfileView, profile_report
 from app.views.tensors.tensors import TensorsView
 from app.views.tensors.tensors_report import tensors_report
 from app.views.token.token import TokenView, token_report
-from app.widgets.lists.view_report import ViewReport
+from app.widgets.lists.rows import ViewReport
 
 
 @dataclass(frozen=True)

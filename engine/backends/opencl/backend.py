@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from engine.backends.opencl.buffers import OpenCLBuffer, driver_error
+from engine.backends.opencl.buffers import OpenCLBuffer, Queue, driver_error
 from engine.backends.opencl.commands import OpenCLCommands, prepare
 from engine.backends.opencl.drivers.device import Device
 from engine.backends.opencl.drivers.loader import cl
@@ -19,7 +19,6 @@ from engine.backends.opencl.lowering.lower import IN_PLACE, lower
 from engine.backends.opencl.packing import BlockSource, InPlace, Packer, Staged, packing
 from engine.backends.opencl.pages import LargePages, has_fresh_pages
 from engine.backends.opencl.program import ProgramKey, Programs
-from engine.backends.opencl.queue import Queue
 from engine.backends.opencl.roof import measure
 from engine.backends.opencl.shared import PAGE, FilledBuffer, shared
 from engine.backends.opencl.tiles import layouts

@@ -9,9 +9,31 @@ import numpy as np
 
 from engine.backends.opencl.drivers.loader import cl
 from engine.backends.opencl.pages import LARGE, FilledPages, FreshPages, LargePages
-from engine.backends.opencl.queue import Queue
 from engine.device.backend import Buffer, BufferType, Bytes, Event, Location, MemoryPool, Owner
 from engine.errors import DeviceError, NoMem
+
+
+class Queue:
+    """Commands run in order, also across a change from one of the two to the other."""
+
+    def __init__(self, context: cl.Context, device: cl.Device) -> None:
+        """Raises `cl.Error`."""
+        self.context, self._device = context, device
+        self._plain = self.now = cl.CommandQueue(context, device)
+        self._measured: cl.CommandQueue | None = None
+
+    def measure(self, wanted: bool) -> None:
+        """Keep the times of the commands that come, or no longer: on some drivers all commands are
+        slower with it. Raises `cl.Error`.
+        """
+        if wanted == (self.now is self._measured):
+            return
+        self.now.finish()
+        if wanted and self._measured is None:
+            profiling = cl.command_queue_properties.PROFILING_ENABLE
+            self._measured = cl.CommandQueue(self.context, self._device, profiling)
+        self.now = self._measured if wanted and self._measured is not None else self._plain
+
 
 # One write is at most this long: drivers stage what they copy, and some copy all of it first.
 PIECE = 64 << 20

@@ -6,11 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from engine.backends.opencl.buffers import OpenCLBuffer, driver_error, moment
+from engine.backends.opencl.buffers import OpenCLBuffer, Queue, driver_error, moment
 from engine.backends.opencl.drivers.loader import cl, launcher, set_bytes
 from engine.backends.opencl.launch import Launch, Shared
 from engine.backends.opencl.program import ProgramKey, Programs
-from engine.backends.opencl.queue import Queue
 from engine.device.backend import Commands, Spans, Where
 from engine.errors import CutawayError, DeviceError
 from engine.graph.tensor import Tensor

@@ -10,11 +10,10 @@ from typing import Protocol
 
 import numpy as np
 
-from engine.backends.opencl.buffers import OpenCLBuffer, driver_error
+from engine.backends.opencl.buffers import OpenCLBuffer, Queue, driver_error
 from engine.backends.opencl.drivers.loader import cl
 from engine.backends.opencl.launch import Args, DeviceTraits, Launch
 from engine.backends.opencl.launches.sizes import ints, longs
-from engine.backends.opencl.queue import Queue
 from engine.backends.opencl.shared import UncountedBuffer, in_place
 from engine.backends.opencl.source import source
 from engine.backends.opencl.tiles.layouts import spans

@@ -14,10 +14,9 @@ from typing import NamedTuple
 
 from pyopencl.characterize import has_src_build_cache
 
-from engine.backends.opencl.caches import kept_folder
 from engine.backends.opencl.drivers.loader import cl, sub_group_sizes
 from engine.backends.opencl.drivers.vectors import build_options
-from engine.backends.opencl.source import OPTIONS, source
+from engine.backends.opencl.source import OPTIONS, kept_folder, source
 from engine.errors import KernelBuildFailed
 from engine.kept import read_kept, seal, unsealed, write_atomically
 from engine.system import cores

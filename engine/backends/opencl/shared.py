@@ -4,10 +4,9 @@ from ctypes import c_uint8
 
 import numpy as np
 
-from engine.backends.opencl.buffers import OpenCLBuffer
+from engine.backends.opencl.buffers import OpenCLBuffer, Queue
 from engine.backends.opencl.drivers.loader import cl
 from engine.backends.opencl.pages import FilledPages
-from engine.backends.opencl.queue import Queue
 from engine.device.backend import BufferType, Bytes, Component, Location, MemoryPool, Owner
 from engine.errors import DeviceError
 

@@ -2,11 +2,19 @@
 
 `python -m engine.backends.opencl.source FAMILY [NAME=VALUE ...]` prints it as drivers get it, with
 these defines at its head; without a family it lists the families.
+
+Built kernels are cached between runs by us, through pyopencl, and by drivers: `kept_folder`.
 """
 
+import os
 import sys
+import tempfile
 from collections.abc import Mapping
+from functools import cache
 from importlib.resources import files
+from pathlib import Path
+
+from engine.settings import cache_folder
 
 OPTIONS = ("-cl-std=CL1.2", "-cl-mad-enable")
 """What every program is built with, besides its defines."""
@@ -60,6 +68,27 @@ def main(arguments: list[str]) -> str:
         raise SystemExit(f"families: {' '.join(families())}")
     heads = [f"#define {name} {value}" for name, _, value in (d.partition("=") for d in defines)]
     return "\n".join([*heads, source(family)])
+
+
+@cache
+def kept_folder(name: str, root: Path | None = None) -> Path:
+    """A folder under the cache that can be written, or one that lasts as long as the process.
+
+    PoCL shows no device at all where it cannot write its cache.
+    """
+    folder = (root or cache_folder()) / name
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if os.access(folder, os.W_OK | os.X_OK):
+            return folder
+    except OSError:  # read-only, full, or no home at all
+        pass
+    return Path(_temporary().name)
+
+
+@cache
+def _temporary() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="cutaway-cache-")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 import msgspec
 
-from engine.backends.opencl.caches import kept_folder
+from engine.backends.opencl.source import kept_folder
 
 CHOICES: Mapping[str, tuple[int, ...]] = MappingProxyType(
     {

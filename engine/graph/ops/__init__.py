@@ -32,9 +32,18 @@ from engine.graph.ops.copy import cast, contiguous, copy_into, duplicate
 from engine.graph.ops.experts import combine, route, route_weights
 from engine.graph.ops.image import avg_pool_2d, conv_2d, conv_3d, im2col, im2col_3d, interpolate
 from engine.graph.ops.matmul import matmul, matmul_id
-from engine.graph.ops.norm import l2_norm, layer_norm, rms_norm
+from engine.graph.ops.norm import (
+    argsort,
+    l2_norm,
+    layer_norm,
+    mean,
+    rms_norm,
+    stddev,
+    sum_rows,
+    top_k,
+    variance,
+)
 from engine.graph.ops.recurrent import causal_conv, delta_net, ssm_scan
-from engine.graph.ops.reduce import argsort, mean, stddev, sum_rows, top_k, variance
 from engine.graph.ops.rope import rope
 from engine.graph.ops.rows import rows, set_rows
 from engine.graph.ops.shape import (

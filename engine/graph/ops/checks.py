@@ -1,8 +1,8 @@
 """Checks of operands' types that several families share."""
 
 from engine.errors import NotSupported, ShapeError
+from engine.gguf.dequantize import QUANTIZABLE
 from engine.gguf.formats import BF16, F16, F32, Format
-from engine.gguf.quantize import QUANTIZABLE
 from engine.graph.tensor import Tensor
 
 FLOATS = (F32, F16, BF16)

@@ -21,8 +21,8 @@ from engine.gguf.formats import (
     Format,
 )
 from engine.graph import ops
-from engine.selftest.blocks import QUANTIZED
 from engine.selftest.case import EXACT, F32_MOST, Case, bound, dims, most_of
+from engine.selftest.operands import QUANTIZED
 
 FLOATS = (F32, F16, BF16)
 WRITTEN = (Q8_0, Q4_0, Q4_1, Q5_0, Q5_1)

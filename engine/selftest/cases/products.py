@@ -17,9 +17,8 @@ from engine.gguf.formats import (
 )
 from engine.graph import ops
 from engine.graph.tensor import Role, Tensor
-from engine.selftest.blocks import QUANTIZED
 from engine.selftest.case import MATMUL_MOST, Case, bound, dims
-from engine.selftest.operands import Operands
+from engine.selftest.operands import QUANTIZED, Operands
 
 WEIGHTS = (F32, F16, BF16, *QUANTIZED)
 BASE = (F32, F16, Q8_0, Q4_0, Q4_1, Q4_K)

@@ -10,7 +10,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QFileDialog
 from pytestqt.qtbot import QtBot
 
-from app.state.limits import AnswerLimits
+from app.state.presets import AnswerLimits
 from app.views.talk.message import MessageView
 from app.window.main_window import MainWindow
 from app.window.program import shown_window

@@ -11,10 +11,10 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from app.state.limits import AnswerLimits
+from app.state.presets import AnswerLimits
 from app.views.talk.message import MessageView
+from app.views.token.section import percent, place
 from app.views.token.token import TokenView
-from app.views.token.words import percent, place
 from app.widgets.markdown.view import MarkdownView
 from engine.protocol import Examine, Examined, Progress, Sampling
 from engine.settings import EngineOptions

@@ -9,8 +9,8 @@ from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QColor
 from PySide6.QtTest import QTest
 
+from app.views.token.section import percent
 from app.views.token.token import TokenView
-from app.views.token.words import percent
 from app.window.main_window import MainWindow
 from tests.app.end_to_end.test_demo import ask, open_demo
 from tests.app.helpers.seeing import until

@@ -8,8 +8,8 @@ import pytest
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from app.window import garbage
-from app.window.garbage import GarbageCollector
+from app.window import program
+from app.window.program import GarbageCollector
 from app.work import Work
 from tests.app.helpers.seeing import until
 
@@ -61,7 +61,7 @@ def test_all_is_searched_rarely_where_that_takes_long(
         collected.append(generation)
         now[0] += 0.02 if generation == 2 else 0.001
 
-    monkeypatch.setattr(garbage, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(program, "perf_counter", lambda: now[0])
     monkeypatch.setattr(gc, "collect", collect)
     monkeypatch.setattr(gc, "get_threshold", lambda: (700, 10, 10))
     for count, after in (
@@ -81,5 +81,5 @@ def test_all_is_searched_rarely_where_that_takes_long(
 def test_python_searches_again_once_the_window_is_gone(collector: GarbageCollector) -> None:
     assert not gc.isenabled()
     collector.stop()
-    QTest.qWait(2 * garbage.EVERY_MS)
+    QTest.qWait(2 * program.EVERY_MS)
     assert gc.isenabled()

@@ -10,7 +10,7 @@ from app.state.models.downloads import Download
 from app.state.problem import Problem
 from app.widgets.basics import Button, IconButton
 from app.widgets.numbers import grouped
-from app.widgets.overlays.banner import Banner
+from app.widgets.overlays import Banner
 from app.window.main_window import MainWindow
 from engine.protocol import Cancel
 from engine.settings import EngineOptions

@@ -4,8 +4,7 @@ import gguf.scripts.gguf_convert_endian as converter
 import numpy as np
 import pytest
 
-from engine.gguf.byteorder import swap_blocks
-from engine.gguf.formats import FORMATS
+from engine.gguf.formats import FORMATS, swap_blocks
 from tests.gguf_files import WIDE_FIELDS, Blocks, swapped
 
 

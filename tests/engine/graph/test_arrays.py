@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from engine.errors import NotSupported
+from engine.gguf.dequantize import QUANTIZABLE
 from engine.gguf.formats import BF16, F16, F32, FORMATS, I32, Q4_1
-from engine.gguf.quantize import QUANTIZABLE
 from engine.graph.arrays import as_array, decode, encode
 from engine.graph.tensor import Role, leaf
 

@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 
 from engine.errors import BadSetting
 from engine.protocol import Sampling
-from engine.sampling import quick
-from engine.sampling.cuts import narrowed
-from engine.sampling.quick import Drawable, drawable
+from engine.sampling import cuts
+from engine.sampling.cuts import Drawable, drawable, narrowed
 from engine.sampling.sampler import Sampler
 
 SIZE = 40_000  # more than is looked at together
@@ -115,7 +114,7 @@ def test_no_vocabulary_is_sorted(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = []
     argsort = np.argsort
     monkeypatch.setattr(
-        quick.np, "argsort", lambda a, **how: sizes.append(a.size) or argsort(a, **how)
+        cuts.np, "argsort", lambda a, **how: sizes.append(a.size) or argsort(a, **how)
     )
     logits = np.random.default_rng(0).normal(0, 3, 262_144).astype(np.float32)
     for params in (Sampling(top_k=0), Sampling(top_k=0, min_p=0), Sampling(1, 0, 1, 0)):

@@ -12,8 +12,8 @@ import pytest
 
 from engine.errors import BadFile
 from engine.tokenizer import Tokenizer, load_tokenizer
-from engine.tokenizer.charsmap import CharsMap
 from engine.tokenizer.patterns import PRE_TOKENIZERS
+from engine.tokenizer.unigram import CharsMap
 from tests.engine.tokenizer.vocabs import metadata
 
 GOLDEN = Path(__file__).parents[2] / "goldens" / "pre_tokenizers.json.xz"

@@ -13,9 +13,9 @@ from typing import Any
 from PIL import Image
 from PySide6.QtCore import QCoreApplication
 
+from app.state.talk.answering import AnswerSaver
 from app.state.talk.chat import ChatState
 from app.state.talk.disk.store import ChatStore
-from app.state.talk.saving import AnswerSaver
 from app.state.workbench import Workbench
 from engine.errors import CutawayError
 from tests.app.helpers.scripted import ScriptedEngine

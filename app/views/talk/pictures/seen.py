@@ -5,8 +5,8 @@ from PySide6.QtGui import QImage, QResizeEvent
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.client import Latest
+from app.state.talk.brought import UNLIMITED
 from app.state.talk.message import Picture
-from app.state.talk.priced import UNLIMITED
 from app.state.workbench import Workbench
 from app.theme.tokens import GRID
 from app.views.talk.pictures.words import DOT, limited, size, tokens

@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from app.state.talk.brought import PicturesInEngine
+from app.state.talk.brought import PicturesInEngine, PricedLimits
 from app.state.talk.message import Picture
-from app.state.talk.priced import PricedLimits
 from app.widgets.numbers import duration, grouped
 from app.widgets.pictures.card import DOT, Offered, PictureItem
 from app.widgets.pictures.loader import PictureLoader

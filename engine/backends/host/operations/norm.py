@@ -3,8 +3,7 @@
 import numpy as np
 
 from engine.backends.host.operand import Operand
-from engine.graph.ops.norm import L2Norm, LayerNorm, RmsNorm
-from engine.graph.ops.reduce import Argsort
+from engine.graph.ops.norm import Argsort, L2Norm, LayerNorm, RmsNorm
 from engine.graph.tensor import Tensor
 
 

@@ -15,9 +15,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from engine.backends.opencl.caches import kept_folder
 from engine.backends.opencl.drivers.find import ONLY, Driver, find_drivers
 from engine.backends.opencl.drivers.vectors import library_of, limit_drivers
+from engine.backends.opencl.source import kept_folder
 
 # PoCL keeps its own cache of built kernels; it reads this when it is first used.
 os.environ.setdefault("POCL_CACHE_DIR", str(kept_folder("pocl")))

@@ -14,8 +14,7 @@ from hashlib import sha256
 
 import msgspec
 
-from engine.backends.opencl.caches import kept_folder
-from engine.backends.opencl.source import source
+from engine.backends.opencl.source import kept_folder, source
 from engine.settings import TRIALS
 
 DOT4 = ("NVIDIA", "AMD", "RDNA3", "INTEL")

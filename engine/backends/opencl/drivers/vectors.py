@@ -13,8 +13,8 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-from engine.backends.opencl.caches import kept_folder
 from engine.backends.opencl.drivers.find import Driver
+from engine.backends.opencl.source import kept_folder
 from engine.settings import VECTORS
 
 

@@ -17,7 +17,7 @@ from engine.backends.opencl.launches.sizes import (
 from engine.device.backend import TypeOf
 from engine.gguf.formats import F32
 from engine.graph.lowered import ArgsortMerge, LoweredArgsort
-from engine.graph.ops.reduce import Argsort
+from engine.graph.ops.norm import Argsort
 from engine.graph.tensor import Tensor
 
 LONGEST = 256

@@ -20,7 +20,7 @@ from engine.graph.op import Op
 from engine.graph.ops.arithmetic import Binary
 from engine.graph.ops.attention import FusedAttention
 from engine.graph.ops.matmul import MatmulId
-from engine.graph.ops.reduce import Argsort
+from engine.graph.ops.norm import Argsort
 from engine.graph.tensor import Tensor
 
 SORT_BLOCK = 64

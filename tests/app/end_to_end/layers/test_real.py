@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PySide6.QtCore import Qt
 
-from app.state.limits import AnswerLimits
+from app.state.presets import AnswerLimits
 from app.state.selection import layer_of
 from app.window.main_window import MainWindow
 from engine.protocol import DumpResults, Loaded, ResultPart, ResultsDumped, Sampling

@@ -5,7 +5,7 @@ from typing import Any
 
 from PySide6.QtCore import Qt
 
-from app.state.limits import AnswerLimits
+from app.state.presets import AnswerLimits
 from app.views.layers.layers import LayersView
 from app.views.tensors.tensors import KINDS, TensorsView
 from app.window.main_window import MainWindow

@@ -8,7 +8,7 @@ from app.serve.clients import Clients
 from app.state.layers.layers import LayersState
 from app.state.talk.answer import NOTHING_COUNTED
 from app.state.workbench import Workbench
-from app.views.layers.apply import ApplyBar
+from app.views.layers.figures import ApplyBar
 from engine.protocol import (
     Cancel,
     DevicesMeasured,

@@ -8,8 +8,8 @@ import pytest
 from PySide6.QtCore import QCoreApplication
 
 from app.state.problem import Problem
+from app.state.talk.answering import AnswerSaver
 from app.state.talk.disk.store import ChatStore
-from app.state.talk.saving import AnswerSaver
 from app.state.workbench import Workbench
 from tests.app.helpers.scripted import ScriptedEngine
 

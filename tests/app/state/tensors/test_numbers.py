@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from app.state.tensors.numbers import Numbers, ShownAxes, computed, sliced, usual_axes, weight
-from app.state.tensors.quantised import loss, stored_blocks
 from app.state.tensors.saving import dump_text
-from app.state.tensors.statistics import OUTLIERS, Statistics, measured
+from app.state.tensors.statistics import OUTLIERS, Statistics, loss, measured, stored_blocks
 from app.weights import LocalWeights
 from engine.errors import BadFile, BadSetting
 from engine.gguf.dump import dump

@@ -14,7 +14,7 @@ from app.remote.engine import RemoteEngine
 from app.remote.engines import Engines
 from app.remote.keys import Keys
 from app.shared.attached import SharedEngine
-from app.state.limits import AnswerLimits
+from app.state.presets import AnswerLimits
 from app.state.talk.message import Message
 from app.state.workbench import Workbench
 from app.theme.theme import Theme

@@ -7,8 +7,8 @@ from PySide6.QtTest import QTest
 from app.remote.connection import OpenServer, ProbeServer
 from app.views.models.server_form import ServerForm
 from app.window.main_window import MainWindow
+from app.window.panes.inspector import SeenPage
 from app.window.panes.pages import PAGES
-from app.window.panes.unseen import SeenPage
 from engine.protocol import Failed, Generate, Progress
 from tests.app.helpers.scripted import ScriptedEngine
 from tests.app.window.scenes.server_scenes import MODELS, on_server, servers

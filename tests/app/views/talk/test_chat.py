@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QApplication, QProgressBar, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.widgets.basics import IconButton
-from app.widgets.overlays.banner import Banner
+from app.widgets.overlays import Banner
 from engine.errors import WorkerDied
 from engine.protocol import Failed, Generate, Progress
 from tests.app.helpers.gui import Talk

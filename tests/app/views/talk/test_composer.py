@@ -14,15 +14,14 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QInputDialog
 from pytestqt.qtbot import QtBot
 
-from app.state.limits import AnswerLimits
-from app.state.presets import BUILT_IN
+from app.state.presets import BUILT_IN, AnswerLimits
 from app.state.talk.disk.store import ChatStore, StoreError
 from app.state.talk.message import Message
 from app.state.workbench import Workbench
 from app.theme.theme import Theme
 from app.views.talk.composer import Composer, PromptMenu
 from app.views.talk.sampling import SamplingPopover
-from app.views.talk.settings.limits import stops_of
+from app.views.talk.settings import stops_of
 from app.widgets.pictures.loader import PictureLoader
 from engine.errors import CutawayError
 from engine.gguf.reader import open_gguf

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 from PySide6.QtWidgets import QApplication
 
-from app.state.limits import AnswerLimits
+from app.state.presets import AnswerLimits
+from app.state.talk.answering import AnswerSaver
 from app.state.talk.disk.store import ChatStore, StoreError
-from app.state.talk.saving import AnswerSaver
 from app.views.talk.ending import NOT_SAVED, EndNotes
 from app.widgets.basics import Button
 from engine.errors import WorkerDied

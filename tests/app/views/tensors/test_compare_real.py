@@ -9,7 +9,7 @@ from pytestqt.qtbot import QtBot
 
 from app.local_engine import LocalEngine
 from app.state.graph.overlay import node_errors
-from app.state.limits import AnswerLimits
+from app.state.presets import AnswerLimits
 from app.state.workbench import Workbench
 from app.theme.theme import Theme
 from app.views.graph.graph import GraphView

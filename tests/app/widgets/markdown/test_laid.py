@@ -11,7 +11,7 @@ from app.theme.tokens import LIGHT, THEMES, contrast
 from app.widgets.markdown.documents import document_of, highlight
 from app.widgets.markdown.laid import Laid
 from app.widgets.markdown.parse import TextBlock, parse
-from app.widgets.markdown.selection import TextPlace, TextSelection
+from app.widgets.markdown.text import TextPlace, TextSelection
 from app.widgets.markdown.view import MarkdownView
 from tests.app.rest import come_to_rest
 

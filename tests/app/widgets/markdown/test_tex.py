@@ -7,9 +7,9 @@ from pytestqt.qtbot import QtBot
 
 from app.widgets.markdown.parse import TextBlock, parse
 from app.widgets.markdown.stream import Stream
-from app.widgets.markdown.tex import LONGEST
-from app.widgets.markdown.typeset import (
+from app.widgets.markdown.tex import (
     HIGHEST,
+    LONGEST,
     WIDEST,
     Formula,
     FormulaPicture,

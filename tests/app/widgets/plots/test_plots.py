@@ -10,15 +10,13 @@ from PySide6.QtGui import QColor
 from PySide6.QtTest import QTest
 
 from app.theme.theme import Theme, tokens
-from app.widgets.plots.axes import decade_marks, round_marks
-from app.widgets.plots.canvas import PlotCanvas
+from app.widgets.plots.canvas import PlotCanvas, decade_marks, round_marks
 from app.widgets.plots.colours import sequential
 from app.widgets.plots.dots import Dots, PlotDot
-from app.widgets.plots.heat_map import HeatMap
+from app.widgets.plots.heat_map import HeatMap, Strip
 from app.widgets.plots.histogram import Histogram
 from app.widgets.plots.levels import STEPS, LevelSliders
 from app.widgets.plots.lines import Lines, PlotAxis, PlotLine
-from app.widgets.plots.strip import Strip
 from app.widgets.plots.time_lanes import SpanLane, TimeLanes
 from tests.app.helpers.painted import faults, texts
 

@@ -13,7 +13,7 @@ from pytestqt.qtbot import QtBot
 
 from app.files import write_named
 from app.views.tensors.tensors import KINDS, TensorsView
-from app.widgets.lists.view_report import ReportTable, ViewReport
+from app.widgets.lists.rows import ReportTable, ViewReport
 from app.window import reporting
 from app.window.main_window import MainWindow
 from app.window.reporting import facts_of, write_report

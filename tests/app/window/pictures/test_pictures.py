@@ -17,7 +17,7 @@ from app.state.problem import Problem
 from app.state.talk.attached import MOST_PICTURES
 from app.state.workbench import Workbench
 from app.views.talk.pictures.attachments import NAMED
-from app.widgets.overlays.banner import Banner
+from app.widgets.overlays import Banner
 from app.window.main_window import MainWindow
 from engine.errors import WorkerDied
 from engine.protocol import (

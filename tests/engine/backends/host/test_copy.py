@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from engine.backends.host.backend import HostBackend
+from engine.gguf.dequantize import QUANTIZABLE
 from engine.gguf.formats import BF16, F16, F32, I32, Q4_K, Q8_0
-from engine.gguf.quantize import QUANTIZABLE
 from engine.graph import ops
 from engine.graph.tensor import Role, leaf
 from tests.engine.backends.host.operands import ARRANGED, FLOATS, assert_near

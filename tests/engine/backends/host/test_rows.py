@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from engine.backends.host.backend import HostBackend
+from engine.gguf.dequantize import QUANTIZABLE
 from engine.gguf.formats import BF16, F16, F32, I32, I64, Q8_0, by_name
-from engine.gguf.quantize import QUANTIZABLE
 from engine.graph import ops
 from engine.graph.arrays import encode
 from engine.graph.tensor import Role, leaf

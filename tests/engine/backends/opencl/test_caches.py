@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from engine.backends.opencl.caches import kept_folder
 from engine.backends.opencl.drivers.device import list_devices
+from engine.backends.opencl.source import kept_folder
 
 
 def test_folder_is_made(tmp_path):

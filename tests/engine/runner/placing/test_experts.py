@@ -9,7 +9,7 @@ import pytest
 from engine.memory.placement import parse_pins
 from engine.memory.rule import llama_cpp, rule_of
 from engine.runner.loading import load_model
-from engine.runner.placing.experts import fewest
+from engine.runner.placing.placement import fewest
 from engine.runner.placing.tiles import Parts, tiles
 from engine.settings import EngineOptions
 from tests.engine.models.text.files import golden, write

@@ -6,7 +6,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from app.views.talk.settings.answer_form import CHECK_MS, FITS, AnswerFormChoice
+from app.views.talk.settings import CHECK_MS, FITS, AnswerFormChoice
 from engine.protocol import (
     CheckForm,
     Failed,

@@ -1,1 +1,0 @@
-"""Settings beside the composer, except sampling."""

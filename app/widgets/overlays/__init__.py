@@ -1,1 +1,0 @@
-"""Widgets that cover or push aside others for a while."""
