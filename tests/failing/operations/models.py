@@ -22,7 +22,7 @@ from engine.errors import CutawayError
 from tests.failing.sweep import Operation, refused
 
 CONTENT = bytes(range(256)) * 3000
-LOCKED = 5.0  # seconds without a byte, after which somebody else must have the lock
+LOCKED = 30.0  # seconds without a byte, after which somebody else must have the lock
 DIGEST = hashlib.sha256(CONTENT).hexdigest()
 
 

@@ -90,8 +90,13 @@ def test_one_pane_at_a_time_at_640(window: MainWindow, qtbot: QtBot, scale: floa
     assert window.talk.isVisible()
 
 
-def test_no_room_is_used_twice_at_any_width(window: MainWindow, client: ScriptedEngine) -> None:
-    for width in (640, 899, 901, 1100, 1600, 2560):
+@pytest.mark.parametrize(
+    "widths", [(640, 901, 2560), pytest.param((899, 1100, 1600), marks=pytest.mark.full)], ids=str
+)
+def test_no_room_is_used_twice_at_any_width(
+    window: MainWindow, client: ScriptedEngine, widths: tuple[int, ...]
+) -> None:
+    for width in widths:
         for _ in range(3):
             window.resize(width, 700)
             QTest.qWait(20)
