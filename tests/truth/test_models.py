@@ -45,7 +45,7 @@ def positions_of(length: str, name: str, device: str) -> int:
     return (SHORT if device == list_devices()[0].name else SHORTER)[name]
 
 
-@pytest.mark.full_cases(r"\[(intel:0|pocl:0)-gemma3-short\]|host-smollm2-short")
+@pytest.mark.full_cases(r"\[(intel:0-gemma3|pocl:0-\w+|host-smollm2)-short\]")
 @pytest.mark.model_file
 @pytest.mark.parametrize("length", LENGTHS)
 @pytest.mark.parametrize("name", MODELS)

@@ -105,6 +105,7 @@ PLACES: list[tuple[Callable[[Path], Path], dict[str, Any], str]] = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("write", "wanted", "origin"), PLACES, ids=[p[2] for p in PLACES])
 def test_the_window_and_the_server(
     write: Callable[[Path], Path],
