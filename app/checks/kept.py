@@ -22,8 +22,9 @@ import msgspec
 
 from engine.errors import BadFile, CutawayError
 from engine.gguf import open_gguf
-from engine.kept import DIGEST, is_sealed, read_kept
+from engine.kept import DIGEST, is_sealed, prepared_folder, read_kept
 from engine.settings import cache_folder, log_folder, model_folders
+from engine.units import MIB
 
 LARGEST = 256 << 20  # bytes of a file that is read whole
 ASIDE = ".damaged-"
@@ -69,6 +70,18 @@ def find_damage() -> Iterator[Damage]:
             problem = _problem(kind, path)
             if problem:
                 yield Damage(kind, path, problem)
+
+
+def find_unfinished() -> Iterator[str]:
+    """Yield a sentence for each file that a stopped program left. That is no damage: what began it
+    goes on with it, or removes it.
+    """
+    for folder, pattern, following in UNFINISHED:
+        for path in sorted(folder().glob(pattern)):
+            with suppress(OSError):
+                told = path.stat()
+                if stat.S_ISREG(told.st_mode):
+                    yield f"{path}: {told.st_size / MIB:.1f} MiB of an unfinished {following}"
 
 
 def mend(damage: Damage) -> str:
@@ -222,6 +235,12 @@ def _config() -> Path:
     return Path(platformdirs.user_config_dir("cutaway", appauthor=False))
 
 
+def _hub() -> Path:
+    from huggingface_hub import constants
+
+    return Path(constants.HF_HUB_CACHE)
+
+
 def _models() -> Path:
     return model_folders()[0]
 
@@ -240,12 +259,16 @@ TABLE = (
         *("settings are the defaults again", _json, False),
     ),
     Kind(
+        *("permissions of tools", _config, "tools.json", "app/tools/consent.py"),
+        *("tools are allowed anew", _json, False),
+    ),
+    Kind(
         *("model files", _models, "*.gguf", "app/fetch/transfer.py"),
         *("cutaway get downloads it again", _model, False),
     ),
     Kind(
-        *("partial downloads", _models, "*.part*", "app/fetch/transfer.py"),
-        *("the download starts over", _fine),
+        *("partial downloads", _models, "*.part", "app/storage.py"),
+        *("the file is moved again", _fine),
     ),
     Kind(
         *("prepared weights", cache_folder, "prepared/*", "engine/weights/prepared"),
@@ -268,11 +291,23 @@ TABLE = (
         *("they are measured again", _json),
     ),
     Kind(
+        *("makers' sampling", _data, "generation_config/*.json", "app/defaults/places.py"),
+        *("a model's sampling is the default; cutaway get writes it again", _json),
+    ),
+    Kind(
         *("headers of models", cache_folder, "headers.msgpack", "app/headers.py"),
         *("they are read again", _msgpack),
     ),
 )
 """What is checked, in the order in which damage is listed."""
+
+UNFINISHED = (
+    (_models, ".*.partial/*.part", "download; cutaway get resumes it"),
+    (_hub, "models--*/blobs/*.part", "download; cutaway get resumes it"),
+    (_models, "*.part", "move of a model; the next one removes it"),
+    (prepared_folder, "*.part", "file of prepared weights; the next model that opens removes it"),
+)
+"""Where stopped programs leave files, and what happens to them."""
 
 UNCHECKED = (
     (_data, "chats.sqlite-*", "SQLite's log of changes, checked with the chats"),
@@ -280,9 +315,11 @@ UNCHECKED = (
     (_data, "pictures/*.damaged-*", "pictures that were set aside"),
     (_config, "preferences.json.*", "preferences that were set aside"),
     (_models, "*.damaged-*", "models that were set aside"),
+    (_models, ".*.partial/*", "downloads that go on; their hash is checked at the end"),
     (cache_folder, "heads/*", "headers from the network, checked when they are read"),
     (cache_folder, "locks/*", "empty files"),
     (cache_folder, "drivers/*", "caches of drivers"),
+    (cache_folder, "pocl/*", "the cache of a driver"),
     (log_folder, "*", "logs"),
 )
 """Files that need no check, and why."""

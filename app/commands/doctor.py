@@ -6,7 +6,7 @@ import sys
 
 import msgspec
 
-from app.checks.kept import Damage, find_damage, mend
+from app.checks.kept import Damage, find_damage, find_unfinished, mend
 from app.checks.processes import check_drivers
 from app.stores import unreadable
 from app.terminal.text import confirm, interactive, plain, print_json
@@ -97,6 +97,7 @@ def _as_json(drivers: list[DriverCheck], packages: list[str]) -> dict[str, objec
         "missing_packages": packages,
         "unreadable": unreadable(),
         "damaged": [_damage_as_json(damage) for damage in find_damage()],
+        "unfinished": list(find_unfinished()),
         "next_steps": _next_steps(any(d.works for d in drivers), packages)
         + [driver.advice for driver in drivers if driver.advice],
     }
@@ -138,6 +139,8 @@ def _print_rest(works: bool, packages: list[str]) -> None:
         print(_damage_line(damage))
     if damaged:
         print("      next: cutaway doctor --repair")
+    for said in find_unfinished():
+        print(f"--  {plain(said)}")
 
 
 def _damage_line(damage: Damage) -> str:
@@ -173,8 +176,12 @@ def _repair(as_json: bool, yes: bool) -> int:
         if not as_json:
             print(f"      {plain(done[-1])}")
     if as_json:
-        print_json({"damaged": [_damage_as_json(d) for d in found], "done": done}, indent=2)
-    elif not found:
+        told = {"damaged": [_damage_as_json(d) for d in found], "done": done}
+        print_json(told | {"unfinished": list(find_unfinished())}, indent=2)
+        return 1 if left else 0
+    for said in find_unfinished():
+        print(f"--  {plain(said)}")
+    if not found:
         print("ok  no file of Cutaway's is damaged")
     elif left and not yes:
         print(f"--  {left} left as they are; --yes mends them")

@@ -256,6 +256,9 @@ def _answer_once(
     tell(made, loaded)
     if bounded and made.finished is not None and made.finished.reason == "length":
         note(f"stopped after {MOST_TOKENS} tokens; --max-tokens N allows more")
+    if not made.cancelled:
+        sys.stdout.flush()
+        engine.keep_weights()
     return INTERRUPTED if made.cancelled else 0
 
 

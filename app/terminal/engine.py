@@ -2,17 +2,21 @@
 
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
+from time import monotonic
 from types import FrameType, TracebackType
 from typing import Any, Self, cast
 
 from app.terminal.progress import Bar
 from app.terminal.text import note
 from app.words import STAGES
-from engine.protocol import Load, Loaded, Progress, R, Reply, Request, StageName
+from engine.errors import WorkerDied
+from engine.protocol import Load, Loaded, Prepare, Progress, R, Reply, Request, StageName
 from engine.settings import EngineOptions
-from engine.worker import Worker
+from engine.worker import RemoteError, Worker
 
+KEEPING = 3.0  # seconds after an answer in which the next load may be made quicker
 TICK = 0.1  # seconds between looks at Ctrl+C and at the progress bar
 
 
@@ -99,6 +103,16 @@ class CommandEngine:
         *_, last = self.ask(request)
         assert isinstance(last, request.ends)
         return cast(R, last)
+
+    def keep_weights(self) -> None:
+        """Have the weights written for the next time, where that takes no more than some seconds;
+        Ctrl+C ends it.
+        """
+        late = monotonic() + KEEPING
+        with Interrupt() as interrupt, suppress(RemoteError, WorkerDied):
+            request = Prepare(self.new_id())
+            for _ in self._replies(request, lambda: interrupt.heard or monotonic() > late):
+                pass
 
     def close(self) -> None:
         """Ends the process. Harmless when done twice."""

@@ -51,6 +51,9 @@ class ServerEngine(CommandEngine):
         self._ids += 1
         return self._ids
 
+    def keep_weights(self) -> None:
+        """A server has the weights."""
+
     def close(self) -> None:
         if self._engine is not None:
             self._engine.close()

@@ -13,6 +13,7 @@ from engine.protocol import Cancel, Generate, Load, Loaded, Piece, Prepare, Prog
 from engine.settings import EngineOptions, cache_folder
 from engine.worker import RemoteError, Worker
 from tests.engine.test_worker import REPEATING, answer, load
+from tests.program import run
 
 pytestmark = pytest.mark.device
 ENOUGH = 100  # tokens, in which time all could be written twice
@@ -67,6 +68,16 @@ def test_the_next_worker_maps_what_an_idle_one_has_written(smollm2_path: Path, d
         assert kept.prepared_files()[0].path.stat().st_ino == os.stat(file.path).st_ino
         kept.delete_prepared()
         assert answer(worker)[0] == said  # mapped as long as it is open
+
+
+def test_one_answer_in_a_terminal_leaves_a_whole_file(
+    device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUTAWAY_PREPARED", "1")
+    words = ("shapes", "--device", device, "--ctx", "64", "--max-tokens", "1")
+    ended = run("run", *words, "-p", "hi")
+    assert ended.returncode == 0, ended.stderr
+    assert [one.path.suffix for one in kept.prepared_files()] == [".weights"]
 
 
 def test_nothing_is_prepared_without_a_model(worker: Worker) -> None:

@@ -16,7 +16,7 @@ from app.cli import main
 from app.state.talk.disk.store import ChatStore
 from engine.backends.opencl import program
 from engine.kept import seal
-from engine.settings import cache_folder
+from engine.settings import cache_folder, model_folders
 from engine.weights.prepared.file import Entry, head_of
 from tests.goldens.tiny import write_tiny
 from tests.program import run
@@ -48,6 +48,8 @@ MADE: dict[str, tuple[str, Callable[[Path], object]]] = {
     "model files": ("tiny.gguf", lambda path: write_tiny(path, "llama")),
     "partial downloads": ("a.gguf.part", lambda path: path.write_bytes(b"part")),
     "prepared weights": ("tiny-1.weights", prepared),
+    "permissions of tools": ("tools.json", lambda path: path.write_text(LONG)),
+    "makers' sampling": ("0f.json", lambda path: path.write_text(LONG)),
     "built kernels": (
         "0f.bin",
         lambda path: path.write_bytes(seal(program.MAGIC, os.urandom(9000))),
@@ -155,6 +157,28 @@ def test_nothing_is_mended_without_consent(
     assert told["damaged"][0]["kind"] == "preferences"
     assert told["done"] == []
     assert path.read_text() == "{"
+
+
+def test_what_a_kill_leaves_is_named_and_stays(
+    own_home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(own_home / "hub"))
+    weights, models = cache_folder() / "prepared", model_folders()[0]
+    parts = [
+        models / ".smollm2-135m.partial" / "wheel-0f.whl.part",
+        own_home / "hub" / "models--a--b" / "blobs" / "0f.part",
+        models / "moved.gguf.part",
+        weights / "0f-auto-1.weights.part",
+    ]
+    for part in parts:
+        part.parent.mkdir(parents=True, exist_ok=True)
+        part.write_bytes(b"part")
+    assert main(["doctor", "--repair", "--yes"]) == 0
+    said = capsys.readouterr().out
+    assert all(str(part) in said and part.exists() for part in parts)
+    assert said.count("unfinished") == 4
+    assert main(["doctor", "--repair", "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["unfinished"]) == 4
 
 
 def test_pages_inside_the_chats_are_checked(own_home: Path) -> None:
