@@ -46,6 +46,17 @@ class FileIdentity(NamedTuple):
         except OSError:
             return False
 
+    @property
+    def is_written(self) -> bool:
+        """True if its path leads to other bytes: a file that is gone, linked or of other rights is
+        none such.
+        """
+        try:
+            now = self.of(self.path, os.stat(self.path))
+        except OSError:
+            return False
+        return now[:-1] != self[:-1]
+
 
 @dataclass(frozen=True)
 class FilePart:

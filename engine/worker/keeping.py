@@ -7,6 +7,7 @@ from threading import Event, Thread
 
 from engine.device.backend import Buffer
 from engine.errors import BadFile, CutawayError
+from engine.gguf.splits import FileIdentity
 from engine.runner.loading import LoadedModel
 from engine.weights.prepared.store import keep_within, limit
 from engine.weights.prepared.use import PreparedWeights, keepable
@@ -26,6 +27,7 @@ class Keeping:
 
     def __init__(self, model: LoadedModel, idle: Event) -> None:
         self.problem = self.damage = ""
+        self._files = _files(model)
         self._checked = Event()
         self._idle, self._hurries, self._stopped = idle, Event(), Event()
         self._thread = Thread(target=self._run, args=(model.room.prepared, *_job(model)))
@@ -45,6 +47,14 @@ class Keeping:
         self._checked.wait()
         self._hurries.clear()
         return self.damage
+
+    def rewritten(self) -> str:
+        """The first of the model's files that was written since it was opened, or whose name is of
+        another file now; empty where none is. It is named once.
+        """
+        changed = [one for one in self._files if one.is_written]
+        self._files = [one for one in self._files if one not in changed]
+        return str(changed[0].path) if changed else ""
 
     def stop(self) -> None:
         """Write nothing more."""
@@ -101,6 +111,10 @@ def _job(model: LoadedModel) -> tuple[Mapping[str, Buffer], int, Callable[[], bo
     """
     stored, placed = model.opened.stored, model.room.placed
     lying = {one: placed[one.tensors[0][0]].buffer for one in model.dry.weights}
-    files = {stored(tensor).file for tensor in model.built.sources}
-    read = [identity for file in files for identity in file.identity]
+    read = _files(model)
     return keepable(lying, stored), limit(model.options), lambda: all(i.is_there for i in read)
+
+
+def _files(model: LoadedModel) -> list[FileIdentity]:
+    files = {model.opened.stored(tensor).file for tensor in model.built.sources}
+    return [identity for file in files for identity in file.identity]

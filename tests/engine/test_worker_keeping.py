@@ -80,6 +80,33 @@ def test_one_answer_in_a_terminal_leaves_a_whole_file(
     assert [one.path.suffix for one in kept.prepared_files()] == [".weights"]
 
 
+def test_a_file_that_is_written_under_an_open_model_is_named_once(
+    tiny_path: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "mine.gguf"
+    path.write_bytes(tiny_path.read_bytes())
+    with Worker() as worker:
+        load(worker, path, EngineOptions(device="host", ctx=64))
+        assert notes_of(worker) == []
+        with path.open("r+b") as handle:
+            handle.seek(-64, os.SEEK_END)
+            handle.write(bytes(64))
+        (note,) = notes_of(worker)
+        assert (
+            note == f"{path} was changed since it was opened: answers may be wrong; open it again"
+        )
+        assert notes_of(worker) == []
+        path.unlink()  # what is mapped stays
+        assert notes_of(worker) == []
+
+
+def notes_of(worker: Worker) -> list[str]:
+    """What an answer says of the model."""
+    request = Generate(worker.new_id(), prompt="the", sampling=REPEATING, max_tokens=2)
+    told = worker.ask(request)
+    return [reply.note for reply in told if isinstance(reply, Progress) and reply.note]
+
+
 def test_nothing_is_prepared_without_a_model(worker: Worker) -> None:
     with pytest.raises(RemoteError, match="open one first") as refused:
         worker.get(Prepare(worker.new_id()))
@@ -104,11 +131,7 @@ def test_damaged_weights_are_found_before_the_second_answer(
     with Worker() as worker:
         assert load(worker, smollm2_path, options).prepared > 0
         answer(worker)  # may be nonsense
-        notes = []
-        request = Generate(worker.new_id(), prompt="the", sampling=REPEATING, max_tokens=8)
-        for reply in worker.ask(request):
-            notes += [reply.note] if isinstance(reply, Progress) and reply.note else []
-        (note,) = notes
+        (note,) = notes_of(worker)
         assert "are damaged; its weights are read from the model's file again" in note
         assert answer(worker)[0] == said
         assert worker.get(Prepare(worker.new_id())).problem == ""  # a whole one is there again
