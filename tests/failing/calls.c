@@ -59,6 +59,15 @@ void calls_arm(const char *under, int at, int with, int from, int end, const cha
     armed.at = at; armed.with = with; armed.from = from; armed.end = end; armed.seen = 0;
     armed.length = strlen(armed.under);
 }
+/* CALLS_FAIL=28:/folder makes all calls below it fail with that errno, CALLS_CLOSED=/file every open
+   of it; also in programs that are started from here. */
+static char shut[PATH_MAX];
+void calls_from_environment(void) {
+    char *fails = getenv("CALLS_FAIL"), *closed = getenv("CALLS_CLOSED"), *colon = fails ? strchr(fails, ':') : NULL;
+    if (colon) calls_arm(colon + 1, 1, atoi(fails), 1, 0, NULL);
+    strncpy(shut, closed ? closed : "", PATH_MAX - 1);
+}
+__attribute__((constructor)) static void begin(void) { calls_from_environment(); }
 
 static int below(const char *path) { return armed.length && !strncmp(path, armed.under, armed.length); }
 static int fd_path(int fd, char *path) {
@@ -104,6 +113,7 @@ static int opened(int fd, const char *path, int flags, int existed) {
 }
 #define OPEN(name, DIR, params, ...) int name params { \
     int mode = 0; if (flags & (O_CREAT | O_TMPFILE)) { va_list a; va_start(a, flags); mode = va_arg(a, int); va_end(a); } \
+    if (*shut && path && !strcmp(path, shut)) FAIL(EACCES); \
     REAL(#name, int); char full[PATH_MAX]; int mine = (flags & WRITES) && at_path(DIR, path, full), existed = 1; \
     if (mine) { int e = judge("open", full); if (e) FAIL(e < 0 ? ENOSPC : e); \
         struct stat s; e = errno; existed = !lstat(full, &s); errno = e; } \

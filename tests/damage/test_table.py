@@ -1,0 +1,121 @@
+"""Kinds of kept files x damages x doors: a sample in the normal run, all under `full`."""
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app.checks.kept import TABLE, Kind, is_known
+from tests.damage.damages import DAMAGES
+from tests.damage.doors import DOORS
+from tests.damage.home import Home, Seen, filled_home
+
+SEED = 32
+UNTOUCHED = ("absent", "unreadable", "read-only", "on a full disk")
+KINDS = {kind.name: kind for kind in TABLE}
+
+pytestmark = [pytest.mark.device, pytest.mark.timeout(1800)]
+
+
+def drawn() -> list[tuple[str, str, str]]:
+    """Cells that have each damage once, each kind and each door."""
+    draw = random.Random(SEED)
+    damages, kinds = list(DAMAGES), list(KINDS)
+    draw.shuffle(damages)
+    draw.shuffle(kinds)
+    doors = ("window", "doctor", "run", "models", "serve", "doctor", "models")
+    return [
+        (kinds[n % len(kinds)], damage, doors[n % len(doors)]) for n, damage in enumerate(damages)
+    ]
+
+
+@pytest.fixture(scope="module")
+def home() -> Iterator[Home]:
+    with filled_home() as home:
+        yield home
+
+
+class Answers:
+    """What doors say of a home that is whole, or lacks a file."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str], tuple[str, ...]] = {}
+
+    def of(self, home: Home, kind: Kind, door: str, absent: bool) -> tuple[str, ...]:
+        """The answer, which is found out once."""
+        key = (door, kind.name if absent else kind.name == "model files" and kind.name or "")
+        if key not in self._known:
+            home.put_back()
+            if absent:
+                home.damage(kind, "absent")
+            self._known[key] = home.open(door, kind).answer
+        return self._known[key]
+
+
+@pytest.fixture(scope="module")
+def answers() -> Answers:
+    return Answers()
+
+
+def problem_of(home: Home, answers: Answers, kind: Kind, damage: str, door: str) -> str:
+    """What is wrong with a cell, "" where nothing is."""
+    home.put_back()
+    path = home.damage(kind, damage)
+    left = path.read_bytes() if path.is_file() and damage not in UNTOUCHED else b""
+    seen = home.open(door, kind, damage)
+    if seen.late:
+        return "it hangs"
+    if "Traceback" in seen.said or "unexpected" in seen.said.lower():
+        return f"it breaks: {seen.said[-1500:]}"
+    kept = left and not kind.cache and not _is_there(home, left)
+    if kept:
+        return "what could be rescued is gone"
+    if damage == "a folder" and not list(home.home.rglob("of somebody")):
+        return "another's folder is gone"
+    return "" if _is_right(home, answers, kind, door, path, seen) else f"it says {seen}"
+
+
+def _is_right(home: Home, answers: Answers, kind: Kind, door: str, path: Path, seen: Seen) -> bool:
+    if path.name in seen.said or str(home.top) in seen.said:
+        return True
+    return any(seen.answer == answers.of(home, kind, door, absent) for absent in (False, True))
+
+
+def _is_there(home: Home, content: bytes) -> bool:
+    size = len(content)
+    found = (path for path in home.home.rglob("*") if path.is_file())
+    return any(path.stat().st_size == size and path.read_bytes() == content for path in found)
+
+
+def test_all_that_is_written_has_a_row(home: Home) -> None:
+    """By every door, the window too."""
+    home.put_back()
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in home.variables.items():
+            patch.setenv(name, value)
+        written = [path for path in home.home.rglob("*") if path.is_file()]
+        assert [str(path) for path in written if not is_known(path)] == []
+        assert {kind.name for kind in TABLE if not home.has(kind)} == set()
+
+
+@pytest.mark.parametrize(("kind", "damage", "door"), drawn(), ids="-".join)
+def test_drawn(home: Home, answers: Answers, kind: str, damage: str, door: str) -> None:
+    assert problem_of(home, answers, KINDS[kind], damage, door) == ""
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_cell(home: Home, answers: Answers, kind: str, door: str) -> None:
+    """And `doctor --repair --yes` mends what it names."""
+    wrong = {}
+    for damage in DAMAGES:
+        problem = problem_of(home, answers, KINDS[kind], damage, door)
+        if not problem and damage not in UNTOUCHED:
+            home.open("mend")
+            again = home.open("doctor")
+            problem = "" if again.status == 0 else f"not mended: {again.said}"
+        if problem:
+            wrong[damage] = problem
+    assert wrong == {}
