@@ -260,7 +260,7 @@ TABLE = (
     ),
     Kind(
         *("permissions of tools", _config, "tools.json", "app/tools/consent.py"),
-        *("tools are allowed anew", _json, False),
+        *("each tool must be allowed again", _json, False),
     ),
     Kind(
         *("model files", _models, "*.gguf", "app/fetch/transfer.py"),
@@ -315,7 +315,7 @@ UNCHECKED = (
     (_data, "pictures/*.damaged-*", "pictures that were set aside"),
     (_config, "preferences.json.*", "preferences that were set aside"),
     (_models, "*.damaged-*", "models that were set aside"),
-    (_models, ".*.partial/*", "downloads that go on; their hash is checked at the end"),
+    (_models, ".*.partial/*", "unfinished downloads; their hash is checked at the end"),
     (cache_folder, "heads/*", "headers from the network, checked when they are read"),
     (cache_folder, "locks/*", "empty files"),
     (cache_folder, "drivers/*", "caches of drivers"),
