@@ -35,8 +35,8 @@ from app.state.talk.message import Message, Picture, Role
 from app.state.workbench import Workbench, config_folder, data_folder
 from app.tools.consent import consent_file
 from app.window.program import shown_window
-from engine.backends.opencl.caches import kept_folder
 from engine.backends.opencl.drivers.device import list_devices
+from engine.backends.opencl.source import kept_folder
 from engine.backends.opencl.tuned import TuningFile, key_of, own_folder
 from engine.kept import write_atomically
 from engine.protocol import Sampling
