@@ -33,6 +33,7 @@ SHOWN_WRONG = 3  # values that the notice names
 Theme = Literal["system", "light", "dark", "contrast"]
 SendKey = Literal["enter", "ctrl+enter"]
 Density = Literal["comfortable", "compact"]
+Drafting = Literal["auto", "none", "ngram"]
 log = logging.getLogger("window")
 
 # What is out of range is not understood, like what is of another type.
@@ -84,7 +85,8 @@ class WindowPreferences(msgspec.Struct, frozen=True):
 class Preferences(msgspec.Struct, frozen=True):
     """The file's content. `models` is by file name, `recent` has files, the latest first; `draft`
     is of the chat not begun yet; `connections` are the servers, without their keys. `prepared_gb`
-    is how much of the disk prepared weights may take, None for what the engine finds right.
+    is how much of the disk prepared weights may take, None for what the engine finds right;
+    `speculation` is what guesses tokens ahead.
     `folded_folders` are the folders of chats whose chats the list does not show.
     """
 
@@ -100,6 +102,7 @@ class Preferences(msgspec.Struct, frozen=True):
     watched_folders: list[PathText] = []
     default_ctx: Context | None = None
     prepared_gb: Gigabytes | None = None
+    speculation: Drafting = "auto"
     probabilities_shown: bool = False
     served_chats: bool = False
     folded_folders: list[Name] = []

@@ -32,6 +32,11 @@ CONTEXTS = {"Automatic": None} | {f"{grouped(n)} tokens": n for n in (2048, 4096
 LIMITS = {"Prepared weights on disk": None, "Keep none": 0} | {
     f"Keep at most {n} GB": n for n in (10, 20, 50, 100, 200, 500)
 }
+DRAFTS = {
+    "Automatic": "auto",
+    "Off": "none",
+    "From earlier text (n-gram)": "ngram",
+}
 SIZES = {f"{part:.0%}": part for part in (0.75, 0.9, 1.0, 1.15, 1.3, 1.6, 2.0)}
 
 WHAT_FOR = (
@@ -59,6 +64,10 @@ class PreferencesView(QWidget):
         self.density = self._choice("Row height", DENSITIES, "density")
         self.context = self._choice("Default context length", CONTEXTS, "default_ctx")
         self.prepared = self._choice("Keep prepared weights on disk", LIMITS, "prepared_gb")
+        self.speculation = self._choice("Speculation", DRAFTS, "speculation")
+        self.speculation.setToolTip(
+            "Guess the next tokens and check several in one step. The answer stays the same."
+        )
         self.open_last = self._switch("Reopen the last model", "open_last_model")
         body = QWidget()
         form = QFormLayout(body)
@@ -74,6 +83,7 @@ class PreferencesView(QWidget):
         form.addRow(label("Send with", "quiet"), self.send_key)
         form.addRow(label("Models", "quiet"), self.open_last)
         form.addRow(label("Context", "quiet"), self.context)
+        form.addRow(label("Speculation", "quiet"), self.speculation)
         form.addRow(label("Folder", "quiet"), self._folder())
         form.addRow(label("Weights", "quiet"), self.prepared)
         form.addRow(self._kept())
@@ -96,6 +106,7 @@ class PreferencesView(QWidget):
             (self.density, value.density),
             (self.context, value.default_ctx),
             (self.prepared, value.prepared_gb),
+            (self.speculation, value.speculation),
             (self.text_size, value.font_scale),
         ):
             box.setCurrentIndex(box.findData(now))

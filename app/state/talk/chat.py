@@ -24,7 +24,7 @@ from app.state.talk.message import Message, Picture, title_of
 from app.state.talk.thread import Thread
 from app.state.talk.tokens import Tokens
 from app.state.talk.tree import Tree
-from engine.protocol import Alternative, AnswerForm, Change, Generate
+from engine.protocol import Alternative, AnswerForm, Change, Generate, Speculation
 
 ENDED_BY_ITSELF = ("stop", "length", "calls")
 """Ends of an answer after which the next message may go."""
@@ -468,7 +468,9 @@ class ChatState(QObject):
         limits = self.details.limits
         if most is not None:
             limits = structs.replace(limits, max_tokens=min(most, limits.max_tokens or most))
-        return answer.request(system, sampling, limits, digests, form)
+        request = answer.request(system, sampling, limits, digests, form)
+        drafts = Speculation(self._preferences.value.speculation)
+        return structs.replace(request, speculation=drafts)
 
     def _append(self, message: Message) -> None:
         self._thread.append(message)

@@ -20,6 +20,7 @@ GOOD: dict[str, Any] = {
     "last_model": "/m/a.gguf", "recent": ["/m/a.gguf", "/m/b.gguf"],
     "open_last_model": False, "models_folder": "/m", "default_ctx": 2048, "draft": "hello",
     "probabilities_shown": True, "prepared_gb": 20,
+    "speculation": "none",
     "window": {
         "geometry": "AdnQywADAAA=", "splitters": {"main": [100, 200]}, "chats_listed": False,
         "inspector_shown": True, "tab": "model",
@@ -77,6 +78,7 @@ def assert_usable(state: PreferencesState) -> None:
         ("default_ctx", -5),
         ("default_ctx", True),
         ("prepared_gb", -1),
+        ("speculation", "tea leaves"),
         ("prepared_gb", 1 << 60),
         ("font_scale", 1e308),
         ("font_scale", -1),

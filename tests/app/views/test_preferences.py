@@ -62,3 +62,12 @@ def test_the_limit_is_what_models_are_opened_with(window: MainWindow) -> None:
         assert bench.options_for("m.gguf").prepared == wanted
         assert window.sheets.chooser.options.options().prepared == wanted
         assert bench.preferences.value.prepared_gb == wanted
+
+
+def test_speculation_is_a_choice(window: MainWindow) -> None:
+    view, preferences = window.sheets.preferences, window.bench.preferences
+    assert view.speculation.currentText() == "Automatic"
+    for text, wanted in (("Off", "none"), ("From earlier text (n-gram)", "ngram")):
+        view.speculation.setCurrentText(text)
+        view.speculation.activated.emit(view.speculation.currentIndex())
+        assert preferences.value.speculation == wanted

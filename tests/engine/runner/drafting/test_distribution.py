@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -15,7 +16,7 @@ from tests.engine.runner.drafting.scripted import KINDS
 TOKENS = (20, 21, 22)
 CHAIN = np.array([[0.6, 0.3, 0.1], [0.2, 0.3, 0.5], [0.1, 0.45, 0.45]])
 """Chances of each of the three tokens after each of them."""
-DRAWS, K = 20_000, 4
+DRAWS = 20_000
 SAMPLING = Sampling(temperature=1.0, top_k=0, top_p=1.0, min_p=0.0)
 
 
@@ -27,47 +28,46 @@ def rows(tokens: list[int], n_vocab: int) -> np.ndarray:
     return found
 
 
-def counts(path: Path, kind: str | None) -> np.ndarray:
-    """How often each token came after each, and how often that after it: [3, 3, 3]."""
-    random = np.random.default_rng(1)
-    drawn = [TOKENS[0]]
+def counts(path: Path, kind: str | None, seed: int) -> np.ndarray:
+    """How often each three tokens came after a fourth: [3, 3, 3]."""
+    random = np.random.default_rng(seed)
+    found = np.zeros((3, 3, 3))
     with load(path, device="host", ctx=256) as model:
-        built = model.loaded.built
-        request = Generate(1, prompt_tokens=[20], sampling=SAMPLING, endless=True)
+        n_vocab = model.loaded.built.n_vocab
+        sampling = msgspec.structs.replace(SAMPLING, seed=seed)
+        request = Generate(1, prompt_tokens=[TOKENS[0]], sampling=sampling, endless=True)
         answer = RunningAnswer(model.loaded, request, lambda: False)
         list(answer.enter(Sequenced(model.loaded.stepper)))
-        answer.limit = 2 * DRAWS
-        list(answer.take(answer.pending[:], rows(drawn, built.n_vocab)[0]))
-        drawn += answer.pending
-        while len(drawn) < DRAWS:
-            answer.sequence.items.clear()
-            part, draft = answer.pending[:], []
-            if kind is not None:
-                expected = answer.drawing.sampler._random.bit_generator.state
-                draft = foreseen(answer, drawn[-1], built.n_vocab)
-                answer.drawing.sampler._random.bit_generator.state = expected
-                wrong = KINDS[kind]
+        answer.limit = 9 * DRAWS
+        answer._to_read, answer._n_drawn = 0, 1
+        for _ in range(DRAWS):
+            drawn: list[int] = []
+            answer.pending = [TOKENS[0]]
+            while len(drawn) < 3:
+                answer.sequence.items.clear()
+                draft = [] if kind is None else foreseen(answer, 2 - len(drawn), n_vocab)
                 draft = [
-                    int(random.choice([t for t in TOKENS if t != token])) if wrong(i) else token
+                    int(random.choice([t for t in TOKENS if t != token]))
+                    if kind and KINDS[kind](len(drawn) + i)
+                    else token
                     for i, token in enumerate(draft)
                 ]
-            logits = rows([*part, *draft], built.n_vocab)
-            before = len(answer.drawing._seen)
-            answer.take_drafted(part, Draft(draft, "test"), logits)
-            drawn += answer.drawing._seen[before:]
-    found = np.zeros((3, 3, 3))
-    at = np.array(drawn) - TOKENS[0]
-    np.add.at(found, (at[:-2], at[1:-1], at[2:]), 1)
+                before = len(answer.drawing._seen)
+                logits = rows([*answer.pending, *draft], n_vocab)
+                answer.take_drafted(answer.pending[:], Draft(draft, "test"), logits)
+                drawn += answer.drawing._seen[before:]
+            found[tuple(np.array(drawn) - TOKENS[0])] += 1
     return found
 
 
-def foreseen(answer: RunningAnswer, last: int, n_vocab: int) -> list[int]:
-    """The tokens that will be drawn."""
-    found: list[int] = []
-    for _ in range(K):
-        (row,) = rows([found[-1] if found else last], n_vocab)
-        found.append(answer.drawing.sampler.sample(row, []))
-    return found
+def foreseen(answer: RunningAnswer, n: int, n_vocab: int) -> list[int]:
+    """The next tokens that will be drawn."""
+    random = answer.drawing.sampler._random.bit_generator
+    state, found = random.state, list(answer.pending)
+    for _ in range(n):
+        found.append(answer.drawing.sampler.sample(rows(found[-1:], n_vocab)[0], []))
+    random.state = state
+    return found[1:]
 
 
 def p_value(counts: np.ndarray, others: np.ndarray) -> float:
@@ -82,7 +82,7 @@ def p_value(counts: np.ndarray, others: np.ndarray) -> float:
 @pytest.mark.full
 @pytest.mark.parametrize("kind", ["wrong", "right", "half"])
 def test_three_tokens_come_as_often(tiny_path: Path, kind: str) -> None:
-    assert p_value(counts(tiny_path, kind), counts(tiny_path, None)) > 0.01
+    assert p_value(counts(tiny_path, kind, 2), counts(tiny_path, None, 3)) > 0.01
 
 
 def test_the_statistic_finds_a_lossy_rule() -> None:
