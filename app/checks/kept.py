@@ -56,9 +56,16 @@ class Damage:
     problem: str
 
     @property
+    def is_deleted(self) -> bool:
+        """True for a cache's file, but not for a folder in its place that holds something."""
+        path = self.path
+        is_full = path.is_dir() and not path.is_symlink() and any(path.iterdir())
+        return self.kind.cache and not is_full
+
+    @property
     def repair(self) -> str:
         """The repair that `mend` makes."""
-        if self.kind.cache:
+        if self.is_deleted:
             return f"delete it ({self.kind.loss})"
         return f"rename it to {self.path.name}{ASIDE}… ({self.kind.loss})"
 
@@ -85,12 +92,12 @@ def find_unfinished() -> Iterator[str]:
 
 
 def mend(damage: Damage) -> str:
-    """Delete a cache's file, or set a person's file aside; a sentence of what was done. Raises
+    """Delete a cache's file, or set what is not ours aside; a sentence of what was done. Raises
     CutawayError where that fails.
     """
     path = damage.path
     try:
-        if damage.kind.cache:
+        if damage.is_deleted:
             _delete(path)
             return f"deleted {path}"
         aside = path.with_name(f"{path.name}{ASIDE}{time.strftime('%Y%m%d-%H%M%S')}")
@@ -140,7 +147,7 @@ def _problem(kind: Kind, path: Path) -> str:
 
 def _delete(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
-        path.rmdir()  # only an empty one: what else is in it is not ours
+        path.rmdir()
     else:
         path.unlink()
 

