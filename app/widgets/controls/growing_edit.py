@@ -1,10 +1,11 @@
 """A field for plain text that grows with it, from one line to eight."""
 
 from PySide6.QtCore import QEvent, QMimeData, QSize, Qt, Signal
-from PySide6.QtGui import QKeyEvent, QKeySequence, QResizeEvent
+from PySide6.QtGui import QKeyEvent, QKeySequence, QMouseEvent, QResizeEvent
 from PySide6.QtWidgets import QFrame, QPlainTextEdit, QSizePolicy
 
 from app.theme import fonts
+from app.widgets.controls.hidden_text import LONGEST, HiddenText
 from app.widgets.pictures.given import local_files, picture_in
 
 MOST_LINES = 8
@@ -12,7 +13,10 @@ LONG_PASTE = 2000  # characters
 
 
 class GrowingEdit(QPlainTextEdit):
-    """Enter or Ctrl+Enter submits (`submits_on_enter`), the other one makes a new line."""
+    """Enter or Ctrl+Enter submits (`submits_on_enter`), the other one makes a new line.
+
+    The middle of a very long line is hidden, until the cursor goes there or it is clicked.
+    """
 
     submitted = Signal()
     cancelled = Signal()  # Esc, where `takes_escape`
@@ -36,16 +40,27 @@ class GrowingEdit(QPlainTextEdit):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.document().setDocumentMargin(2)
         self.document().clearUndoRedoStacks()  # of the margin
+        self.hidden = HiddenText(self.document())
+        self._known: str | None = None
+        self.document().contentsChange.connect(self._forget)
         self.document().documentLayout().documentSizeChanged.connect(self._fit)
         self._fit()
 
     @property
     def text(self) -> str:
-        return self.toPlainText()
+        if self._known is None:
+            self._known = self.hidden.text()
+        return self._known
 
     def set_text(self, text: str) -> None:
         """Replace the text; the cursor goes to its end."""
-        self.setPlainText(text)
+        self.hidden.clear()
+        if any(len(line) > LONGEST for line in text.split("\n")):
+            self.clear()
+            self.hidden.insert(self.textCursor(), text)
+            self.document().clearUndoRedoStacks()
+        else:
+            self.setPlainText(text)
         cursor = self.textCursor()
         cursor.movePosition(cursor.MoveOperation.End)
         self.setTextCursor(cursor)
@@ -70,7 +85,38 @@ class GrowingEdit(QPlainTextEdit):
         elif event.key() == Qt.Key.Key_Escape and self._takes_escape:
             self.cancelled.emit()
         else:
+            self._reveal_for(event)
             super().keyPressEvent(event)
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:  # noqa: N802
+        super().mouseReleaseEvent(event)
+        cursor = self.textCursor()
+        if event.button() == Qt.MouseButton.LeftButton and not cursor.hasSelection():
+            # a click in the left half of a tile puts the cursor before it, in the right half after
+            right = event.position().x() >= self.cursorRect().x()
+            self._reveal(cursor.position() - (0 if right else 1), from_end=not right)
+
+    def _reveal_for(self, event: QKeyEvent) -> None:
+        """Show letters that a key moves over or deletes."""
+        cursor = self.textCursor()
+        if cursor.hasSelection() and event.key() in (Qt.Key.Key_Backspace, Qt.Key.Key_Delete):
+            return
+        if event.key() in (Qt.Key.Key_Left, Qt.Key.Key_Backspace):
+            self._reveal(cursor.position() - 1, from_end=True)
+        elif event.key() in (Qt.Key.Key_Right, Qt.Key.Key_Delete):
+            self._reveal(cursor.position())
+
+    def _reveal(self, position: int, from_end: bool = False) -> None:
+        cursor = self.textCursor()
+        before, anchor = self.document().characterCount(), cursor.anchor()
+        seam = self.hidden.reveal(position, from_end)
+        if seam is not None:
+            grown = self.document().characterCount() - before
+            cursor.setPosition(anchor + (grown if anchor > position else 0))
+            cursor.setPosition(seam, cursor.MoveMode.KeepAnchor)
+            if anchor in (position, position + 1):
+                cursor.setPosition(seam)
+            self.setTextCursor(cursor)
 
     def event(self, event: QEvent) -> bool:
         if (
@@ -106,8 +152,13 @@ class GrowingEdit(QPlainTextEdit):
         elif source.hasText() and self._hands_on_long and len(source.text()) > LONG_PASTE:
             self.long_text_given.emit(source.text())
         elif source.hasText():
-            self.insertPlainText(source.text())
+            self.hidden.insert(self.textCursor(), source.text())
             self.ensureCursorVisible()
+
+    def createMimeDataFromSelection(self) -> QMimeData:  # noqa: N802
+        cursor, data = self.textCursor(), QMimeData()
+        data.setText(self.hidden.text(cursor.selectionStart(), cursor.selectionEnd()))
+        return data
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         super().resizeEvent(event)
@@ -120,6 +171,9 @@ class GrowingEdit(QPlainTextEdit):
             self._set_font()  # the style sheet has put back the one it first saw
         if event.type() == QEvent.Type.FontChange:
             self._fit()
+
+    def _forget(self) -> None:
+        self._known = None
 
     def _set_font(self) -> None:
         self.setFont(fonts.chat())

@@ -1,0 +1,151 @@
+"""The field for text: what is typed, pasted, copied and undone in very long lines."""
+
+import random
+
+import pytest
+from PySide6.QtCore import QMimeData, QPoint, Qt
+from PySide6.QtGui import QGuiApplication, QTextCursor
+from PySide6.QtTest import QTest
+from pytestqt.qtbot import QtBot
+
+from app.widgets.controls.growing_edit import GrowingEdit
+from app.widgets.controls.hidden_text import LONGEST, SHOWN
+
+LONG = "".join(f"{n} " for n in range(60_000))
+TEXTS = {
+    "letters": "a" * 200_000,
+    "words": LONG,
+    "lines": f"first\n{LONG}\n\nlast\n{'🦀b' * 9000}\n",
+    "short": "one\ntwo\u00a0three \ufffc\n",
+    "limit": "x" * LONGEST,
+    "above": "x" * (LONGEST + 1) + "\ufffc",
+}
+
+
+@pytest.fixture
+def field(qtbot: QtBot) -> GrowingEdit:
+    field = GrowingEdit("Text")
+    qtbot.addWidget(field)
+    field.resize(500, field.height())
+    field.show()
+    return field
+
+
+def longest(field: GrowingEdit) -> int:
+    """Letters of the longest line that Qt lays out."""
+    block, most = field.document().begin(), 0
+    while block.isValid():
+        most, block = max(most, block.length()), block.next()
+    return most
+
+
+def paste(field: GrowingEdit, text: str) -> None:
+    data = QMimeData()
+    data.setText(text)
+    field.insertFromMimeData(data)
+
+
+def put(field: GrowingEdit, position: int, to: int | None = None) -> None:
+    cursor = field.textCursor()
+    cursor.setPosition(position)
+    if to is not None:
+        cursor.setPosition(to, QTextCursor.MoveMode.KeepAnchor)
+    field.setTextCursor(cursor)
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_text_is_whole_and_its_lines_are_short(field: GrowingEdit, name: str) -> None:
+    text = TEXTS[name]
+    field.set_text(text)
+    assert field.text == text
+    assert longest(field) <= LONGEST + 2
+    QTest.keyClicks(field, "end")
+    assert field.text == text + "end"
+    field.selectAll()
+    field.copy()
+    assert QGuiApplication.clipboard().text() == text + "end"
+    field.cut()
+    assert field.text == ""
+    field.undo()
+    assert field.text == text + "end"
+    paste(field, text)
+    assert field.text.count(text) >= 1
+    assert longest(field) <= 3 * LONGEST
+    field.set_text("")
+    paste(field, text)
+    assert field.text == text
+    assert longest(field) <= LONGEST + 2
+    field.undo()
+    assert field.text == ""
+
+
+def test_the_cursor_goes_through_what_is_hidden(field: GrowingEdit) -> None:
+    text = "".join(chr(97 + n % 26) for n in range(9000))
+    field.set_text(text)
+    put(field, SHOWN)
+    for _ in range(3):  # into it, and back
+        QTest.keyClick(field, Qt.Key.Key_Right)
+    assert field.textCursor().position() == SHOWN + 3
+    QTest.keyClicks(field, "|")
+    assert field.text == text[: SHOWN + 3] + "|" + text[SHOWN + 3 :]
+    field.undo()
+    field.set_text(text)
+    tile_ends = SHOWN + 1
+    put(field, tile_ends)
+    QTest.keyClick(field, Qt.Key.Key_Backspace)  # one letter, not all that is hidden
+    assert field.text == text[: 8000 - 1] + text[8000:]
+    field.set_text(text)
+    put(field, SHOWN)
+    QTest.keyClick(field, Qt.Key.Key_Delete)
+    assert field.text == text[:SHOWN] + text[SHOWN + 1 :]
+    field.set_text(text)
+    put(field, SHOWN - 2)
+    for _ in range(5):
+        QTest.keyClick(field, Qt.Key.Key_Right, Qt.KeyboardModifier.ShiftModifier)
+    field.copy()
+    assert QGuiApplication.clipboard().text() == text[SHOWN - 2 : SHOWN + 3]
+
+
+def test_a_click_shows_more(field: GrowingEdit) -> None:
+    text = "first " + "words " * 2000
+    field.set_text(text)
+    put(field, SHOWN)
+    field.ensureCursorVisible()
+    place, shown = field.cursorRect().center(), field.document().characterCount()
+    click = {"before": 3, "after": 60}
+    for x in click.values():
+        QTest.mouseClick(field.viewport(), Qt.MouseButton.LeftButton, pos=place + QPoint(x, 0))
+        assert field.document().characterCount() == shown + SHOWN
+        assert field.text == text
+        field.undo()
+        assert field.document().characterCount() == shown
+        put(field, SHOWN)
+        field.ensureCursorVisible()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_whatever_is_typed_is_the_text(field: GrowingEdit, seed: int) -> None:
+    """Against a plain string: positions are found by what is before them."""
+    draw = random.Random(seed)
+    text = "\n".join("".join(draw.choices("ab cé", k=draw.choice([3, 9000]))) for _ in range(6))
+    field.set_text(text)
+    for _ in range(25):
+        end = field.document().characterCount() - 1
+        first, last = sorted((draw.randrange(end + 1), draw.randrange(end + 1)))
+        last = last if draw.random() < 0.4 else first
+        put(field, first, last)
+        before = field.hidden.text(0, first)
+        inside = field.hidden.text(first, last)
+        after = field.hidden.text(last, end)
+        assert before + inside + after == field.text
+        more = "".join(draw.choices("xy \n", k=draw.choice([1, 9, 6000])))
+        paste(field, more)
+        assert field.text == before + more + after
+        if draw.random() < 0.3:
+            field.undo()
+            assert field.text == before + inside + after
+            field.redo()
+            assert field.text == before + more + after
+        for key in draw.choices([Qt.Key.Key_Left, Qt.Key.Key_Right], k=4):
+            QTest.keyClick(field, key)
+        assert field.text == before + more + after

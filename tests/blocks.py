@@ -1,0 +1,279 @@
+"""How long the window is blocked by long texts and many files, in milliseconds of its own.
+
+    python -m tests.blocks [WORDS OF A SCENE]
+
+Between two ticks of a timer of 10 ms the processor time of the window's thread is measured, so that
+other programs do not count. Promised are 50 ms at most, and 16 ms for a key. A text is a question
+and its answer, in a window of 1600 x 1000 before a scripted engine. "nothing" is an empty chat:
+what a change of the window's size or text takes without a message.
+"""
+
+import gc
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from PySide6.QtCore import QMimeData, Qt, QTimer
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+
+from app.state.preferences import WindowPreferences
+from app.state.talk.disk.store import ChatStore
+from app.state.talk.message import Message
+from app.state.workbench import Workbench, data_folder
+from app.theme.theme import Theme
+from app.views.talk.message import MessageView
+from app.widgets.controls.growing_edit import GrowingEdit
+from app.window.garbage import GarbageCollector
+from app.window.main_window import MainWindow
+from tests.app.helpers.scripted import ScriptedEngine
+from tests.conftest import move_home
+
+os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+
+WORDS = "The quick brown fox jumps over the lazy dog and back again. "
+TEXTS = {
+    "nothing": "",
+    "200,000 letters": "a" * 200_000,
+    "2 MB in a line": WORDS * (2_000_000 // len(WORDS)),
+    "<div><b>": "<div><b>" * 30_000,
+    "10,000 rows": "| n | name | value |\n|---|---|---|\n"
+    + "".join(f"| {n} | name {n} | {n * n} |\n" for n in range(10_000)),
+    "60 KB of _": "_" * 60_000,
+    "60 KB of LaTeX": r"\frac{a_1}{b^2} + $\sqrt{x}$ and \(y_{ij}\) are numbers. " * 1050,
+    "2 MB in lines": "".join(f"{n}: {WORDS}\n" for n in range(30_000)),
+    "code": "```python\n" + "def f(x):\n    return x + 1  # one more\n" * 6000 + "```\n",
+}
+SIZES = ((1200, 800), (900, 700), (1601, 1000), (1400, 900), (1600, 1000))
+IDLE = 8  # ticks in which next to nothing happened end a measurement
+TICK = 0.010
+PATIENCE = 20.0
+
+
+class Blocks:
+    """A window, and the longest turns of its loop."""
+
+    def __init__(self, window: MainWindow, app: QApplication) -> None:
+        self.window, self.app, self.bench = window, app, window.bench
+        self.column = window.talk.chat.column
+        self.field = window.talk.composer.field
+
+    def longest(self, *acts: Callable[[], object]) -> float:
+        """Seconds of the longest turn while these are done one after the other, and after them."""
+        turns: list[float] = []
+        last = time.thread_time()
+        idle = 0
+
+        def tick() -> None:
+            nonlocal last, idle
+            now = time.thread_time()
+            turns.append(now - last)
+            last = now
+            idle = idle + 1 if turns[-1] < TICK / 2 else 0
+
+        timer = QTimer(interval=round(TICK * 1000), timerType=Qt.TimerType.PreciseTimer)
+        timer.timeout.connect(tick)
+        timer.start()
+        ends = time.monotonic() + PATIENCE
+        for act in acts:
+            QTimer.singleShot(0, act)
+            idle = 0
+            while idle < IDLE and time.monotonic() < ends:
+                self.app.processEvents()
+                time.sleep(0.001)
+        timer.stop()
+        return max(turns)
+
+    def each(self, acts: Iterator[Callable[[], object]]) -> float:
+        """Like `longest`, for acts that do not wait until all is done."""
+        waits = iter(acts)
+
+        def step() -> None:
+            act = next(waits, None)
+            if act is not None:
+                act()
+                QTimer.singleShot(15, step)
+
+        return self.longest(step)
+
+    # What a person does
+
+    def open(self, chat: int | None) -> float:
+        return self.longest(lambda: self.bench.chat.open(chat))
+
+    def scroll(self) -> float:
+        bar = self.column.verticalScrollBar()
+
+        def turns() -> Iterator[Callable[[], object]]:
+            for n in (0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 100):
+                yield lambda n=n: bar.setValue(bar.maximum() * n // 100)
+            for _ in range(20):
+                yield lambda: bar.setValue(bar.value() - 300)
+
+        return self.each(turns())
+
+    def resize(self) -> float:
+        return self.each((lambda s=s: self.window.resize(*s)) for s in SIZES)
+
+    def scale(self) -> float:
+        update = self.bench.preferences.update
+        return self.longest(*(lambda f=f: update(font_scale=f) for f in (1.5, 1.0)))
+
+    def keys(self, field: GrowingEdit) -> float:
+        """Keys at the end and at the beginning, with pauses in which drafts are saved."""
+
+        def turns() -> Iterator[Callable[[], object]]:
+            for _ in range(2):
+                for letter in "and more":
+                    yield lambda letter=letter: QTest.keyClick(field, letter)
+                field.moveCursor(field.textCursor().MoveOperation.Start)
+                for letter in "first":
+                    yield lambda letter=letter: QTest.keyClick(field, letter)
+                yield lambda: QTest.keyClick(field, Qt.Key.Key_Backspace)
+
+        return self.each(turns())
+
+    def paste(self, field: GrowingEdit, text: str) -> float:
+        data = QMimeData()
+        data.setText(text)
+        return self.longest(lambda: field.insertFromMimeData(data))
+
+    def edit(self, row: int) -> GrowingEdit:
+        view = self.column.require(row)
+        assert isinstance(view, MessageView)
+        view.begin_edit()
+        assert view.edit is not None
+        return view.edit.field
+
+    def stream(self, text: str, engine: ScriptedEngine) -> float:
+        assert self.bench.chat.send("Go on.")
+        size = max(1, min(len(text) // 60, 4000))
+        parts = [text[n : n + size] for n in range(0, min(len(text), 240_000), size)]
+        took = self.each((lambda p=p: engine.write(p)) for p in parts)
+        engine.end(n=len(parts))
+        return took
+
+
+def store(texts: dict[str, str]) -> dict[str, int]:
+    """Chats with a question and an answer, one each; and one of 5,000 messages."""
+    chats = ChatStore(data_folder() / "chats.sqlite")
+    made = {}
+    for name, text in texts.items():
+        made[name] = chat = chats.create(name)
+        if text:
+            question = Message(0, chat, None, "user", text, 1.0)
+            chats.add(question)
+            answer = Message(0, chat, question.id, "assistant", text, 2.0, finish="stop")
+            chats.add(answer)
+    made["5,000 messages"] = chat = chats.create("5,000 messages")
+    above = None
+    for n in range(5000):
+        role = "assistant" if n % 2 else "user"
+        message = Message(0, chat, above, role, f"{n}: {WORDS}", 1.0 + n, finish="stop")
+        chats.add(message)
+        above = message.id
+    chats.close()
+    return made
+
+
+@contextmanager
+def opened(texts: dict[str, str]) -> Iterator[tuple[Blocks, ScriptedEngine, dict[str, int]]]:
+    """A window whose chats are these, in a home of its own."""
+    app = QApplication.instance() or QApplication([])
+    assert isinstance(app, QApplication)
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
+        move_home(Path(folder) / "home", patch)
+        made = store(texts)
+        engine = ScriptedEngine()
+        bench, theme = Workbench(engine), Theme(app)
+        engine.deliver = bench.client.drain
+        bench.preferences.update(theme="light", window=WindowPreferences(inspector_shown=True))
+        window = MainWindow(bench, theme)
+        window.resize(1600, 1000)
+        window.show()
+        window.start()
+        bench.open_model(Path(folder) / "SmolLM2.gguf")
+        engine.load_done()
+        gc.collect()
+        gc.freeze()
+        garbage = GarbageCollector()
+        try:
+            yield Blocks(window, app), engine, made
+        finally:
+            garbage.stop()
+            gc.unfreeze()
+            window.close()
+            bench.close()
+            window.deleteLater()
+            app.processEvents()
+
+
+def print_row(name: str, **took: float) -> None:
+    cells = "  ".join(f"{what} {seconds * 1000:.0f}" for what, seconds in took.items())
+    print(f"{name:18} {cells}", flush=True)
+
+
+def of_text(blocks: Blocks, engine: ScriptedEngine, chat: int, name: str) -> None:
+    """Everything that is done with a text."""
+    text = TEXTS[name]
+    blocks.open(None)
+    took = {"open": blocks.open(chat), "scroll": blocks.scroll(), "resize": blocks.resize()}
+    took["scale"] = blocks.scale()
+    if text:
+        took["edit"] = blocks.longest(lambda: blocks.edit(0))
+        took["key_edit"] = blocks.keys(blocks.edit(0))
+        blocks.open(None)
+        took["stream"] = blocks.stream(text, engine)
+        blocks.open(None)
+        took["paste"] = blocks.paste(blocks.field, text)
+        blocks.bench.chat.documents.clear() if hasattr(blocks.bench.chat.documents, "clear") else 0
+        blocks.bench.chat.details.set_draft(text)
+        draft = blocks.bench.chat.details.draft_changed
+        took["draft"] = blocks.longest(lambda: draft.emit(text))
+        took["key_draft"] = blocks.keys(blocks.field)
+        took["draft_resize"] = blocks.resize()
+        blocks.bench.chat.details.set_draft("")
+        draft.emit("")
+    print_row(name, **took)
+
+
+def of_pictures(blocks: Blocks) -> None:
+    """500 pictures given as a list of files."""
+    blocks.open(None)
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [Path(folder) / f"{n}.png" for n in range(500)]
+        for n, path in enumerate(paths):
+            Image.new("RGB", (640, 480), (n % 256, 0, 0)).save(path)
+        attached = blocks.bench.chat.attached
+        print_row("500 pictures", given=blocks.longest(lambda: attached.add_files(paths)))
+
+
+def of_messages(blocks: Blocks, chat: int) -> None:
+    """5,000 messages, opened and deleted."""
+    blocks.open(None)
+    took = {"open": blocks.open(chat), "scroll": blocks.scroll(), "resize": blocks.resize()}
+    took["delete"] = blocks.longest(lambda: blocks.bench.chat.delete_message(2))
+    took["undo"] = blocks.longest(blocks.bench.chat.undo_delete_message)
+    print_row("5,000 messages", **took)
+
+
+def main(words: list[str]) -> None:
+    wanted = " ".join(words)
+    with opened(TEXTS) as (blocks, engine, chats):
+        for name in TEXTS:
+            if wanted in name:
+                of_text(blocks, engine, chats[name], name)
+        if wanted in "500 pictures":
+            of_pictures(blocks)
+        if wanted in "5,000 messages":
+            of_messages(blocks, chats["5,000 messages"])
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
