@@ -6,6 +6,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from app import local_engine
 from app.engine import Died, Silent
 from app.local_engine import LocalEngine
 from engine.protocol import (
+    ChatMessage,
     Embed,
     Embedded,
     Failed,
@@ -20,13 +22,20 @@ from engine.protocol import (
     Generate,
     Load,
     Loaded,
+    PictureInfo,
+    PicturePart,
     Piece,
     Progress,
+    PutPicture,
     Request,
     Sampling,
+    TextPart,
 )
 from engine.settings import EngineOptions
 from tests.app.test_engine import ENDLESS, FOREVER, Person
+from tests.engine.runner.pictures.seeing import noise
+from tests.engine.test_worker_pictures import png
+from tests.goldens.vision.families import write_pair
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 HOST = EngineOptions(device="host", ctx=4096, parallel=2)
@@ -131,36 +140,67 @@ def test_an_idle_worker_is_not_silent(
 
 
 LONG = "zz " * 3000
-AT: dict[str, tuple[Callable[[Path], Request[object]], type]] = {
-    "load": (lambda path: Load(0, str(path), HOST), Progress),
-    "prompt": (lambda path: Generate(0, prompt=LONG[:150], sampling=ENDLESS), Progress),
-    "answer": (lambda path: FOREVER, Piece),
-    "embedding": (lambda path: Embed(0, [LONG[:60]] * 200), Progress),
+AT: dict[str, tuple[Callable[[Path, str], Request[object]], type]] = {
+    "load": (lambda path, _: Load(0, str(path), HOST), Progress),
+    "prompt": (lambda *_: Generate(0, prompt=LONG[:150], sampling=ENDLESS), Progress),
+    "answer": (lambda *_: FOREVER, Piece),
+    "embedding": (lambda *_: Embed(0, [LONG[:60]] * 200), Progress),
+    "tower": (lambda _, digest: Generate(0, messages=[looking_at(digest)]), Progress),
 }
+WITHOUT_END = Generate(0, prompt="zz", sampling=ENDLESS, endless=True)
+ENDS = Failed | Loaded | Finished | Embedded | PictureInfo
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("seed", range(20))
-def test_stopped_anywhere(engine: LocalEngine, tiny_path: Path, seed: int) -> None:
-    """Twenty times at random: the stop within SOON, the next question answered."""
+def looking_at(digest: str) -> ChatMessage:
+    return ChatMessage("user", [TextPart("what is"), PicturePart(digest), TextPart("here")])
+
+
+def end_of(person: Person, number: int) -> Any:
+    """How a request ends, or has ended before."""
+    ended = [e for e in person.all() if isinstance(e, ENDS) and e.id == number]
+    return ended[0] if ended else person.until(lambda e: isinstance(e, ENDS) and e.id == number)
+
+
+@pytest.fixture(scope="module")
+def seeing_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random model with a tower for pictures."""
+    return write_pair(tmp_path_factory.mktemp("hanging"), "gemma3")[0]
+
+
+@pytest.mark.parametrize(
+    "seed", [pytest.param(n, marks=[pytest.mark.full] if n >= len(AT) else []) for n in range(20)]
+)
+def test_stopped_anywhere(
+    engine: LocalEngine, tiny_path: Path, seeing_path: Path, seed: int
+) -> None:
+    """Twenty times at random: the stop within SOON, no silence for another client, and the next
+    question is answered.
+    """
     draw = random.Random(seed)
-    make, sign = AT[list(AT)[seed % len(AT)]]
-    window = loaded(engine, tiny_path)
-    number = window.client.ask(make(tiny_path))
-    window.until(lambda e: isinstance(e, sign | Failed | Loaded | Embedded))
+    what = list(AT)[seed % len(AT)]
+    make, sign = AT[what]
+    path = seeing_path if what == "tower" else tiny_path
+    window, server = loaded(engine, path), Person(engine)
+    picture = end_of(window, window.client.ask(PutPicture(0, png(noise(1)))))
+    assert isinstance(picture, PictureInfo)
+    window.heard.clear()
+    if what == "load":  # it waits for the answers before it
+        number = window.client.ask(make(path, picture.digest))
+        others = server.client.ask(WITHOUT_END)
+    else:
+        others = server.client.ask(WITHOUT_END)
+        server.until(lambda e: isinstance(e, Piece))
+        number = window.client.ask(make(path, picture.digest))
+    window.until(lambda e: isinstance(e, sign | ENDS) and e.id == number)
     time.sleep(draw.random() / 20)
     hang(engine)
     assert local_engine.STOPS < SOON
     window.client.cancel(number)
-    ends = Failed | Loaded | Finished | Embedded
-    if not any(isinstance(e, ends) and e.id == number for e in window.all()):
-        window.until(lambda e: isinstance(e, ends) and e.id == number)
-    waits = window.client.ask(Load(0, str(tiny_path), HOST))
-    event = window.until(lambda e: isinstance(e, Silent) or (isinstance(e, ends) and e.id == waits))
-    if isinstance(event, Silent):  # it had ended before the worker hung, so nothing was stopped
-        engine.restart()
-        window.ends(waits)
-        assert isinstance(window.ends(window.client.ask(Load(0, str(tiny_path), HOST))), Loaded)
+    end_of(window, number)
+    server.client.cancel(others)  # where the first one had ended, nothing was replaced
+    ended = end_of(server, others)
+    assert isinstance(ended, Failed) or ended.reason == "cancelled"
+    assert isinstance(end_of(window, window.client.ask(Load(0, str(tiny_path), HOST))), Loaded)
     again = window.client.ask(
         Generate(0, prompt="a", sampling=Sampling(temperature=0), max_tokens=2)
     )

@@ -302,6 +302,6 @@ class ChatView(QWidget):
     def _estimate(self, row: int, width: int) -> int:
         text = self.bench.chat.path[row].text
         a_line = max(20, round(CHAT_COLUMN * width / max(1, fonts.chat_width())))
-        lines = sum(1 + len(line) // a_line for line in text.split("\n"))
+        lines = 1 + text.count("\n") + len(text) // a_line
         pictures = fonts.px(TILE) if self.bench.chat.path[row].pictures else 0
         return fonts.px(ROW) + CHROME + lines * fonts.px(23) + pictures

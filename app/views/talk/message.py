@@ -33,6 +33,8 @@ from app.widgets.pictures.loader import PictureLoader
 from app.widgets.pictures.strip import PictureStrip
 from app.widgets.tokens.lights import Light
 
+DESCRIBED = 20_000  # letters that a screen reader gets at once
+
 
 class MessageView(Row):
     """Shows a `MessageRow`."""
@@ -312,13 +314,13 @@ class MessageView(Row):
         self.body.setAccessibleName(self.row.speaker_says)
         if self.row.is_question:
             self.body.set_plain(self.row.message.text)
-            self.body.setAccessibleDescription(self.row.message.text)
+            self.body.setAccessibleDescription(self.row.message.text[:DESCRIBED])
             self._point()
         else:
             answer = split_reasoning(self.row.message.text, self.row.answering).answer
             self.body.set_text(answer, live=self.row.answering and bool(answer))
             if not self.row.answering:
-                self.body.setAccessibleDescription(answer)
+                self.body.setAccessibleDescription(answer[:DESCRIBED])
             self._point()
 
     def stops(self) -> list[QWidget]:

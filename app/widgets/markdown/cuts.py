@@ -1,6 +1,6 @@
 """Long paragraphs and tables in pieces, so that none takes long to parse or to lay out.
 
-A rule for markdown-it between its blocks and their inline text: a paragraph of more than LONGEST
+A rule for markdown-it between its blocks and their inline text: a paragraph of more than WHOLE
 letters becomes several, and a table too wide to be one is shown as its source.
 """
 
@@ -12,9 +12,10 @@ from markdown_it.rules_block import StateBlock, paragraph
 from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 
-LONGEST = 4000  # characters of a piece of text
-MOST_LINES = 100
-MOST_CELLS = 160  # of a piece of a table
+WHOLE = 4000  # characters of a text that is not cut
+LONGEST = 2000  # characters of a piece of a longer one
+MOST_LINES = 50
+MOST_CELLS = 80  # of a piece of a table
 MOST_COLUMNS = 80
 _NEAR = 500  # characters before the end of a piece in which a space is looked for
 _CONTINUES = "cutaway_continues"
@@ -36,15 +37,17 @@ class Place(NamedTuple):
     joint: str | None
 
 
-def pieces(text: str) -> Iterator[Piece]:
-    """Cut a text after whole lines where there are some, else after a space, else anywhere.
+def pieces(text: str, goes_on: bool = False) -> Iterator[Piece]:
+    """Cut a long text, or one that goes on after such a cut, after whole lines where there are
+    some, else after a space, else anywhere.
 
     Where a piece ends depends on the text up to there only, so that a text that grows keeps its
     pieces.
     """
     first, joint = 0, None
+    cut = goes_on or len(text) > WHOLE or text.count("\n") >= MOST_LINES
     while True:
-        last = _end(text, first)
+        last = _end(text, first) if cut else len(text)
         yield Piece(first, last, joint)
         if last == len(text):
             return
@@ -54,14 +57,12 @@ def pieces(text: str) -> Iterator[Piece]:
 
 def _end(text: str, first: int) -> int:
     window = text[first : first + LONGEST]
-    lines = 0
-    last_break = -1
-    while (at := window.find("\n", last_break + 1)) >= 0:
-        lines, last_break = lines + 1, at
-        if lines == MOST_LINES:
-            return first + at
+    *lines, rest = window.split("\n", MOST_LINES)
+    if len(lines) == MOST_LINES:
+        return first + len(window) - len(rest) - 1
     if len(text) - first <= LONGEST:
         return len(text)
+    last_break = window.rfind("\n")
     if last_break > LONGEST // 2:
         return first + last_break
     space = max(window.rfind(" ", LONGEST - _NEAR), window.rfind("\t", LONGEST - _NEAR))
@@ -92,29 +93,28 @@ def _continued(state: StateBlock, start_line: int, end_line: int, silent: bool) 
 
 def _cut(state: StateCore) -> None:
     state.tokens = _without_wide_tables(state)
+    goes_on = bool(state.env.get(_CONTINUES))
     made: list[Token] = []
     for token in state.tokens:
         if token.type == "inline" and made[-1].type in ("paragraph_open", "heading_open"):
-            made += _pieces_of(token, state.src) if _is_long(token.content) else [token]
+            found = list(pieces(token.content, goes_on))
+            made += _pieces_of(token, state.src, found) if len(found) > 1 else [token]
+            goes_on = False
         else:
             made.append(token)
     state.tokens = made
 
 
-def _pieces_of(inline: Token, source: str) -> Iterator[Token]:
+def _pieces_of(inline: Token, source: str, found: list[Piece]) -> Iterator[Token]:
     lines, begin = inline.content.split("\n"), inline.map[0] if inline.map else 0
     above = source.split("\n", begin + len(lines))[begin : begin + len(lines)]
-    for piece in pieces(inline.content):
+    for piece in found:
         line = inline.content.count("\n", 0, piece.first)
         indent = max(0, above[line].find(lines[line][:_NEAR]))
         column = piece.first - (inline.content.rfind("\n", 0, piece.first) + 1)
         place = Place(begin + line, indent + column, piece.joint)
         content = inline.content[piece.first : piece.last]
         yield inline.copy(content=content, children=[], meta={"piece": place})
-
-
-def _is_long(content: str) -> bool:
-    return len(content) > LONGEST or content.count("\n") >= MOST_LINES
 
 
 def _without_wide_tables(state: StateCore) -> list[Token]:
@@ -139,4 +139,4 @@ def _without_wide_tables(state: StateCore) -> list[Token]:
 
 def _is_wide(table: list[Token]) -> bool:
     columns = sum(token.type == "th_open" for token in table)
-    return columns > MOST_COLUMNS or any(len(token.content) > LONGEST for token in table)
+    return columns > MOST_COLUMNS or any(len(token.content) > WHOLE for token in table)

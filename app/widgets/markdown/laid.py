@@ -1,6 +1,8 @@
 """A block of Markdown laid out for a width: one text document and where it stands."""
 
 from collections.abc import Sequence
+from itertools import repeat
+from operator import floordiv
 
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import (
@@ -343,7 +345,7 @@ def guess(block: TextBlock, width: int) -> int:
             return len(block.rows) * (px * 2)
     a_line = max(1, round(width / (px * 0.5)))
     parts = "".join(span.text for span in block.spans).split("\n")
-    return sum(1 + len(part) // a_line for part in parts) * round(px * 1.75)
+    return (len(parts) + sum(map(floordiv, map(len, parts), repeat(a_line)))) * round(px * 1.75)
 
 
 def _gap(block: TextBlock, above: TextBlock) -> int:

@@ -18,10 +18,10 @@ from markdown_it.rules_inline import StateInline, newline
 from markdown_it.token import Token
 
 from app.widgets.markdown.cuts import (
+    Piece,
     Place,
     continue_paragraph,
     cut_long_blocks,
-    pieces,
     rows_of_piece,
 )
 from app.widgets.markdown.tex import Formula, formulas
@@ -174,14 +174,10 @@ def parse(
     return parts
 
 
-def plain(text: str) -> list[TextBlock]:
-    """A text as it was typed, as blocks of several lines each."""
-    return [
-        TextBlock(
-            "plain", (Span(text[piece.first : piece.last]),), joint=piece.joint, start=piece.first
-        )
-        for piece in (pieces(text) if text else ())
-    ]
+def plain_block(text: str, piece: Piece) -> TextBlock:
+    """A piece of a text, as it was typed."""
+    spans = (Span(text[piece.first : piece.last]),)
+    return TextBlock("plain", spans, joint=piece.joint, start=piece.first)
 
 
 def _line(token: Token) -> int:

@@ -23,7 +23,9 @@ from app.widgets.markdown.tex import Formula, FormulaPicture
 KEPT = 512
 OBJECT = "\ufffc"
 _TYPE = QTextFormat.ObjectTypes.UserObject.value + 1
-_TEX, _DISPLAY, _SOURCE = (QTextFormat.Property.UserProperty.value + n for n in (1, 2, 3))
+_TEX, _DISPLAY, _SOURCE, _WIDTH, _ASCENT, _DESCENT, _HALF_X = (
+    QTextFormat.Property.UserProperty.value + n for n in range(1, 8)
+)
 
 
 class Pictures:
@@ -66,6 +68,12 @@ def insert_picture(
     shape.setProperty(_TEX, formula.tex)
     shape.setProperty(_DISPLAY, formula.display)
     shape.setProperty(_SOURCE, source)
+    picture, px = pictures.get(formula), font.pixelSize()
+    if picture is not None:  # Qt wants its size often
+        shape.setProperty(_WIDTH, picture.width * px)
+        shape.setProperty(_ASCENT, picture.ascent * px)
+        shape.setProperty(_DESCENT, picture.descent * px)
+        shape.setProperty(_HALF_X, QFontMetrics(font).xHeight() / 2)
     cursor.insertText(OBJECT, shape)
 
 
@@ -92,14 +100,10 @@ class _FormulaObject(QPyTextObject):
     def intrinsicSize(  # noqa: N802
         self, document: QTextDocument, position: int, format: QTextFormat
     ) -> QSizeF:
-        picture = _picture(format)
-        if picture is None:
-            return QSizeF(0, 0)
-        px, half = _pixels(picture, document, format), _half_x(format)
-        return QSizeF(
-            picture.width * px,
-            max(2 * picture.ascent * px - half, 2 * picture.descent * px + half),
-        )
+        width, share = _size(document, format)
+        half = format.doubleProperty(_HALF_X)
+        ascent, descent = format.doubleProperty(_ASCENT), format.doubleProperty(_DESCENT)
+        return QSizeF(width, max(2 * ascent * share - half, 2 * descent * share + half))
 
     def drawObject(  # noqa: N802
         self,
@@ -112,10 +116,11 @@ class _FormulaObject(QPyTextObject):
         picture = _picture(format)
         if picture is None:
             return
-        px = _pixels(picture, document, format)
-        base = rect.top() + (rect.height() + _half_x(format)) / 2
-        size = QSizeF(picture.width * px, (picture.ascent + picture.descent) * px)
-        place = QRectF(QPointF(rect.left(), base - picture.ascent * px), size)
+        width, share = _size(document, format)
+        base = rect.top() + (rect.height() + format.doubleProperty(_HALF_X)) / 2
+        ascent = format.doubleProperty(_ASCENT) * share
+        height = ascent + format.doubleProperty(_DESCENT) * share
+        place = QRectF(QPointF(rect.left(), base - ascent), QSizeF(width, height))
         colour = format.toCharFormat().foreground().color().name()
         _renderer(picture.svg, colour).render(painter, place)
 
@@ -124,14 +129,10 @@ def _picture(format: QTextFormat) -> FormulaPicture | None:
     return pictures.get(Formula(str(format.property(_TEX)), bool(format.property(_DISPLAY))))
 
 
-def _pixels(picture: FormulaPicture, document: QTextDocument, format: QTextFormat) -> float:
-    px: float = format.toCharFormat().font().pixelSize()
-    room = document.textWidth()
-    return min(px, room / picture.width) if room > 0 else px
-
-
-def _half_x(format: QTextFormat) -> float:
-    return QFontMetrics(format.toCharFormat().font()).xHeight() / 2
+def _size(document: QTextDocument, format: QTextFormat) -> tuple[float, float]:
+    """The width of a formula, and by how much it is scaled to fit into the document."""
+    width, room = format.doubleProperty(_WIDTH), document.textWidth()
+    return (room, room / width) if 0 < room < width else (width, 1.0)
 
 
 @lru_cache(maxsize=128)

@@ -1,8 +1,10 @@
 """Blocks of a text that grows: what stands before its last construct is never parsed again."""
 
 from bisect import bisect_right
+from collections.abc import Iterator
 from typing import Any
 
+from app.widgets.markdown.cuts import Piece, pieces
 from app.widgets.markdown.parse import (
     CutParagraph,
     CutTable,
@@ -10,6 +12,7 @@ from app.widgets.markdown.parse import (
     TopLevel,
     Within,
     parse,
+    plain_block,
 )
 
 STEP = 2000  # characters that are taken at once
@@ -112,3 +115,43 @@ class Stream:
             self._go_on_at(last.start, len(part.blocks) - 1, within)
         elif last.kind == "text" and len(part.blocks) > 1:
             self._go_on_at(last.start, len(part.blocks) - 1, CutParagraph(last.joint))
+
+
+class PlainStream:
+    """The blocks of a text as it was typed, one at each step."""
+
+    def __init__(self) -> None:
+        self.blocks: list[TextBlock] = []
+        self._text = ""
+        self._read = 0
+        self._pieces: Iterator[Piece] = iter(())
+
+    @property
+    def complete(self) -> bool:
+        """True if all of the text is in `blocks`."""
+        return self._read == len(self._text)
+
+    @property
+    def left(self) -> int:
+        """Characters that are not in `blocks` yet."""
+        return len(self._text) - self._read
+
+    def set_text(self, text: str) -> None:
+        """Begin anew with a text, unless it is the one before."""
+        if text != self._text:
+            self.blocks, self._text, self._read = [], text, 0
+            self._pieces = pieces(text)
+
+    def block_at(self, position: int) -> tuple[int, int, str] | None:
+        """The block that a position of the text is in, where its source begins, and its source."""
+        if position >= self._read or not self.blocks:
+            return None
+        row = max(bisect_right(self.blocks, position, key=TextBlock.begin) - 1, 0)
+        return row, self.blocks[row].start, self.blocks[row].spans[0].text
+
+    def step(self) -> int:
+        """Take the next block; its index."""
+        piece = next(self._pieces)
+        self.blocks.append(plain_block(self._text, piece))
+        self._read = piece.last
+        return len(self.blocks) - 1

@@ -1,7 +1,6 @@
 """Markdown laid out and painted: blocks below each other, as a text that may grow."""
 
 import math
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from time import perf_counter
 from typing import NamedTuple
@@ -20,11 +19,11 @@ from app.theme.theme import tokens
 from app.theme.tokens import CHAT_PX
 from app.widgets.markdown.code_bar import CodeBars
 from app.widgets.markdown.laid import END, Laid, words_of
-from app.widgets.markdown.parse import TextBlock, plain
+from app.widgets.markdown.parse import TextBlock
 from app.widgets.markdown.pictures import pictures
 from app.widgets.markdown.places import characters, shown_part, shown_parts, source_of
 from app.widgets.markdown.stack import KEPT, Stack
-from app.widgets.markdown.stream import Stream
+from app.widgets.markdown.stream import PlainStream, Stream
 from app.widgets.markdown.tex import Formula, FormulaPicture, typeset_all
 from app.widgets.tokens.lights import Light
 from app.work import Work
@@ -143,8 +142,7 @@ class MarkdownText(QWidget):
 
     def __init__(self, name: str) -> None:
         super().__init__()
-        self._stream = Stream()
-        self._plain: list[TextBlock] | None = None
+        self._stream: Stream | PlainStream = Stream()
         self._stack = Stack()
         self.bars = CodeBars(self, self._stack)
         self._live = False
@@ -177,9 +175,13 @@ class MarkdownText(QWidget):
 
     def set_plain(self, text: str) -> None:
         """Show a text as it was typed."""
-        self._plain = plain(text)
-        self._put(0)
-        self._settle()
+        if not isinstance(self._stream, PlainStream):
+            self._stream = PlainStream()
+        self._stream.set_text(text)
+        if not self._stream.blocks:
+            self._put(0)
+        if not self._timer.isActive():
+            self._pump()
 
     def finish(self) -> None:
         """Take all of the text now, however long that takes."""
@@ -191,7 +193,7 @@ class MarkdownText(QWidget):
     @property
     def blocks(self) -> list[TextBlock]:
         """The displayed blocks."""
-        return self._stream.blocks if self._plain is None else self._plain
+        return self._stream.blocks
 
     @property
     def laid(self) -> list[Laid]:
@@ -244,15 +246,17 @@ class MarkdownText(QWidget):
             self._stack.measure_more(BUDGET)
         self.bars.place()
         self._ask_for_pictures(self.laid[:KEPT])
-        height = self._stack.height
-        if self._stream.left and self.laid:
-            line = fonts.px(CHAT_PX) * 3 // 2
-            height += self._stream.left // CHARACTERS_A_LINE * line
+        height = self._guessed_height()
         if height != self._height:
             self._height = height
             self.updateGeometry()
             self.height_changed.emit()
         self.update()
+
+    def _guessed_height(self) -> int:
+        """The height of what is laid out, and about that of the rest."""
+        rest = self._stream.left // CHARACTERS_A_LINE if self.laid else 0
+        return self._stack.height + rest * (fonts.px(CHAT_PX) * 3 // 2)
 
     def mark(self, words: Sequence[str]) -> int | None:
         """Mark words wherever they stand; where the first of them does, if any does."""
@@ -314,10 +318,7 @@ class MarkdownText(QWidget):
 
     def _block_at(self, position: int) -> tuple[int, int, str] | None:
         """The block that a position of the text is in, where its source begins, and its source."""
-        if self._plain is None:
-            return self._stream.block_at(position)
-        row = max(bisect_right(self._plain, position, key=TextBlock.begin) - 1, 0)
-        return row, self._plain[row].start, self._plain[row].spans[0].text
+        return self._stream.block_at(position)
 
     def source_position(self, row: int, position: int) -> int | None:
         """The character of the text that was set which a position of a block comes from."""
@@ -343,9 +344,10 @@ class MarkdownText(QWidget):
         drawn = {formula for formula, picture in made.items() if picture is not None}
         rows = [n for n, laid in enumerate(self.laid) if not drawn.isdisjoint(laid.formulas)]
         self._stack.renew(rows)
-        self._stack.measure(rows)
         self.selection.clear()
         self._settle()
+        if not self.complete:
+            self._timer.start(1)
 
     # Size
 
@@ -370,9 +372,9 @@ class MarkdownText(QWidget):
         if fresh:
             self._put(0)
         self._stack.measure_more(0)
-        self._height = self._stack.height
+        self._height = self._guessed_height()
         self.bars.place()
-        if not self._stack.complete:
+        if not self.complete:
             self._timer.start(1)
 
     def mark_at(self, y: int) -> tuple[int, int]:

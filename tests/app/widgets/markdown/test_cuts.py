@@ -13,8 +13,8 @@ from pytestqt.qtbot import QtBot
 
 from app.widgets.markdown import cuts
 from app.widgets.markdown.cuts import LONGEST, MOST_LINES, pieces, rows_of_piece
-from app.widgets.markdown.parse import TextBlock, parse, plain
-from app.widgets.markdown.stream import Stream
+from app.widgets.markdown.parse import TextBlock, parse
+from app.widgets.markdown.stream import PlainStream, Stream
 from app.widgets.markdown.view import MarkdownView
 
 LINE = "".join(f"word{n} " for n in range(4000)).rstrip()
@@ -38,6 +38,14 @@ TEXTS = {
 
 def of(text: str) -> list[TextBlock]:
     return [block for part in parse(text) for block in part.blocks]
+
+
+def plain(text: str) -> list[TextBlock]:
+    stream = PlainStream()
+    stream.set_text(text)
+    while not stream.complete:
+        assert stream.step() == len(stream.blocks) - 1
+    return stream.blocks
 
 
 @pytest.mark.parametrize("name", TEXTS)
@@ -90,15 +98,15 @@ def test_the_rows_of_pieces_are_the_table() -> None:
 
 @given(text=st.text(alphabet="ab \t\n", max_size=300), more=st.text(alphabet="ab \n", max_size=99))
 def test_pieces_stay_where_they_are_when_more_comes(text: str, more: str) -> None:
-    kept, longest = cuts._NEAR, cuts.LONGEST
-    lines = cuts.MOST_LINES
-    cuts.LONGEST, cuts._NEAR, cuts.MOST_LINES = 40, 10, 5
+    names = {"LONGEST": 40, "_NEAR": 10, "MOST_LINES": 5, "WHOLE": 80}
+    before = {name: getattr(cuts, name) for name in names}
+    vars(cuts).update(names)
     try:
         found, then = list(pieces(text)), list(pieces(text + more))
     finally:
-        cuts.LONGEST, cuts._NEAR, cuts.MOST_LINES = longest, kept, lines
+        vars(cuts).update(before)
     assert "".join((p.joint or "") + text[p.first : p.last] for p in found) == text
-    assert all(p.last - p.first <= 40 for p in found)
+    assert all(p.last - p.first <= 40 for p in found) or found == [(0, len(text), None)]
     assert all(below.first >= above.last for above, below in pairwise(found))
     assert then[: len(found) - 1] == found[:-1]
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from app.widgets.markdown.parse import Span, TextBlock, parse, plain
-from app.widgets.markdown.stream import Stream
+from app.widgets.markdown.parse import Span, TextBlock, parse
+from app.widgets.markdown.stream import PlainStream, Stream
 
 LONG = """# Title
 
@@ -107,7 +107,11 @@ def test_tables_keep_alignment_and_looks() -> None:
 
 
 def test_plain_text_is_left_alone() -> None:
-    assert plain("# a\n *b*")[0].spans == (Span("# a\n *b*"),)
+    stream = PlainStream()
+    stream.set_text("# a\n *b*")
+    stream.step()
+    assert [block.spans for block in stream.blocks] == [(Span("# a\n *b*"),)]
+    assert stream.complete
 
 
 @pytest.mark.parametrize("seed", range(5))
