@@ -1,5 +1,7 @@
 """The system's interface font in our sizes, and a monospaced one for names, types and code."""
 
+from functools import cache
+
 from PySide6.QtCore import QSize
 from PySide6.QtGui import QFont, QFontDatabase, QFontMetricsF
 
@@ -44,6 +46,11 @@ def chat() -> QFont:
 
 def chat_width() -> int:
     """Pixels of CHAT_COLUMN characters of English."""
+    return _chat_width(_scale)
+
+
+@cache
+def _chat_width(scale: float) -> int:
     metrics = QFontMetricsF(chat())
     return round(metrics.horizontalAdvance(_SAMPLE) / len(_SAMPLE) * CHAT_COLUMN)
 

@@ -117,6 +117,8 @@ def _mapped(path: Path) -> tuple[memoryview, FileIdentity]:
             data = memoryview(mmap.mmap(file.fileno(), told.st_size, access=mmap.ACCESS_READ))
     except OSError as error:
         raise BadFile(path, (error.strerror or str(error)).lower()) from None
+    except ValueError:
+        raise BadFile(path, "a file's name cannot have a NUL character") from None
     return data, FileIdentity.of(path, told)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from app.documents.document import Document
 from app.state.presets import OwnSampling
 from app.state.talk.answer import Answer, branched, continued
-from app.state.talk.disk.store import ChatStore
+from app.state.talk.disk.store import ChatStore, tokens_of
 from app.state.talk.message import Message, Picture, Role, title_of
 from app.state.talk.tokens import Tokens
 from app.state.talk.tree import Tree
@@ -20,15 +20,16 @@ from engine.protocol import Alternative, AnswerForm, Change
 class Removed:
     """A message and all below it, parents first; `chosen` are those that the path went through."""
 
-    messages: list[tuple[Message, Message | None, Tokens]]
+    messages: list[tuple[Message, Message | None, bytes]]  # of the tree, parent, stored tokens
     chosen: list[Message]
 
 
 def take_out(store: ChatStore, tree: Tree, message: Message) -> Removed:
     """Remove a message with all that follows it. Raises StoreError; then nothing has changed."""
     below = tree.below(message)
+    tokens = store.stored_tokens(message.chat)
     gone = Removed(
-        [(m, tree.messages.get(m.parent or 0), store.tokens(m)) for m in below],
+        [(m, tree.messages.get(m.parent or 0), tokens.get(m.id, b"")) for m in below],
         [m for m in below if tree.chosen(m.parent) is m],
     )
     store.remove(message, tree.beside(message))
@@ -41,7 +42,7 @@ def put_back(store: ChatStore, tree: Tree, gone: Removed) -> None:
     before = [(message.id, message.parent) for message, _, _ in gone.messages]
     try:
         with store.together():
-            store.add_all(gone.messages)
+            store.add_all([(m, above, tokens_of(data)) for m, above, data in gone.messages])
             for message in gone.chosen:
                 store.choose(message)
     except BaseException:

@@ -63,10 +63,13 @@ class Overflow(QWidget):
 
     def show_question(self, tokens: int | None) -> None:
         """Take the tokens of the question; None where unknown, or where nothing is written."""
+        if tokens is None:
+            self.hide()
+            return
         use = self._bench.chat.context
-        needed = use.used + (tokens or 0)
+        needed = use.used + tokens
         over = needed - (use.n_ctx - 1)  # one is for the answer
-        self.setVisible(tokens is not None and use.n_ctx > 0 and over > 0)
+        self.setVisible(use.n_ctx > 0 and over > 0)
         self.words.setText(
             f"{grouped(max(0, over))} token{'' if over == 1 else 's'} too long"
             f" for the context of {grouped(use.n_ctx)}: {LOST[self._policy]}."

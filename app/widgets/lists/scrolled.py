@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from itertools import accumulate
 
-from PySide6.QtCore import QEvent, QObject, Qt, Signal
+from PySide6.QtCore import QEvent, QObject, Qt, QTimer, Signal
 from PySide6.QtGui import QKeyEvent, QPalette, QResizeEvent
 from PySide6.QtWidgets import QAbstractScrollArea, QApplication, QFrame, QWidget
 
@@ -12,6 +12,7 @@ from app.widgets.focus import OwnOrder, focusable, move_focus
 
 KEPT = 24  # widgets that stay when they are out of view
 NEAR = 400  # pixels above and below the viewport that are made ready
+AT_ONCE = 3  # widgets that are made before the window is given its turn
 SLACK = 2 * GRID  # so far from the end, the end is still followed
 
 
@@ -52,6 +53,10 @@ class ScrolledRows(QAbstractScrollArea, OwnOrder):
         self._following = True
         self._anchor: tuple[int, object] = (0, None)  # the row at the upper edge, what of it
         self._arranging = self._again = False
+        self._wanted: int | None = None  # a row that is made before others
+        self._makes = 0
+        self._soon = QTimer(self, singleShot=True, interval=0)
+        self._soon.timeout.connect(self.arrange)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
@@ -100,6 +105,7 @@ class ScrolledRows(QAbstractScrollArea, OwnOrder):
 
     def show_row(self, row: int) -> None:
         """Scroll so that a row becomes visible, if it is not."""
+        self._wanted = row
         tops = self._tops()
         bar = self.verticalScrollBar()
         if tops[row] < bar.value() or row not in self._live:
@@ -109,6 +115,7 @@ class ScrolledRows(QAbstractScrollArea, OwnOrder):
             self._anchor = (row, None)
             self._set_following(row == self.count - 1)
         self.arrange()
+        self._wanted = None
 
     def reveal(self, y: int) -> None:
         """Scroll so that viewport y becomes visible."""
@@ -121,6 +128,7 @@ class ScrolledRows(QAbstractScrollArea, OwnOrder):
             self._again = True
             return
         self._arranging = True
+        self._makes = 0
         try:
             for _ in range(8):  # measuring a row moves others into sight
                 self._again = False
@@ -204,8 +212,14 @@ class ScrolledRows(QAbstractScrollArea, OwnOrder):
         """Make widgets of the rows near the viewport and measure them; whether a row moved."""
         width, moved = self._row_width(), False
         tops = self._tops()
-        near = set(self._in_sight(tops, NEAR))
-        for row in near - self._live.keys():
+        seen = self._in_sight(tops, 0)
+        near = [row for row in self._in_sight(tops, NEAR) if row not in self._live]
+        near.sort(key=lambda row: (row != self._wanted, row not in seen))
+        for row in near:
+            if self._makes == AT_ONCE:
+                self._soon.start()
+                break
+            self._makes += 1
             widget = self._make(row)
             widget.setParent(self.viewport())
             widget.installEventFilter(self)

@@ -135,6 +135,9 @@ class Bars(Chart):
 HEIGHT = 10
 
 
+THIN = 0.5  # pixels; narrower segments are painted with the next one
+
+
 class Segment(NamedTuple):
     """`tone` is a token of the theme, by `share` over the panel."""
 
@@ -181,7 +184,12 @@ class SegmentBar(Chart):
         now = tokens()
         with paper.rounded(self.rect().toRectF(), 3):
             paper.fill(self.rect().toRectF(), now.divider)
+            painted = 0.0
             for n, (segment, area) in enumerate(zip(self._segments, self.areas(), strict=True)):
+                if area.right() - painted < THIN and n != self.marked:
+                    continue
+                area.setLeft(min(area.left(), painted))
+                painted = area.right()
                 share = 1.0 if n == self.marked else segment.share
                 gap = 1 if area.width() > 3 and n + 1 < len(self._segments) else 0
                 colour = mix(getattr(now, segment.tone), now.panel, share)

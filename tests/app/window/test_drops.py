@@ -121,3 +121,26 @@ def test_a_file_is_taken_over_the_composer_too(window: MainWindow, tmp_path: Pat
     QApplication.sendEvent(field.viewport(), enter)
     assert enter.isAccepted()
     assert window.drops.shade.isVisible(), "the window takes it, not the field"
+
+
+def test_a_name_that_no_disk_has_is_left_to_the_engine(window: MainWindow, qtbot: QtBot) -> None:
+    """`file:///tmp/a%00b.gguf`: no job fails with an unexpected error before."""
+    data = QMimeData()
+    data.setUrls([QUrl("file:///tmp/a%00b.gguf")])
+    drag(window, data)
+    drop(window, data)
+    asks = window.bench.engine.asked  # type: ignore[attr-defined]
+    qtbot.waitUntil(lambda: bool(asks))
+    assert isinstance(asks[-1], Load)
+    assert asks[-1].path == "/tmp/a\0b.gguf"
+
+
+def test_a_folder_without_a_file_says_so(window: MainWindow, tmp_path: Path, qtbot: QtBot) -> None:
+    open_model(window, tmp_path / "SmolLM2-135M.Q4_1.gguf")
+    folder = tmp_path / "nothing here"
+    folder.mkdir()
+    data = files(folder)
+    assert drag(window, data).isAccepted()
+    assert drop(window, data).isAccepted()
+    qtbot.waitUntil(lambda: bool(window.talk.notices.texts))
+    assert window.talk.notices.texts == ["Nothing here: this folder has no text files"]

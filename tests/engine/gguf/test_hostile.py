@@ -329,6 +329,7 @@ def test_what_is_no_file(tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     assert refused(pipe) == "not a file"
+    assert "NUL character" in refused(tmp_path / "a\0b.gguf")
     loop = tmp_path / "loop.gguf"
     loop.symlink_to(loop)
     assert "too many levels" in refused(loop)

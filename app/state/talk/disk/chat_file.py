@@ -9,6 +9,7 @@ of each, in base64. With documents, whose text stands in the message, it is vers
 
 import math
 import stat
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -141,7 +142,8 @@ def read_chat_file(
     Raises BadChatFile.
     """
     try:
-        file = msgspec.json.decode(file_content(path), type=ChatFile)
+        content = file_content(path)
+        file = msgspec.json.decode(content, type=ChatFile)
         file.sampling.check()
         file.chosen.check()
     except RecursionError:
@@ -181,7 +183,7 @@ def file_content(path: Path) -> bytes:
             raise BadChatFile(path, "is not a regular file")
         if about.st_size > LARGEST:
             raise BadChatFile(path, f"is larger than {LARGEST >> 20} MiB")
-        return path.read_bytes()
+        return path.read_bytes().removeprefix(BOM_UTF8)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         problem = error.strerror if isinstance(error, OSError) else str(error)
         raise BadChatFile(path, problem or "cannot be read") from error

@@ -54,6 +54,17 @@ class ChatGone(StoreError):
         CutawayError.__init__(self, "this chat was deleted in another window")
 
 
+TOKENS_OF_CHAT = "SELECT message, data FROM tokens JOIN messages ON id = message WHERE chat = ?"
+
+
+def tokens_of(data: bytes) -> Tokens:
+    """Stored tokens; none where they cannot be read."""
+    try:
+        return Tokens.of(msgspec.msgpack.decode(data, type=TokenData))
+    except (msgspec.MsgspecError, ValueError, TypeError):
+        return Tokens()
+
+
 class ChatStore:
     """Reads and writes chats. For the window's thread; all methods raise StoreError, but those
     that open and close: what was deleted may also go another time.
@@ -292,12 +303,12 @@ class ChatStore:
 
     def tokens(self, message: Message) -> Tokens:
         """The tokens of an answer; none where none were kept, or not readably."""
-        for (data,) in self._db.read("SELECT data FROM tokens WHERE message = ?", message.id):
-            try:
-                return Tokens.of(msgspec.msgpack.decode(data, type=TokenData))
-            except (msgspec.MsgspecError, ValueError, TypeError):
-                break
-        return Tokens()
+        rows = self._db.read("SELECT data FROM tokens WHERE message = ?", message.id)
+        return next((tokens_of(data) for (data,) in rows), Tokens())
+
+    def stored_tokens(self, chat: int) -> dict[int, bytes]:
+        """The tokens of all answers of a chat, by message, as `tokens_of` reads them."""
+        return dict(self._db.read(TOKENS_OF_CHAT, chat))
 
     def _find(self, words: list[str]) -> dict[int, tuple[str, int]]:
         """Chats that have a message with all words: the newest such message's snippet and id."""

@@ -72,6 +72,8 @@ def test_json_keeps_everything(store: ChatStore, chat: int, tmp_path: Path) -> N
     file = json.loads(path.read_bytes())
     assert (file["format"], file["version"]) == ("cutaway-chat", 1)
     assert [m.get("parent") for m in file["messages"]] == [None, 0, 0, 1]
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())  # as an editor of Windows saves it
+    assert content(store, import_chat(store, path)) == content(store, chat)
 
 
 def test_markdown_has_speakers_and_the_branch_shown(
