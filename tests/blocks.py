@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from app.window.garbage import GarbageCollector
 from PIL import Image
 from PySide6.QtCore import QMimeData, Qt, QTimer
 from PySide6.QtTest import QTest
@@ -30,7 +31,6 @@ from app.state.workbench import Workbench, data_folder
 from app.theme.theme import Theme
 from app.views.talk.message import MessageView
 from app.widgets.controls.growing_edit import GrowingEdit
-from app.window.garbage import GarbageCollector
 from app.window.main_window import MainWindow
 from tests.app.helpers.scripted import ScriptedEngine
 from tests.conftest import move_home

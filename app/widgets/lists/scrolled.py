@@ -216,7 +216,9 @@ class ScrolledRows(QAbstractScrollArea, OwnOrder):
         near = [row for row in self._in_sight(tops, NEAR) if row not in self._live]
         near.sort(key=lambda row: (row != self._wanted, row not in seen))
         for row in near:
-            if self._makes == AT_ONCE:
+            most = AT_ONCE if row in seen else 1
+            waits = self._makes >= most or self._soon.isActive()
+            if waits and row != self._wanted:
                 self._soon.start()
                 break
             self._makes += 1

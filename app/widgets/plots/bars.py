@@ -133,8 +133,6 @@ class Bars(Chart):
 
 
 HEIGHT = 10
-
-
 THIN = 0.5  # pixels; narrower segments are painted with the next one
 
 

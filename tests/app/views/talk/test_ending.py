@@ -12,7 +12,7 @@ from app.state.talk.disk.store import ChatStore, StoreError
 from app.views.talk.ending import NOT_SAVED, EndNotes
 from app.widgets.basics import Button
 from engine.errors import WorkerDied
-from engine.protocol import Finished, Generate, Stats
+from engine.protocol import Failed, Finished, Generate, Stats
 from tests.app.helpers.gui import Talk
 from tests.app.helpers.scripted import ScriptedEngine
 from tests.app.views.talk.driving import click, view
@@ -146,6 +146,14 @@ def test_stopped_before_its_first_word(talk: Talk, ask: Ask, engine: ScriptedEng
     finish(engine, "cancelled", n_generated=0)
     assert end(talk).text == "Stopped before the first token."
     assert steps(end(talk)) == ["Try again"]
+
+
+def test_a_stop_is_no_error(talk: Talk, ask: Ask, engine: ScriptedEngine) -> None:
+    """Where the engine had not begun it, or did not respond; `quiet` sees that none is logged."""
+    ask("Q", end=False)
+    engine.say(Failed(engine.last.id, "Cancelled", "the request was cancelled"))
+    assert talk.bench.chat.path[1].finish == "cancelled"
+    assert end(talk).text == "Stopped before the first token."
 
 
 def test_only_the_last_answer_offers_a_way_on(talk: Talk, ask: Ask, engine: ScriptedEngine) -> None:

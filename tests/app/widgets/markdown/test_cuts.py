@@ -6,14 +6,18 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from PySide6.QtCore import QEvent
 from PySide6.QtGui import QKeySequence
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from app.widgets.markdown import cuts
+from app.widgets.markdown import text as shown
 from app.widgets.markdown.cuts import LONGEST, MOST_LINES, pieces, rows_of_piece
+from app.widgets.markdown.laid import Laid
 from app.widgets.markdown.parse import TextBlock, parse
+from app.widgets.markdown.stack import CELL_LETTERS, LETTERS_AT_ONCE
 from app.widgets.markdown.stream import PlainStream, Stream
 from app.widgets.markdown.view import MarkdownView
 
@@ -149,3 +153,35 @@ def test_what_is_copied_is_what_was_written(name: str, qtbot: QtBot) -> None:
     QTest.keySequence(view, QKeySequence(QKeySequence.StandardKey.SelectAll))
     QTest.keySequence(view, QKeySequence(QKeySequence.StandardKey.Copy))
     assert QApplication.clipboard().text().strip() == TEXTS[name]
+
+
+@pytest.mark.parametrize("name", ["line", "lines", "no space", "table", "marks"])
+def test_a_turn_lays_out_a_bounded_part(
+    name: str, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When a text comes, as an answer or as it was typed, and when its width or font changes."""
+    work: list[int] = []
+    measure = Laid._measure
+
+    def count(laid: Laid) -> None:
+        letters = sum(len(span.text) for span in laid.block.spans)
+        work.append(letters + CELL_LETTERS * sum(map(len, laid.block.rows)))
+        measure(laid)
+
+    monkeypatch.setattr(Laid, "_measure", count)
+    monkeypatch.setattr(shown, "BUDGET", 0.0)
+    view = MarkdownView("Text")
+    qtbot.addWidget(view)
+    view.heightForWidth(600)
+    turns = [
+        lambda: view.set_text(TEXTS[name] * 3),
+        lambda: view.heightForWidth(500),
+        lambda: view.set_plain(TEXTS[name]),
+        lambda: view.heightForWidth(700),
+        lambda: QApplication.sendEvent(view, QEvent(QEvent.Type.FontChange)),
+    ]
+    for turn in turns:
+        work.clear()
+        turn()
+        assert sum(work) <= LETTERS_AT_ONCE + LONGEST
+        view.finish()
