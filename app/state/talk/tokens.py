@@ -20,7 +20,8 @@ NONE = -1  # fills a row of alternatives that is shorter than the others
 class TokenData(msgspec.Struct, frozen=True):
     """How tokens are kept: little-endian columns, ids and ends i32, log-probabilities f32.
 
-    `top_ids` and `top_logprobs` have `k` entries per token. `texts` maps an id to its text.
+    `top_ids` and `top_logprobs` have `k` entries per token. `texts` maps an id to its text,
+    `drafts` a token's index to its source and what was drafted instead, as in `TokenInfo`.
     """
 
     begin: int
@@ -31,6 +32,7 @@ class TokenData(msgspec.Struct, frozen=True):
     top_ids: bytes
     top_logprobs: bytes
     texts: dict[int, str]
+    drafts: dict[int, tuple[str, str]] = {}
 
 
 class Tokens:
@@ -45,6 +47,7 @@ class Tokens:
         self._ids, self._ends, self._top_ids = array("i"), array("i"), array("i")
         self._logprobs, self._top_logprobs = array("f"), array("f")
         self._texts: dict[int, str] = {}
+        self._drafts: dict[int, tuple[str, str]] = {}
 
     def __len__(self) -> int:
         return len(self._ids)
@@ -60,7 +63,9 @@ class Tokens:
             if (other := self._top_ids[n]) != NONE
         ]
         known = None if logprob != logprob else logprob
-        return TokenInfo(token, known, self._texts.get(token, ""), top)
+        source, drafted = self._drafts.get(index, ("", ""))
+        text = self._texts.get(token, "")
+        return TokenInfo(token, known, text, top, source=source, drafted=drafted)
 
     @property
     def ids(self) -> list[int]:
@@ -94,6 +99,8 @@ class Tokens:
                 self._k = len(info.top)
                 self._top_ids.extend([NONE] * (self._k * len(self)))
                 self._top_logprobs.extend([nan] * (self._k * len(self)))
+            if info.source:
+                self._drafts[len(self)] = info.source, info.drafted
             self._ids.append(info.token)
             self._ends.append(end if n == len(infos) - 1 else self.start(len(self._ends)))
             self._logprobs.append(nan if info.logprob is None else info.logprob)
@@ -113,6 +120,7 @@ class Tokens:
         """A copy of the first `n`."""
         copy = type(self)(self.begin)
         copy._k, copy._texts = self._k, dict(self._texts)
+        copy._drafts = {index: one for index, one in self._drafts.items() if index < n}
         copy._ids, copy._ends, copy._logprobs = self._ids[:n], self._ends[:n], self._logprobs[:n]
         copy._top_ids = self._top_ids[: n * self._k]
         copy._top_logprobs = self._top_logprobs[: n * self._k]
@@ -129,6 +137,7 @@ class Tokens:
             _bytes(self._top_ids),
             _bytes(self._top_logprobs),
             self._texts,
+            self._drafts,
         )
 
     @classmethod
@@ -137,7 +146,7 @@ class Tokens:
         if not 0 <= data.begin < 1 << 31 or not 0 <= data.k < 1 << 31:
             raise ValueError(f"begin {data.begin} or k {data.k} is out of range")
         made = cls(data.begin)
-        made._k, made._texts = data.k, dict(data.texts)
+        made._k, made._texts, made._drafts = data.k, dict(data.texts), dict(data.drafts)
         for column, kept in (
             (made._ids, data.ids),
             (made._ends, data.ends),
@@ -169,7 +178,10 @@ class Tokens:
             raise ValueError("a log-probability is above 0")
         if any(not 0 <= token < 1 << 31 for token in self._texts):
             raise ValueError("a text belongs to no token's id")
-        if any(len(text) > LONGEST_TOKEN for text in self._texts.values()):
+        if any(not 0 <= index < len(self) for index in self._drafts):
+            raise ValueError("a draft belongs to no token")
+        texts = [*self._texts.values(), *(t for both in self._drafts.values() for t in both)]
+        if any(len(text) > LONGEST_TOKEN for text in texts):
             raise ValueError(f"a token has more than {LONGEST_TOKEN} characters")
 
 

@@ -20,10 +20,18 @@ from app.widgets.basics import divider, surface
 from app.widgets.plots.chart import Chart
 from app.widgets.plots.paper import CENTER, Paper, text_width
 from app.widgets.tips import show_tip
-from app.widgets.tokens.bands import BANDS, Measure, draw_band
+from app.widgets.tokens.bands import BANDS, DRAFT_BANDS, Measure, draw_band
 
 PROBABILITIES = ("≥ 90 %", "60–90", "30–60", "10–30", "< 10 %")
+DRAFTS = ("Undrafted", "Form", "n-gram", "Refused")
 ENTROPIES = ("≤ 0.5 bit", "0.5–1.2", "1.2–2", "2–3", "> 3 bit")
+
+WORDS: dict[Measure, tuple[str, ...]] = {
+    "probability": PROBABILITIES,
+    "entropy": ENTROPIES,
+    "speculation": DRAFTS,
+}
+SURE = tuple(range(len(BANDS)))
 
 
 class Legend(QWidget):
@@ -39,10 +47,12 @@ class Legend(QWidget):
         self.scale = BandScale(seek)
         self.by_probability = self._switch("Probability", "probability")
         self.by_entropy = self._switch("Entropy", "entropy")
+        self.by_draft = self._switch("Speculation", "speculation")
         switches = QHBoxLayout()
         switches.setSpacing(GRID // 2)
         switches.addWidget(self.by_probability)
         switches.addWidget(self.by_entropy)
+        switches.addWidget(self.by_draft)
         switches.addStretch(1)
         self._row = row = QBoxLayout(QBoxLayout.Direction.LeftToRight)
         row.setContentsMargins(PADDING, GRID // 2, PADDING, GRID // 2)
@@ -59,7 +69,8 @@ class Legend(QWidget):
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         """The scale is below the switches where its words would not fit beside them."""
         super().resizeEvent(event)
-        switches = self.by_probability.sizeHint().width() + self.by_entropy.sizeHint().width()
+        buttons = (self.by_probability, self.by_entropy, self.by_draft)
+        switches = sum(button.sizeHint().width() + GRID // 2 for button in buttons)
         room = self.width() - 2 * PADDING - switches - 2 * GRID
         narrow = room < self.scale.sizeHint().width()
         right, down = QBoxLayout.Direction.LeftToRight, QBoxLayout.Direction.TopToBottom
@@ -77,7 +88,8 @@ class Legend(QWidget):
     def _pick(self, measure: Measure) -> None:
         self.by_probability.setChecked(measure == "probability")
         self.by_entropy.setChecked(measure == "entropy")
-        self.scale.show_words(PROBABILITIES if measure == "probability" else ENTROPIES)
+        self.by_draft.setChecked(measure == "speculation")
+        self.scale.show_words(WORDS[measure], DRAFT_BANDS if measure == "speculation" else SURE)
         self._choose(measure)
 
 
@@ -90,11 +102,13 @@ class BandScale(Chart):
         super().__init__()
         self._seek = seek
         self._words: tuple[str, ...] = PROBABILITIES
+        self._bands: Sequence[int] = SURE
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
 
-    def show_words(self, words: tuple[str, ...]) -> None:
-        self._words = words
-        self.setAccessibleName("From likely to unlikely: " + ", ".join(words))
+    def show_words(self, words: tuple[str, ...], bands: Sequence[int]) -> None:
+        self._words, self._bands = words, bands
+        order = "From likely to unlikely" if bands is SURE else "What was drafted"
+        self.setAccessibleName(f"{order}: {', '.join(words)}")
         self.changed()
 
     def words(self, at: int) -> str:
@@ -104,31 +118,31 @@ class BandScale(Chart):
         return ""
 
     def chosen(self) -> bool:
-        if not self._seek(self.at):
+        if not self._seek(self._bands[self.at]):
             place = self.mapToGlobal(self.area(self.at).bottomLeft().toPoint())
             show_tip(place, "No such token in view.", self)
         return True
 
     def areas(self) -> list[QRectF]:
-        return [self.area(band) for band in range(len(BANDS))]
+        return [self.area(at) for at in range(len(self._words))]
 
-    def area(self, band: int) -> QRectF:
-        """The place of a band."""
-        width = min(self.width() / len(BANDS), self._wide(self._words))
-        return QRectF(band * width, 3, width - 4, self.height() - 8)
+    def area(self, at: int) -> QRectF:
+        """The place of a band in the row."""
+        width = min(self.width() / len(self._words), self._wide(self._words))
+        return QRectF(at * width, 3, width - 4, self.height() - 8)
 
     def sizeHint(self) -> QSize:  # noqa: N802
-        return QSize(round(self._wide(self._words)) * len(BANDS), fonts.px(24))
+        return QSize(round(self._wide(self._words)) * len(self._words), fonts.px(24))
 
     def fitting(self) -> list[str]:
         """The words of the bands: without units where there is no room for them."""
         short = [words.rpartition(" ")[0] or words for words in self._words]
-        room = self.width() / len(BANDS)
+        room = self.width() / len(self._words)
         return list(self._words) if self._wide(self._words) <= room else short
 
     def draw(self, paper: Paper) -> None:
         for n, (words, area) in enumerate(zip(self.fitting(), self.areas(), strict=True)):
-            draw_band(paper, area, n)
+            draw_band(paper, area, self._bands[n])
             paper.text(area, words, align=CENTER, margin=-GRID)
             if self.hasFocus() and n == self.at:
                 paper.frame(area.adjusted(0, -1, 0, 1), tokens().text)

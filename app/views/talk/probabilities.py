@@ -9,7 +9,12 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 from app.theme.tokens import GRID
 from app.views.talk.message_row import MessageRow
 from app.widgets.tokens.alternatives import AlternativesCard, OtherToken
-from app.widgets.tokens.bands import Measure, band_of_entropy, band_of_probability
+from app.widgets.tokens.bands import (
+    Measure,
+    band_of_draft,
+    band_of_entropy,
+    band_of_probability,
+)
 from app.widgets.tokens.text import TokenText
 from engine.protocol import Alternative, TokenInfo
 
@@ -31,6 +36,8 @@ def visible(text: str) -> str:
 
 def band(info: TokenInfo, measure: Measure) -> int | None:
     """The band of the legend that a token is in; None where nothing was recorded."""
+    if measure == "speculation":
+        return band_of_draft(info.source, info.drafted)
     if info.logprob is None:
         return None
     if measure == "entropy":
@@ -109,6 +116,7 @@ class TokenAnswer(QWidget):
             chance = f"{_percent(exp(info.logprob))}  ·  logprob {info.logprob:.2f}"
             if info.top:
                 chance += f"  ·  {entropy(info.top):.1f} bits"
+        chance += _draft_words(info)
         top = sorted(info.top, key=lambda alternative: -alternative.logprob)
         choices = [OtherToken(visible(a.text), exp(a.logprob), a.token == info.token) for a in top]
         hint = "↑↓ and Enter, or a click, branch from here" if top else ""
@@ -163,6 +171,18 @@ class TokenAnswer(QWidget):
 
     def hideEvent(self, event: object) -> None:  # noqa: N802
         self.hide_card()
+
+
+def _draft_words(info: TokenInfo) -> str:
+    """Describe what was drafted in the token's place: nothing where nothing was."""
+    if not info.source:
+        return ""
+    by = "the form" if info.source == "form" else info.source
+    if not info.drafted:
+        return f"  ·  drafted by {by}"
+    ranks = [other.text for other in sorted(info.top, key=lambda other: -other.logprob)]
+    rank = f", rank {ranks.index(info.drafted) + 1}" if info.drafted in ranks else ""
+    return f"  ·  {by} drafted “{visible(info.drafted)}”{rank}"
 
 
 def _percent(share: float) -> str:

@@ -9,7 +9,7 @@ from app.theme.theme import tokens
 from app.theme.tokens import mix
 from app.widgets.plots.paper import DOTTED, SOLID, Paper
 
-Measure = Literal["probability", "entropy"]
+Measure = Literal["probability", "entropy", "speculation"]
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,21 @@ BANDS = (
     Band(0.1, 3.0, "warn", 0.27, 2),
     Band(0.0, float("inf"), "bad", 0.32, 3),
 )
+LOOKS = (
+    *BANDS,
+    Band(0, 0, "accent", 0.24, 2),
+    Band(0, 0, "good", 0.16, 1),
+    Band(0, 0, "bad", 0.0, 1, dotted=True),
+)
+PLAIN, BY_FORM, BY_NGRAM, REFUSED = DRAFT_BANDS = (0, 5, 6, 7)
+"""The looks of tokens by what was drafted in their places: nothing, that token, another one."""
+
+
+def band_of_draft(source: str, drafted: str) -> int:
+    """The look of a token, as of `TokenInfo`."""
+    if not source:
+        return PLAIN
+    return REFUSED if drafted else BY_FORM if source == "form" else BY_NGRAM
 
 
 def band_of_probability(probability: float) -> int:
@@ -48,13 +63,13 @@ def band_of_entropy(bits: float) -> int:
 
 def band_colour(band: int) -> str:
     """The background of a band's tokens."""
-    wanted = BANDS[band]
+    wanted = LOOKS[band]
     return mix(getattr(tokens(), wanted.tone), tokens().canvas, wanted.share)
 
 
 def draw_band(paper: Paper, area: QRectF, band: int, ground: bool = True) -> None:
     """The background of a band and the line below, or the line alone."""
-    look = BANDS[band]
+    look = LOOKS[band]
     if look.share and ground:
         paper.fill(area, band_colour(band))
     if look.width:

@@ -189,8 +189,9 @@ class Alternative(msgspec.Struct, frozen=True):
 
 
 class TokenInfo(msgspec.Struct, frozen=True):
-    """A generated token; all but its id only where log-probabilities were asked for, `data` as of
-    an `Alternative`.
+    """A generated token; `logprob`, `text` and `top` only where log-probabilities were asked for,
+    `data` as of an `Alternative`. `source` is what had drafted a token for its place (`form`,
+    `ngram`), `drafted` that token's text where it was another one.
     """
 
     token: int
@@ -198,6 +199,8 @@ class TokenInfo(msgspec.Struct, frozen=True):
     text: str = ""
     top: list[Alternative] = []
     data: bytes = b""
+    source: str = ""
+    drafted: str = ""
 
 
 class Piece(Reply, frozen=True):

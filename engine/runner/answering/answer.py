@@ -3,6 +3,7 @@
 from collections.abc import Callable, Container, Generator, Iterator, Sequence
 from time import perf_counter
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -242,6 +243,7 @@ class RunningAnswer:
         self.reason: str | None = None
         self._ending = "length"  # once nothing is pending
         self._token: int | None = None  # drawn and not told
+        self._source, self._refused = "", ""  # of what was drafted in its place
         self._to_read = 0
         self._n_drawn = 0  # of the pending items: the last, or none
         self.words = Words(model, request, self.prompt)
@@ -374,7 +376,7 @@ class RunningAnswer:
             return
         text = self.words.text_of(token)
         self.drawing.saw(text)
-        yield from self.words.tell(text, self.drawing.info(token))
+        yield from self.words.tell(text, self._info(token))
         yield from self.watch.found()
         if self.words.stop is not None:
             self.reason = "stop"
@@ -411,6 +413,11 @@ class RunningAnswer:
         replies = list(self.take(part, rows[0]))
         self.tally.n_drafted += len(draft.tokens)
         for token, row in zip(draft.tokens, rows[1:], strict=True):
+            if self._token is None:
+                break
+            self._source, _, _ = draft.source.partition(" ")
+            if self._token != token:
+                self._refused = self.model.tokenizer.shown(token)
             if self.pending != [token] or self.reason is not None:
                 break
             self.tally.n_accepted += 1
@@ -419,6 +426,15 @@ class RunningAnswer:
             replies += self.tell()
             replies += self.take(self.pending[:], row)
         return replies
+
+    def _info(self, token: int) -> TokenInfo:
+        """Return the log-probabilities of the token drawn last, and what was drafted for it."""
+        info = self.drawing.info(token)
+        if not self._source:
+            return info
+        source, drafted = self._source, self._refused
+        self._source = self._refused = ""
+        return msgspec.structs.replace(info, source=source, drafted=drafted)
 
     def saved(self, seconds: float, per_token: float) -> None:
         """A step with drafts saved so much; a token without takes so long."""

@@ -3,6 +3,7 @@
 import struct
 
 import pytest
+from msgspec.structs import replace
 
 from app.state.talk.tokens import TokenData, Tokens
 from engine.protocol import Alternative, TokenInfo
@@ -78,6 +79,18 @@ def test_first_is_a_copy() -> None:
     start.append([info(99)], 9)
     assert (tokens.ids, start.ids) == ([0, 10, 20], [0, 10, 99])
     assert start[1] == tokens[1]
+
+
+def test_drafts_are_kept_and_checked() -> None:
+    tokens = Tokens()
+    tokens.append([info(7), replace(info(8), source="ngram", drafted="x")], 4)
+    assert (tokens[0].source, tokens[1].source, tokens[1].drafted) == ("", "ngram", "x")
+    again = Tokens.of(tokens.data())
+    assert again[1] == tokens[1]
+    assert not again.first(1)[0].source
+    data = replace(tokens.data(), drafts={2: ("ngram", "")})
+    with pytest.raises(ValueError, match="belongs to no token"):
+        Tokens.of(data).check(4)
 
 
 def test_kept_data_is_little_endian_and_checked() -> None:

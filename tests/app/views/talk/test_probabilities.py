@@ -5,6 +5,7 @@ from math import exp, log
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
@@ -16,6 +17,8 @@ from app.views.talk.message import MessageView
 from app.views.talk.probabilities import TokenAnswer, band, entropy, visible
 from app.widgets.tokens.bands import (
     BANDS,
+    DRAFT_BANDS,
+    LOOKS,
     band_colour,
     band_of_entropy,
     band_of_probability,
@@ -23,9 +26,10 @@ from app.widgets.tokens.bands import (
 from engine.protocol import Alternative, Generate, Piece, TokenInfo
 from tests.app.helpers.gui import Talk
 from tests.app.helpers.painted import texts
-from tests.app.helpers.scripted import ScriptedEngine
+from tests.app.helpers.scripted import ScriptedEngine, token
 
 Ask = Callable[..., None]
+DRAFTED_OTHER = {"source": "ngram", "drafted": " other"}
 
 
 def tokens_of(talk: Talk, row: int) -> TokenAnswer:
@@ -61,13 +65,17 @@ def test_each_band_of_the_legend_says_its_limits(
     talk: Talk, painted: TokenAnswer, width: int
 ) -> None:
     legend = talk.chat.legend
-    for measure in (legend.by_probability, legend.by_entropy):
+    for measure, count in (
+        (legend.by_probability, len(BANDS)),
+        (legend.by_entropy, len(BANDS)),
+        (legend.by_draft, len(DRAFT_BANDS)),
+    ):
         measure.click()
         talk.resize(width, 800)
         QApplication.processEvents()
         shown = texts(legend.scale)
-        assert len(shown) == len(BANDS)
-        for text, n in zip(shown, range(len(BANDS)), strict=True):
+        assert len(shown) == count
+        for text, n in zip(shown, range(count), strict=True):
             assert legend.scale.area(n).adjusted(-1, -9, 1, 9).contains(text.area), (text, n)
 
 
@@ -87,10 +95,11 @@ def test_text_upon_every_band_is_legible_and_bands_differ_without_colour(
     theme: Theme, name: str
 ) -> None:
     theme.choose(name)
-    for n in range(len(BANDS)):
+    for n in range(len(LOOKS)):
         assert contrast(THEMES[name].text, band_colour(n)) >= 4.5
-    looks = [(band.width, band.dotted) for band in BANDS]  # of their underlines
-    assert len(set(looks)) == len(BANDS)
+    for bands in (range(len(BANDS)), DRAFT_BANDS):
+        looks = [(LOOKS[n].width, LOOKS[n].dotted) for n in bands]  # of their underlines
+        assert len(set(looks)) == len(bands)
 
 
 def test_every_token_has_its_band(painted: TokenAnswer) -> None:
@@ -174,6 +183,32 @@ def test_by_entropy(talk: Talk, painted: TokenAnswer) -> None:
     assert tokens_of(talk, 1).painter.bands == expected
     assert talk.chat.legend.by_entropy.isChecked()
     assert not talk.chat.legend.by_probability.isChecked()
+
+
+def test_by_speculation(talk: Talk, engine: ScriptedEngine) -> None:
+    """Accepted tokens have their source's look, also after a restart; the card says what was
+    drafted where it was another token.
+    """
+    chat = talk.bench.chat
+    chat.send("Q")
+    told = [token("A", 0.9), token(" cat", 0.8), token(" sat", 0.7), token(" on", 0.6)]
+    for info, marks in zip(
+        told, ({}, {"source": "form"}, {"source": "ngram"}, DRAFTED_OTHER), strict=True
+    ):
+        engine.say(Piece(engine.last.id, info.text, [replace(info, **marks)]))
+    engine.end(n=4)
+    talk.chat.toggle_probabilities()
+    talk.chat.legend.by_draft.click()
+    assert tokens_of(talk, 1).painter.bands == list(DRAFT_BANDS)
+    number = chat.chat_id
+    chat.open(None)
+    chat.open(number)
+    answer = tokens_of(talk, 1)
+    assert answer.painter.bands == list(DRAFT_BANDS)
+    for index, words in ((1, "drafted by the form"), (3, "ngram drafted “␣other”, rank 3")):
+        answer.painter.go_to(index)
+        assert answer.card is not None
+        assert words in answer.card.all_words
 
 
 def test_tokens_are_painted_as_they_come(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.protocol import Finished, Generate, JsonSchema, Sampling
+from engine.protocol import Finished, Generate, JsonSchema, Piece, Sampling
 from engine.runner.api import Model, load
 from tests.engine.runner.answering.many import Fixed, Many, asked, ids, tiny
 from tests.engine.runner.drafting.scripted import KINDS, K, answered
@@ -158,3 +158,8 @@ def test_what_repeats_is_drafted_by_itself(plain: Model) -> None:
     assert isinstance(end, Finished)
     assert many.tokens(1) == [info.token for info in expected[1]]
     assert end.stats.n_drafted > 10
+    infos = [i for one in many.told[1] if isinstance(one, Piece) for i in one.tokens]
+    accepted = [info for info in infos if info.source and not info.drafted]
+    assert {info.source for info in infos} == {"", "ngram"}
+    assert len(accepted) == end.stats.n_accepted
+    assert all(info.drafted != info.text for info in infos if info.drafted)
