@@ -1,14 +1,19 @@
 """A graph: nodes in an order that respects every source, its leaves, and what it is run for."""
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
-from engine.graph.op import Op
+from engine.graph.op import VIEW_OPS, Op
 from engine.graph.tensor import Role, Tensor
 
 _NUMBERED = re.compile(r"node_\d+\b")
+
+Current = Callable[[Tensor], Tensor]
+"""The tensor that stands for one of a graph in its edited copy."""
+Rewrite = Callable[[Tensor, Current], Tensor]
+"""Makes of a result what its readers read."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +49,25 @@ class Graph:
         """Leaves that every step fills anew."""
         return tuple(t for t in self.leaves if t.role is Role.INPUT)
 
+    def edited(self, rewrites: Mapping[Tensor, Sequence[Rewrite]]) -> "Graph":
+        """The graph in which readers of some results read what rewrites make of these, one of the
+        result of the other. Nodes that depend on none stay the same objects.
+        """
+        made: dict[Tensor, Tensor] = {}
+
+        def current(tensor: Tensor) -> Tensor:
+            if tensor not in made:
+                made[tensor] = _copied(tensor, current)
+            return made[tensor]
+
+        for node in self.nodes:
+            now = current(node)
+            for rewrite in rewrites.get(node, ()):
+                now = rewrite(now, current)
+            made[node] = now
+        ends = (self.outputs, self.effects, self.pauses)
+        return Graph.of(*([current(one) for one in each] for each in ends))
+
     def text(self) -> str:
         """One line a node: name = (type) op(sources) = {shape}."""
         lines = []
@@ -56,6 +80,21 @@ class Graph:
 def is_numbered(name: str) -> bool:
     """True if a graph named a node, or what it is a view of: elsewhere that is another's name."""
     return _NUMBERED.match(name) is not None
+
+
+def _copied(tensor: Tensor, current: Current) -> Tensor:
+    """The tensor with current sources; itself if they are the same. A view, or what a node writes
+    into, has its bytes in the current storage.
+    """
+    src = tuple(None if source is None else current(source) for source in tensor.src)
+    if all(now is source for now, source in zip(src, tensor.src, strict=True)):
+        return tensor
+    if tensor.root is None:
+        return replace(tensor, src=src)
+    pairs = ((s, now) for s, now in zip(tensor.src, src, strict=True) if s and now)
+    target, now = next(pair for pair in pairs if pair[0].storage is tensor.root)
+    moved = now.offset - target.offset if tensor.op in VIEW_OPS else 0
+    return replace(tensor, src=src, root=now.storage, offset=tensor.offset + moved)
 
 
 def _closure(roots: Iterable[Tensor]) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:

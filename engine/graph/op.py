@@ -65,6 +65,7 @@ class Op(StrEnum):
     REPEAT = "repeat"
     ARANGE = "arange"
     ARGSORT = "argsort"
+    EDIT = "edit"
 
     IM2COL = "im2col"
     AVG_POOL_2D = "avg_pool_2d"

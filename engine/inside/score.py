@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from engine.errors import BadSetting, Cancelled
 from engine.protocol import Generate, ScoreAnswer
+from engine.runner.edits import SequenceEdits, edits_for
 from engine.runner.loading import LoadedModel
 from engine.runner.pictures.items import Item
 from engine.runner.prompt import make_prompt
@@ -16,6 +17,7 @@ from engine.sampling.cuts import log_softmax
 
 LogProbs = NDArray[np.float32]
 R = TypeVar("R")
+Claim = Callable[[Sequence[Item], SequenceEdits], None]
 
 
 def score_answer(
@@ -23,10 +25,11 @@ def score_answer(
     sequence: Sequenced,
     request: ScoreAnswer,
     cancelled: Callable[[], bool],
-    claim: Callable[[Sequence[Item]], None] = lambda _: None,
+    claim: Claim = lambda items, edits: None,
 ) -> Generator[int, None, LogProbs]:
     """Yields how many tokens are read, of the prompt and of the answer; returns the natural
-    log-probabilities of the answer's [tokens]. `claim` hears what the sequence is to hold.
+    log-probabilities of the answer's [tokens]. `claim` gets what the sequence is to hold,
+    and its edits.
 
     Raises `BadSetting`, `ContextFull`, `Cancelled` and what reading a prompt does.
     """
@@ -48,8 +51,11 @@ def score_answer(
     prompt = items[: len(items) - len(tokens)]
     if not (prompt and tokens):
         raise BadSetting("tokens", len(tokens), "at least one, after at least one prompt token")
-    claim(items)
-    logits = yield from _counted(sequence.prefill(prompt[sequence.reuse(prompt) :], cancelled))
+    edits = edits_for(sequence.stepper.built, request.edits, len(prompt), request.changes)
+    claim(items, edits)
+    logits = yield from _counted(
+        sequence.prefill(prompt[sequence.reuse(prompt, edits=edits) :], cancelled)
+    )
     found = [log_softmax(logits, np.array(tokens[:1]))]
     run = sequence.stepper.most_outputs
     for start in range(0, len(tokens) - 1, run):
@@ -57,11 +63,7 @@ def score_answer(
             raise Cancelled("reading the answer")
         part = tokens[start : min(start + run, len(tokens) - 1)]
         extras = yield from _counted(sequence.extras(part, cancelled))
-        outputs = range(len(part))
-        rows = sequence.stepper.step(
-            part, len(sequence.items), outputs, sequence.number, extras=extras
-        )
-        sequence.items += part
+        rows = sequence.begin_all(part, extras)()
         following = tokens[start + 1 : start + 1 + len(part)]
         found += [log_softmax(r, np.array([t])) for r, t in zip(rows, following, strict=True)]
         yield len(sequence.items)

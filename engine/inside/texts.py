@@ -23,6 +23,7 @@ from engine.protocol import (
     TextsCompared,
     TokenPair,
 )
+from engine.runner.edits import SequenceEdits, edits_for
 from engine.runner.loading import LoadedModel
 from engine.runner.pictures.items import Item
 from engine.runner.prompt import make_prompt
@@ -59,7 +60,12 @@ def compare_texts(
 
     Raises `BadSetting` for pictures, `CannotProbe`, `Cancelled`, and as `make_prompt`.
     """
-    texts = [_tokens(model, sequence, text) for text in (request.text, request.other)]
+    sides = (request.text, request.other)
+    texts = [_tokens(model, sequence, text) for text in sides]
+    edits = [
+        edits_for(model.built, side.edits, len(tokens))
+        for side, tokens in zip(sides, texts, strict=True)
+    ]
     claim(max(texts, key=len))
     most, told = MOST_TOKENS, list[dict[ResultKey, _Rows]]()
     while len(told) < len(texts):
@@ -67,7 +73,7 @@ def compare_texts(
             raise Cancelled("the comparison")
         tokens = texts[len(told)]
         try:
-            told.append((yield from _last_step(sequence, tokens, most)))
+            told.append((yield from _last_step(sequence, tokens, most, edits[len(told)])))
         except CannotProbe as refused:
             if not is_too_large(refused, most):
                 raise
@@ -75,7 +81,7 @@ def compare_texts(
             continue
         finally:
             sequence.stepper.end_probes()
-            sequence.reuse(())
+            sequence.clear()
         yield Progress(request.id, "score", len(told), len(texts))
     pairs = paired(texts[0], texts[1], most)
     found = [_matched(rows, told[1], pairs) for rows in told[0].values() if rows.one.key in told[1]]
@@ -113,13 +119,13 @@ def _tokens(model: LoadedModel, sequence: Sequenced, text: ComparedText) -> list
 
 
 def _last_step(
-    sequence: Sequenced, tokens: Sequence[int], most: int
+    sequence: Sequenced, tokens: Sequence[int], most: int, edits: SequenceEdits
 ) -> Generator[None, None, dict[ResultKey, _Rows]]:
     """Results of the last tokens, by token; the tokens before are read plainly, with a
     pause behind each part.
     """
     begin = max(0, len(tokens) - most)
-    sequence.reuse(())
+    sequence.reuse((), edits=edits)
     if begin:
         for _ in sequence.prefill(tokens[:begin], lambda: False):
             yield

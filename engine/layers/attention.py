@@ -64,7 +64,7 @@ class SelfAttention:
         spec = block.attention
         q, k, v = self.qkv(x, i, spec)
         mixed = self.gated(self.mixed((q, k, v), i, p, spec, cache), x, i)  # [D*H, T]
-        return self.o(p.by_head(mixed, i, spec.n_head), "attn_out", i)
+        return self.o(p.site(mixed, i, "heads"), "attn_out", i)
 
     def mixed(
         self, heads: Heads, i: int, p: Pass, spec: AttentionSpec, cache: LayerCache | None
@@ -134,7 +134,7 @@ class GatedQueryAttention(NormedAttention):
         mixed = self.mixed((q.named("Qcur", i), k, v), i, p, spec, cache)
         factor = ops.sigmoid(gate).named("gate_sigmoid", i).reshape(*mixed.dims)
         mixed = ops.mul(mixed, factor).named("attn_gated", i)
-        return self.o(p.by_head(mixed, i, spec.n_head), "attn_out", i)
+        return self.o(p.site(mixed, i, "heads"), "attn_out", i)
 
 
 @dataclass(frozen=True)

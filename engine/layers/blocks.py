@@ -11,8 +11,7 @@ from engine.graph import ops
 from engine.graph.tensor import Tensor
 from engine.layers.linear import LayerNorm, RMSNorm
 from engine.layers.spec import BlockSpec
-from engine.layers.step import LayerCache, Pass
-from engine.protocol import ChangedPart
+from engine.layers.step import LayerCache, Pass, SiteName
 from engine.weights.bind import Name
 
 
@@ -58,12 +57,12 @@ def pruned(p: Pass, last: bool, *tensors: Tensor) -> list[Tensor]:
 
 
 def joined(
-    h: Tensor, x: Tensor, i: int, p: Pass, spec: BlockSpec, part: ChangedPart, name: str
+    h: Tensor, x: Tensor, i: int, p: Pass, spec: BlockSpec, part: SiteName, name: str
 ) -> Tensor:
     """x + residual * h, h being what a part of layer i gives."""
     if spec.residual != 1.0:
         h = ops.scale(h, spec.residual)
-    return ops.add(p.changes.of(h, i, part), x).named(name, i)
+    return ops.add(p.site(h, i, part), x).named(name, i)
 
 
 @dataclass(frozen=True)

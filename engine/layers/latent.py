@@ -76,4 +76,4 @@ class LatentAttention:
         latents = p.attend(q, k, None, cache, spec.scale).reshape(rank, heads, n)
         mixed = ops.matmul(self.v_b, latents.permute(0, 2, 1))  # [Dv, T, H]
         mixed = ops.contiguous(mixed.permute(0, 2, 1)).reshape(mixed.shape[0] * heads, n)
-        return self.o(p.by_head(mixed.named("kqv_out", i), i, heads), "attn_out", i)
+        return self.o(p.site(mixed.named("kqv_out", i), i, "heads"), "attn_out", i)

@@ -37,7 +37,7 @@ class LendingAttention:
             q = p.rope(q, spec.rope).named("Qcur", i)
         k, v = (None, None) if cache.borrowed else self._made(x, i, p, block)
         mixed = p.attend(q, k, v, cache, spec.scale, spec.softcap).named("kqv_out", i)
-        return self.o(p.by_head(mixed, i, spec.n_head), "attn_out", i)
+        return self.o(p.site(mixed, i, "heads"), "attn_out", i)
 
     def _made(self, x: Tensor, i: int, p: Pass, block: BlockSpec) -> tuple[Tensor, Tensor]:
         """Keys and values [D, K, T]. Raises TensorMismatch for a layer that has none of its own."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from math import gcd
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from engine.kvcache.causal import CacheStep, Ints
 from engine.kvcache.encoded import EncodedStep
 from engine.kvcache.states import StateStep, read_from, written_to
 from engine.layers import hadamard
-from engine.layers.change import UNCHANGED, Changes
+from engine.layers.edits import EditShape, StepEdits
 from engine.layers.rope import RopeParams, step_table
 from engine.layers.spec import Temperature
 
@@ -84,6 +84,7 @@ class Step(NamedTuple):
     encoded: EncodedStep | None = None
     states: Sequence[StateStep] = ()  # of each sequence, in the tokens' order
     n_real: int = 0  # of the tokens
+    edits: StepEdits | None = None
 
 
 Fill = Callable[[Step], Array]
@@ -141,6 +142,23 @@ class LayerState:
         return tuple(leaf for leaf in (self.conv, self.state) if leaf is not None)
 
 
+SiteName = Literal["residual", "attention", "feed_forward", "heads"]
+"""Results that every architecture has: what leaves a layer, what each of its parts adds, and what
+its heads give to the output matrix [D * H, T].
+"""
+
+
+class Site(NamedTuple):
+    """A layer's result under a name that every architecture has; `entered` is what entered the
+    layer, of all tokens.
+    """
+
+    name: SiteName
+    layer: int
+    node: Tensor
+    entered: Tensor | None
+
+
 class Pass:
     """One forward pass: its size, and the inputs it has asked for so far.
 
@@ -148,8 +166,8 @@ class Pass:
     counts the rows that a picture brings for each place: none where all are tokens, one, and one
     more for each of the first layers that adds its own (`deepstack`). `encoded` is how many rows
     enter the cache of cross attention and how many of its cells may be looked at, None where no
-    picture is seen. `changes` say what counts more or less than it was trained to. `parts` are the
-    sequences, at most, that tokens are of: recurrent layers read and write a state of each.
+    picture is seen. `parts` are the sequences, at most, that tokens are of: recurrent layers read
+    and write a state of each. `sites` are the results that edits know by one name in all models.
     """
 
     def __init__(
@@ -160,7 +178,6 @@ class Pass:
         fused_attention: bool = True,
         planes: int = 0,
         encoded: tuple[int, int] | None = None,
-        changes: Changes = UNCHANGED,
         states: Sequence[LayerState | None] = (),
         parts: int = 1,
     ) -> None:
@@ -170,9 +187,9 @@ class Pass:
         self.fused_attention = fused_attention
         self.planes = planes
         self.encoded = encoded
-        self.changes = changes
         self.parts = parts
         self.effects: list[Tensor] = []
+        self.sites: list[Site] = []
         self._written: dict[Tensor, Tensor] = {}
         self._states = tuple(states)
         self._width = 0
@@ -256,15 +273,46 @@ class Pass:
         )
         return ops.mul(q, factors)
 
-    def by_head(self, mixed: Tensor, layer: int, n_head: int) -> Tensor:
-        """Heads' results [Dv * H, T], each multiplied where a change names it."""
-        factors = self.changes.heads(layer, n_head)
-        if factors is None:
-            return mixed
-        name, shape = f"inp_head_factors_{layer}", (1, n_head, 1)
-        each = self._input(name, F32, shape, lambda _: factors.reshape(1, n_head, 1))
-        heads = mixed.reshape(mixed.shape[0] // n_head, n_head, mixed.shape[1])
-        return ops.mul(heads, each).reshape(*mixed.dims).named("kqv_changed", layer)
+    def site(self, x: Tensor, layer: int, name: SiteName, entered: Tensor | None = None) -> Tensor:
+        """x, a layer's result that can be edited under this name."""
+        self.sites.append(Site(name, layer, x, entered))
+        return x
+
+    def edited(
+        self,
+        x: Tensor,
+        k: int,
+        shape: EditShape,
+        of_outputs: bool,
+        slots: int = 1,
+        entered: Tensor | None = None,
+        experts: Tensor | None = None,
+    ) -> Tensor:
+        """x with the instructions of point k; it has `slots` rows for each token, or for each of
+        the outputs. `entered` is like x, `experts` has the expert of each row.
+        """
+        n = self.n_outputs if of_outputs else self.n_tokens
+
+        def each(part: str) -> Tensor:
+            def fill(s: Step) -> Array:
+                counts: NDArray[np.int32] = getattr(_edits(s), f"{part}s")[k]
+                if of_outputs and self.n_outputs != self.n_tokens:
+                    counts = np.where(s.outputs < 0, 0, counts[s.outputs])
+                return np.repeat(counts, slots)
+
+            key = f"inp_edit_{part}_{k}{'_of_outputs' * of_outputs}{f'_by_{slots}' * (slots > 1)}"
+            return self._input(key, I32, (n * slots,), fill)
+
+        width, m = x.nelements // (n * slots), shape.instructions
+        n_vectors = dict(shape.vectors).get(width)
+        code = self._input("inp_edit_code", I32, (8, m), lambda s: _edits(s).code)
+        number = self._input("inp_edit_number", F32, (8, m), lambda s: _edits(s).number)
+        table = None
+        if n_vectors is not None:
+            name = f"inp_edit_vectors_{width}"
+            table = self._input(name, F32, (width, n_vectors), lambda s: _edits(s).vectors[width])
+        given = (each("first"), each("count"), code, number, table)
+        return ops.edit(x, *given, entered, experts)
 
     def attend(
         self,
@@ -431,6 +479,11 @@ class Pass:
             tensor = leaf(name or str(key), fmt, shape, Role.INPUT)
             self._inputs[key] = (tensor, fill)
         return self._inputs[key][0]
+
+
+def _edits(step: Step) -> StepEdits:
+    assert step.edits is not None
+    return step.edits
 
 
 def _seen(step: Step) -> EncodedStep:

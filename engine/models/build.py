@@ -9,7 +9,7 @@ from pkgutil import iter_modules
 from typing import cast
 
 from engine.device.backend import Component, Owner
-from engine.errors import BadFile, BadSetting, ShapeError, UnsupportedModel
+from engine.errors import BadFile, ShapeError, UnsupportedModel
 from engine.gguf import GGUFFile
 from engine.gguf.formats import F16, Format
 from engine.gguf.projectors import is_projector
@@ -17,16 +17,17 @@ from engine.graph.graph import Graph
 from engine.graph.tensor import Tensor
 from engine.images.plan import Limits
 from engine.kvcache.group import CacheGroup
-from engine.layers.change import UNCHANGED, Changes
+from engine.layers.edits import NO_EDITS, EditShape
 from engine.layers.step import LayerCache, LayerState, Pass
 from engine.models import text
+from engine.models.axes import Counts
 from engine.models.base import Architecture, Output, TextModel, TextParams, TextWeights
 from engine.models.constants import read_constants
 from engine.models.kept import CELL_STEP, CHECKPOINTS, make_caches, make_states
+from engine.models.sites import EditableResults, edited
 from engine.models.vision import is_vision
 from engine.models.vision.base import TextHost
 from engine.models.vision.build import BuiltTower, build_tower
-from engine.protocol import Change
 from engine.weights.bind import Bound, bind
 from engine.weights.params import read_params
 
@@ -110,18 +111,6 @@ class BuiltModel:
         caches = zip(used, self.caches.caches, strict=True)
         return tuple(bucket_of_cells(n, cache.n_cells) for n, cache in caches)
 
-    def changes(self, wanted: Sequence[Change]) -> Changes:
-        """The factors of a pass. Raises `BadSetting` for a layer or head out of range."""
-        for change in wanted:
-            change.check()
-            if not 0 <= change.layer < self.n_layer:
-                raise BadSetting("layer", change.layer, f"a layer from 0 to {self.n_layer - 1}")
-            heads = self.model.n_heads(change.layer)
-            if change.head is not None and not 0 <= change.head < heads:
-                expected = f"a head from 0 to {heads - 1}" if heads else "none: it has no heads"
-                raise BadSetting("head", change.head, expected)
-        return Changes(tuple(wanted))
-
     def build(
         self,
         n_tokens: int,
@@ -131,20 +120,32 @@ class BuiltModel:
         output: Output | None = None,
         planes: int = 0,
         encoded: tuple[int, int] | None = None,
-        changes: Changes = UNCHANGED,
         parts: int = 1,
+        edits: EditShape = NO_EDITS,
     ) -> tuple[Pass, Graph]:
         """The graph of one forward pass: logits [V, n_outputs] or embeddings [E, n_outputs], by
         default what the model is for; with `planes` of rows where pictures are among the tokens, or
         rows `encoded` for layers that look at them; of so many sequences at most, where a state is
-        carried (engine/layers/step.py).
+        carried (engine/layers/step.py); with its results hooked where `edits` say.
         """
         carried = (self.states, parts)
-        p = Pass(n_tokens, n_outputs, cells, fused_attention, planes, encoded, changes, *carried)
+        p = Pass(n_tokens, n_outputs, cells, fused_attention, planes, encoded, *carried)
         x = self.model.hidden(p, self.layers)
         if (output or self.output) is Output.LOGITS:
             x = self.model.logits(x)
-        return p, Graph.of([x], p.effects)
+        graph = Graph.of([x], p.effects)
+        return p, edited(p, graph, edits, self.results) if edits.points else graph
+
+    @cached_property
+    def results(self) -> EditableResults:
+        """The results that edits can name."""
+
+        def build(counts: Counts) -> tuple[Pass, Graph]:
+            encoded = None if self.caches.encoded is None else (1, CELL_STEP)
+            return self.build(*counts, encoded=encoded)
+
+        cells = self.buckets([0] * len(self.caches.caches))
+        return EditableResults.of(build, cells, self.model.n_heads)
 
 
 def bucket_of_cells(n: int, most: int) -> int:

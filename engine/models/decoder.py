@@ -17,7 +17,7 @@ from engine.layers.spec import SWIGLU, AttentionSpec, BlockSpec, GatedActivation
 from engine.layers.step import LayerCache, Pass
 from engine.models.base import Output, TextModel, TextWeights
 from engine.models.constants import Constant
-from engine.models.kept import Borrowed, Cells, Kept, State
+from engine.models.kept import Cells, Kept, State
 from engine.weights.bind import Name
 from engine.weights.params import (
     BLOCK_COUNT,
@@ -200,7 +200,7 @@ class LayerStack(TextModel[P, S]):
         """[E, n_outputs]."""
         x = p.with_pictures(self.embed(p))
         for i, cache in enumerate(caches):
-            x = self.layer(x, i, p, cache)
+            x = p.site(self.layer(x, i, p, cache), i, "residual", x)
         return self.normed(x)
 
     def normed(self, x: Tensor) -> Tensor:
@@ -210,16 +210,7 @@ class LayerStack(TextModel[P, S]):
     def layer(self, x: Tensor, i: int, p: Pass, cache: LayerCache | None) -> Tensor:
         """x [E, T] -> [E, T]; what leaves the last layer is [E, n_outputs]."""
         last = i == self.params.n_layer - 1
-        if not p.changes.keeps(i) and not self.lends(i):
-            return p.prune(x) if last else x
-        after = self.weights.blocks[i](x, i, p, self.spec(i), cache, last)
-        if not p.changes.moves(i):
-            return after
-        return p.changes.between(p.prune(x) if last else x, after, i)
-
-    def lends(self, i: int) -> bool:
-        """True if a later layer looks at the cells of layer i."""
-        return any(isinstance(shape, Borrowed) and shape.layer == i for shape in self.kept())
+        return self.weights.blocks[i](x, i, p, self.spec(i), cache, last)
 
     def n_heads(self, layer: int) -> int:
         return self.attention(layer).n_head

@@ -9,6 +9,7 @@ from engine.protocol.devices import *
 from engine.protocol.file import *
 from engine.protocol.inside.change import *
 from engine.protocol.inside.compare import *
+from engine.protocol.inside.edit import *
 from engine.protocol.inside.graph import *
 from engine.protocol.inside.live import *
 from engine.protocol.inside.probe import *

@@ -4,6 +4,7 @@ from typing import ClassVar
 
 import msgspec
 
+from engine.protocol.inside.edit import Edit
 from engine.protocol.message import Reply, Request, StageName
 
 
@@ -23,7 +24,7 @@ class PerplexityDone(Reply, frozen=True):
 
 
 class Perplexity(Request[PerplexityDone], frozen=True):
-    """Score a text by llama-perplexity's convention."""
+    """Score a text by llama-perplexity's convention, by the model with these edits."""
 
     stage: ClassVar[StageName] = "score"
     in_parts: ClassVar[bool] = True
@@ -31,6 +32,7 @@ class Perplexity(Request[PerplexityDone], frozen=True):
     text: str
     n_ctx: int = 512
     top_k: int = 0
+    edits: list[Edit] = []
 
 
 class BenchTest(msgspec.Struct, frozen=True):

@@ -5,7 +5,8 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 
 from engine.errors import BadSetting, Cancelled, CannotProbe
-from engine.protocol import ChatMessage, Generate
+from engine.protocol import ChatMessage, Edit, Generate
+from engine.runner.edits import SequenceEdits, edits_for
 from engine.runner.loading import LoadedModel
 from engine.runner.pictures.items import Item, before_group, before_looking
 from engine.runner.pictures.viewer import Encoding
@@ -36,6 +37,7 @@ def dump(
     prompt: str | None = None,
     n_tokens: int = 0,
     cancelled: Callable[[], bool] = lambda: False,
+    edits: Sequence[Edit] = (),
 ) -> Iterator[ProbedStep | Encoding]:
     """Yields a step for each part of the prompt, as large as the probes' memory allows, and one for
     each of `n_tokens` greedy tokens behind it, as far as the answer goes.
@@ -43,7 +45,6 @@ def dump(
     The sequence is empty afterwards, and probes hold no memory. Raises `BadSetting` where nothing
     has such a name, `CannotProbe`, `Cancelled`, and as `make_prompt`.
     """
-    _check(model, probes)
     asked = Generate(0, messages=list(messages), prompt=prompt, when_full="stop")
     items = make_prompt(
         model.tokenizer, model.template, asked, sequence.n_ctx, sequence.viewer
@@ -51,7 +52,9 @@ def dump(
     if len(items) + n_tokens > sequence.n_ctx:
         room = f"at most {sequence.n_ctx - len(items)} after the prompt of {len(items)}"
         raise BadSetting("steps", n_tokens, f"{room} in a context of {sequence.n_ctx}")
-    sequence.reuse(())
+    made = edits_for(model.built, edits, len(items))
+    _check(model, probes, made)
+    sequence.reuse((), edits=made)
     try:
         logits = yield from _prompt(sequence, probes, items, cancelled)
         for _ in range(n_tokens):
@@ -60,12 +63,12 @@ def dump(
                 return
             if cancelled():
                 raise Cancelled("the dump")
-            made = _found(sequence, [token], sequence.start(token, UNRECORDED, probes))
-            logits = made.logits
-            yield made
+            computed = _found(sequence, [token], sequence.start(token, UNRECORDED, probes))
+            logits = computed.logits
+            yield computed
     finally:
         sequence.stepper.end_probes()
-        sequence.reuse(())
+        sequence.clear()
 
 
 def _prompt(
@@ -99,9 +102,9 @@ def _found(sequence: Sequenced, part: Sequence[Item], step: StartedStep) -> Prob
     return ProbedStep(first, part, step.probed(), logits)
 
 
-def _check(model: LoadedModel, probes: Probes) -> None:
-    """Raise `BadSetting` unless the probes name a result of this model."""
-    graph = model.stepper.one_token().graph
+def _check(model: LoadedModel, probes: Probes, edits: SequenceEdits) -> None:
+    """Raise `BadSetting` unless the probes name a result of this model, with these edits."""
+    graph = model.stepper.one_token(edits).graph
     if next(probes.of(graph), None) is None:
         names = (_LAYER.sub("-N", key.name) for key, _ in named_results(graph))
         known = ", ".join(dict.fromkeys(names))

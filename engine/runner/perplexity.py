@@ -4,7 +4,7 @@ The text is tokenised once and cut into whole chunks; where the file adds a BOS,
 of each chunk's first token in evaluation; positions ctx/2 to ctx-2 predict the token after them.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import exp, sqrt
 
@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import BadSetting, Cancelled
+from engine.protocol import Edit
+from engine.runner.edits import edits_for
 from engine.runner.stepper import Logits, Stepper
 from engine.sampling.cuts import log_softmax, top_k
 from engine.tokenizer import Tokenizer
@@ -63,6 +65,7 @@ def score_in_parts(
     n_best: int,
     cancelled: Callable[[], bool],
     sequence: int = 0,
+    edits: Sequence[Edit] = (),
 ) -> Iterator[Scored | None]:
     """Like `score`, in a sequence that is empty afterwards; None where others may compute
     meanwhile, behind each step.
@@ -76,13 +79,14 @@ def score_in_parts(
     if n_chunks < 1:
         raise BadSetting("text", f"{len(ids)} tokens", f"at least one chunk of {n_ctx} tokens")
     chunks = np.asarray(ids[: n_chunks * n_ctx], np.int32).reshape(n_chunks, n_ctx)
+    made = edits_for(stepper.built, edits, n_ctx)
     result = Score(chunks, [], [], [])
     try:
         for i, chunk in enumerate(chunks):
             evaluated = chunk.tolist()
             if tokenizer.add_bos and tokenizer.bos is not None:
                 evaluated[0] = tokenizer.bos
-            for start, logits in stepper.all_logits(evaluated, n_ctx // 2, sequence):
+            for start, logits in stepper.all_logits(evaluated, n_ctx // 2, sequence, made):
                 _add(result, chunk, start, logits, n_best)
                 yield None
                 if cancelled():

@@ -1,15 +1,13 @@
 """One sequence of a model: which items its caches hold, reuse of a common prefix, shifting."""
 
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import BadSetting, Cancelled, CannotSee, CutawayError
-from engine.layers.change import UNCHANGED
-from engine.protocol import Change
+from engine.runner.edits import ALL, PLAIN, SequenceEdits, common
 from engine.runner.pictures.items import (
     Item,
     before_group,
@@ -34,7 +32,6 @@ from engine.runner.stepper import (
 from engine.scheduler.probes import NO_PROBES, Probes
 from engine.scheduler.record import UNRECORDED, Recorder
 
-ALL = 1 << 31
 CHECKPOINT_EVERY = 2048
 """Tokens from one kept state of a recurrent model to the next."""
 
@@ -45,7 +42,7 @@ class Sequenced:
     positions: tokens, and where there is a viewer rows of pictures. It `is_held` while an answer
     uses it, or something else does. Behind the first `exact` items, others have seen what a shift
     has forgotten since: one that `is_strict` shares no such items. At its `turn` the next prompt is
-    expected to part from this one.
+    expected to part from this one. Steps compute it with its `edits`.
     """
 
     stepper: Stepper
@@ -57,35 +54,20 @@ class Sequenced:
     is_held: bool = False
     is_strict: bool = False
     exact: int = ALL
+    edits: SequenceEdits = PLAIN
 
     @property
     def n_ctx(self) -> int:
         return self.stepper.built.n_ctx
 
-    @contextmanager
-    def changed(self, wanted: Sequence[Change]) -> Iterator[None]:
-        """For as long as this lasts steps compute the changed model; what another one computed is
-        forgotten before and after. Raises `BadSetting`.
-        """
-        if not wanted:
-            yield
-            return
-        changes = self.stepper.built.changes(wanted)
-        self.clear()
-        self.stepper.changes = changes
-        try:
-            yield
-        finally:
-            self.stepper.changes = UNCHANGED
-            self.clear()
-
     def clear(self) -> None:
         """Forget all of it."""
-        self.items, self.exact = [], ALL
+        self.items, self.exact, self.edits = [], ALL, PLAIN
         self.stepper.forget(0, sequence=self.number)
 
-    def shared(self, prompt: Sequence[Item]) -> int:
-        """How many items at the prompt's start need not be computed again.
+    def shared(self, prompt: Sequence[Item], edits: SequenceEdits | None = None) -> int:
+        """How many items at the prompt's start need not be computed again with these edits, by
+        default its own.
 
         They end in no group of rows that see each other. At least one item of the prompt is left to
         compute, for its logits.
@@ -95,6 +77,7 @@ class Sequenced:
             if held != wanted:
                 break
             n += 1
+        n = common(n, self.edits if edits is None else edits, self.edits)
         if self.is_strict:
             n = min(n, self.exact)
         before = -1
@@ -104,18 +87,22 @@ class Sequenced:
             n = self.stepper.built.caches.resumable(self.number, n)
         return n
 
-    def reuse(self, prompt: Sequence[Item], turn: int = 0) -> int:
-        """Keep the cached prefix that is `shared` with the prompt, forget the rest. Returns its
-        length. Another prompt is expected to be the same up to `turn`.
+    def reuse(
+        self, prompt: Sequence[Item], turn: int = 0, edits: SequenceEdits | None = None
+    ) -> int:
+        """Keep the cached prefix that is `shared` with the prompt, forget the rest; go on with
+        these edits, by default as before. Returns its length. Another prompt is expected to be the
+        same up to `turn`.
 
         Logits of what follows equal a fresh context's but for their last bits (other kernels
         compute a short rest), unless the context was shifted: then what is kept has seen items that
         are gone.
         """
-        n = self.shared(prompt)
+        n = self.shared(prompt, edits)
         self.items = []  # until the caches are known to hold them
         self.stepper.forget(n, sequence=self.number)
         self.items, self.turn = list(prompt[:n]), turn
+        self.edits = self.edits if edits is None else edits
         if n <= self.exact:
             self.exact = ALL
         return n
@@ -163,8 +150,8 @@ class Sequenced:
         waits for the logits [V] after the last and records the items; call it before anything else.
         """
         tokens, outputs = tokens_of(part), [len(part) - 1]
-        first = len(self.items)
-        step = self.stepper.start(tokens, first, outputs, self.number, recorder, extras, probes)
+        ours = StepPart(tokens, len(self.items), outputs, self.number, self.edits)
+        step = self.stepper.start_together([ours], recorder, extras, probes)
 
         def logits() -> Logits:
             row = _row(step())
@@ -176,7 +163,8 @@ class Sequenced:
     def begin_all(self, part: Sequence[Item], extras: Extras) -> Callable[[], Logits]:
         """Like `begin`, for logits [t, V] behind all t items, at most `Stepper.most_outputs`."""
         tokens, outputs = tokens_of(part), range(len(part))
-        step = self.stepper.start(tokens, len(self.items), outputs, self.number, extras=extras)
+        ours = StepPart(tokens, len(self.items), outputs, self.number, self.edits)
+        step = self.stepper.start_together([ours], extras=extras)
 
         def logits() -> Logits:
             rows = step()
@@ -192,7 +180,7 @@ class Sequenced:
         call `computed`. Logits are wanted of the last so many.
         """
         outputs = range(len(part) - n_wanted, len(part))
-        step = StepPart(tokens_of(part), len(self.items), outputs, self.number)
+        step = StepPart(tokens_of(part), len(self.items), outputs, self.number, self.edits)
         return step, None if self.viewer is None else self._places(part)
 
     def computed(self, part: Sequence[Item]) -> None:
@@ -227,11 +215,11 @@ class Sequenced:
         self.stepper.forget(first, sequence=self.number)
         return again
 
-    def fork(self, source: "Sequenced", n: int) -> None:
-        """Go on behind the first items of another sequence, whose cells both hold from now on; what
-        was here is forgotten. They are at most as many as `source.shared` says.
+    def fork(self, source: "Sequenced", n: int, edits: SequenceEdits = PLAIN) -> None:
+        """Go on with these edits behind the first items of another sequence, whose cells both hold
+        from now on; what was here is forgotten. They are at most as many as `source.shared` says.
         """
-        self.items, self.turn, self.exact = [], 0, ALL
+        self.items, self.turn, self.exact, self.edits = [], 0, ALL, edits
         self.stepper.forget(0, sequence=self.number)
         self.stepper.built.caches.share(self.number, source.number, n)
         self.items = source.items[:n]
@@ -309,6 +297,7 @@ class Sequenced:
         kept = self.items[:begin] + self.items[end:]
         self.items, self.turn = [], 0  # until the caches are known to hold them
         self.n_shifts += 1
+        self.edits = self.edits.shifted(begin, end - begin)
         try:
             self.stepper.forget(begin, end, self.number, end - begin - saved(gone))
         except (CutawayError, MemoryError):

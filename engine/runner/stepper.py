@@ -11,11 +11,12 @@ from engine.graph.graph import Graph
 from engine.kvcache.causal import CacheStep, Ints
 from engine.kvcache.encoded import EncodedStep, Entering
 from engine.kvcache.states import StatePart, StateStep
-from engine.layers.change import UNCHANGED, Changes
+from engine.layers.edits import NO_EDITS, EditShape
 from engine.layers.step import Pass, Shift, Step, build_shift
 from engine.models.axes import Axes, Counts, KnownAxes, counted_axes, cut
 from engine.models.base import Output
 from engine.models.build import BuiltModel, bucket_of_cells
+from engine.runner.edits import PLAIN, EditArrays, EditedPart, SequenceEdits
 from engine.scheduler.outline import Outline
 from engine.scheduler.plan import Plan, Planner
 from engine.scheduler.probes import NO_PROBES, Probed, Probes
@@ -48,13 +49,14 @@ TEXT = Extras()
 
 class StepPart(NamedTuple):
     """One sequence's part of a step: tokens at consecutive positions. `outputs` are the indices of
-    those behind which rows are wanted.
+    those behind which rows are wanted, `edits` are the sequence's.
     """
 
     tokens: Sequence[int]
     first_position: int
     outputs: Sequence[int]
     sequence: int = 0
+    edits: SequenceEdits = PLAIN
 
 
 @dataclass(frozen=True)
@@ -84,14 +86,12 @@ class StartedStep:
 
 @dataclass
 class Stepper:
-    """One model on its devices. Knows nothing of requests: tokens in, logits out. Steps compute it
-    with its `changes`, and the caches hold what was computed with them.
-    """
+    """One model on its devices. Knows nothing of requests: tokens in, logits out."""
 
     built: BuiltModel
     planner: Planner
     fused_attention: bool = True
-    changes: Changes = UNCHANGED
+    _edits: EditArrays = field(default_factory=EditArrays)
     _axes: KnownAxes = field(default_factory=KnownAxes)
 
     def step(
@@ -209,7 +209,10 @@ class Stepper:
         planes = 0 if extras.rows is None else self.built.planes
         seen = None if encoded is None else (len(encoded.ids), len(encoded.cells))
         n_parts = bucket_of(max(1, len(states)))
-        plan, p, axes = self._plan(bucket, n_outputs, cells, planes, seen, probes, output, n_parts)
+        edits = self._edits.of(joined.edited, bucket)
+        shape = NO_EDITS if edits is None else edits.shape
+        kind = (planes, seen, probes, output, n_parts, shape)
+        plan, p, axes = self._plan(bucket, n_outputs, cells, *kind)
         step = Step(
             _padded(joined.tokens, bucket, 0),
             _padded(joined.positions, bucket, 0),
@@ -220,6 +223,7 @@ class Stepper:
             encoded and replace(encoded, spans=_longer(encoded.spans, bucket, 0)),
             states,
             n_tokens,
+            edits,
         )
         inputs = p.fill(step)
         recorder.done("prepare")
@@ -248,7 +252,11 @@ class Stepper:
         return run
 
     def all_logits(
-        self, tokens: Sequence[int], wanted_from: int = 0, sequence: int = 0
+        self,
+        tokens: Sequence[int],
+        wanted_from: int = 0,
+        sequence: int = 0,
+        edits: SequenceEdits = PLAIN,
     ) -> Iterator[tuple[int, Logits]]:
         """(start, logits [t, V]) of a fresh context behind each step, for every position from
         `wanted_from` on: none of steps before that.
@@ -259,7 +267,7 @@ class Stepper:
             part = tokens[start : start + run]
             skip = min(max(0, wanted_from - start), len(part))
             outputs = range(skip, len(part)) or [len(part) - 1]
-            logits = self.step(part, start, outputs, sequence)
+            logits = self.start_together([StepPart(part, start, outputs, sequence, edits)])()
             yield start + skip, logits[: len(part) - skip]
 
     def forget(
@@ -304,13 +312,16 @@ class Stepper:
         encoded: tuple[int, int] | None = None,
         output: Output | None = None,
         parts: int = 1,
+        edits: EditShape = NO_EDITS,
     ) -> tuple[object, ...]:
         """The key of a plan."""
-        return (*counts, planes, encoded, self.changes, output or self.built.output, parts)
+        return (*counts, planes, encoded, edits, output or self.built.output, parts)
 
-    def one_token(self) -> Outline:
-        """The outline of a decode step with an empty cache."""
-        plan, _, _ = self._plan(1, 1, self.built.buckets([0] * len(self.built.caches.caches)))
+    def one_token(self, edits: SequenceEdits = PLAIN) -> Outline:
+        """The outline of a decode step with an empty cache, and all that edits hook."""
+        cells = self.built.buckets([0] * len(self.built.caches.caches))
+        points = tuple(sorted({one.point for one in edits.instructions}))
+        plan, _, _ = self._plan(1, 1, cells, edits=EditShape(points, len(edits.instructions)))
         return plan.outline
 
     def _plan(
@@ -323,6 +334,7 @@ class Stepper:
         probes: Probes = NO_PROBES,
         output: Output | None = None,
         parts: int = 1,
+        edits: EditShape = NO_EDITS,
     ) -> tuple[Plan, Pass, Axes]:
         counts = Counts(n_tokens, n_outputs, cells)
 
@@ -332,13 +344,14 @@ class Stepper:
                 self.fused_attention,
                 planes=planes,
                 encoded=encoded,
-                changes=self.changes,
                 output=output,
                 parts=parts,
+                edits=edits,
             )
 
-        key = self._key(counts, planes, encoded, output, parts)
-        plan, p = self.planner.plan_with(key, lambda: build(counts), probes)
+        key = self._key(counts, planes, encoded, output, parts, edits)
+        edited = bool(edits.points)
+        plan, p = self.planner.plan_with(key, lambda: build(counts), probes, edited)
         if not probes:
             return plan, p, {}
         graph = plan.outline.graph
@@ -391,6 +404,7 @@ class _Joined(NamedTuple):
     positions: Ints
     owners: Ints
     outputs: list[int]
+    edited: list[EditedPart]
 
 
 def _join(parts: Sequence[StepPart]) -> _Joined:
@@ -406,7 +420,11 @@ def _join(parts: Sequence[StepPart]) -> _Joined:
         owners += [part.sequence] * n
     kind = np.int32
     return _Joined(
-        np.array(tokens, kind), np.array(positions, kind), np.array(owners, kind), outputs
+        np.array(tokens, kind),
+        np.array(positions, kind),
+        np.array(owners, kind),
+        outputs,
+        [EditedPart(part.edits, part.first_position, len(part.tokens)) for part in parts],
     )
 
 

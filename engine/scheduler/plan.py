@@ -273,6 +273,7 @@ class Planner:
         self._staging = Staging(NOTHING)
         self._staged: Buffer | None = None  # what the staging lies in
         self._plans: OrderedDict[Hashable, tuple[Plan, Any]] = OrderedDict()
+        self._edited: OrderedDict[Hashable, tuple[Plan, Any]] = OrderedDict()
         self._probed: OrderedDict[Hashable, tuple[Plan, Any]] = OrderedDict()
         self._rings = Rings()
 
@@ -283,6 +284,7 @@ class Planner:
 
     def _drop(self) -> None:
         self._plans.clear()
+        self._edited.clear()
         self._probed.clear()
 
     def outline(self, graph: Graph) -> Outline:
@@ -344,18 +346,21 @@ class Planner:
         key: Hashable,
         build: Callable[[], tuple[T, Graph]],
         probes: Probes = NO_PROBES,
+        edited: bool = False,
     ) -> tuple[Plan, T]:
         """Like `plan`, with whatever `build` makes beside the graph: kept as long as the plan is.
 
         Plans with probes are kept apart, as many again, until `end_probes`; they have the graph of
-        the plan without, where that is kept. Raises `CannotProbe`.
+        the plan without, where that is kept. So are those with edited results, which push out no
+        others. Raises `CannotProbe`.
         """
-        plans, own = (self._probed, (key, probes)) if probes else (self._plans, key)
+        unprobed = self._edited if edited else self._plans
+        plans, own = (self._probed, (key, probes)) if probes else (unprobed, key)
         kept = plans.get(own)
         if kept is not None:
             plans.move_to_end(own)
             return kept
-        plain = self._plans.get(key)
+        plain = unprobed.get(key)
         if plain is not None:
             made, beside = plain[0].outline, plain[1]
         else:
@@ -389,7 +394,7 @@ class Planner:
     def close(self, keep: Collection[Buffer] = ()) -> None:
         """Drop every plan, and free the arenas and the staging, but those to `keep`."""
         self.end_probes()
-        self._plans.clear()
+        self._drop()
         for arena in (*self._arenas.values(), self._passage):
             arena[:] = [chunk for chunk in arena if not any(chunk is one for one in keep)]
             _shrink(arena, 0)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from engine.errors import BadSetting
 from engine.selftest.case import Case
 from engine.selftest.cases.attending import attending
+from engine.selftest.cases.editing import editing
 from engine.selftest.cases.elementwise import elementwise
 from engine.selftest.cases.fused import fused
 from engine.selftest.cases.moves import moves
@@ -24,6 +25,7 @@ def table() -> Iterator[Case]:
     yield from shaping()
     yield from products()
     yield from routing()
+    yield from editing()
     yield from attending()
     yield from recurring()
     yield from planes()

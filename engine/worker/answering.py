@@ -24,6 +24,7 @@ from engine.runner.answering.answer import RunningAnswer
 from engine.runner.answering.batcher import Batcher, Broken
 from engine.runner.answering.slots import Lent, Slots
 from engine.runner.aside import LONG, Aside
+from engine.runner.edits import PLAIN, SequenceEdits
 from engine.runner.loading import LoadedModel
 from engine.runner.pictures.items import Item, rows_looked_at
 from engine.runner.sequence import Sequenced
@@ -89,7 +90,13 @@ class AnswersAtOnce:
             raise SequenceBusy
         return self.slots.lend()
 
-    def claim(self, lent: Lent, items: Sequence[Item], shares: bool = False) -> None:
+    def claim(
+        self,
+        lent: Lent,
+        items: Sequence[Item],
+        edits: SequenceEdits = PLAIN,
+        shares: bool = False,
+    ) -> None:
         """Have cells for items in a lent sequence, which goes on from what another holds of these
         if it `shares`. Raises `SequenceBusy` where answers are promised them.
         """
@@ -100,7 +107,7 @@ class AnswersAtOnce:
         while self._batcher.room.lacks(0, rows_looked_at(items)) and self.slots.evict():
             pass
         if shares:
-            self.slots.share(lent.sequence, items)
+            self.slots.share(lent.sequence, items, edits)
 
     def make_room(self) -> None:
         """Find cells for the next step of those who have a sequence lent."""

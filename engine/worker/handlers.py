@@ -1,9 +1,8 @@
 """Handlers of requests about models; for those about pictures see `seeing`."""
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
-from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -14,9 +13,7 @@ from engine.gguf import GGUFFile
 from engine.inside.graph import describe_graph
 from engine.inside.score import score_answer
 from engine.inside.token.context import context_of
-from engine.inside.token.examine import examine
-from engine.inside.token.watch import TokenWatch
-from engine.layers.change import UNCHANGED
+from engine.inside.token.examine import edits_of, examine
 from engine.memory.pools import limits_kept
 from engine.memory.records import BackendMemory
 from engine.protocol import (
@@ -24,7 +21,6 @@ from engine.protocol import (
     Bench,
     BenchDone,
     BenchParallel,
-    Change,
     CheckForm,
     DecodedText,
     DecodeTokens,
@@ -38,9 +34,7 @@ from engine.protocol import (
     EncodeText,
     Examine,
     Examined,
-    Finished,
     FormChecked,
-    Generate,
     GraphDone,
     ListDevices,
     ListSlots,
@@ -74,7 +68,6 @@ from engine.runner.aside import MOST_TEXT, check_length, resting
 from engine.runner.bench import bench, bench_picture
 from engine.runner.devices import open_devices
 from engine.runner.embed import TextEmbedding, embed_in_parts
-from engine.runner.generate import generate
 from engine.runner.loading import cache_format, load_model, name_of
 from engine.runner.perplexity import score_in_parts
 from engine.runner.pictures.beside import open_model
@@ -88,7 +81,6 @@ from engine.runner.placing.tiles import Parts
 from engine.runner.profile import profile, roof_of
 from engine.runner.prompt import encoded, prompt_text
 from engine.runner.records import foreseen, held
-from engine.runner.sequence import Sequenced
 from engine.runner.stepper import MAX_BATCH
 from engine.sampling.constraint import problem_of
 from engine.worker import (  # noqa: F401  their handlers
@@ -97,37 +89,6 @@ from engine.worker import (  # noqa: F401  their handlers
     seeing,
 )
 from engine.worker.service import HANDLERS, InParts, Service, answers
-
-T = TypeVar("T")
-R = TypeVar("R")
-
-
-def changing(
-    sequence: Sequenced, wanted: Sequence[Change], steps: Generator[T, None, R]
-) -> Generator[T, None, R]:
-    """Like `steps`, each of which computes the changed model in this sequence; between two of them
-    the model is as it was. What another one computed is forgotten before and after. Raises
-    `BadSetting`.
-    """
-    stepper = sequence.stepper
-    changes = stepper.built.changes(wanted) if wanted else UNCHANGED
-    if wanted:
-        sequence.clear()
-    try:
-        while True:
-            before, stepper.changes = stepper.changes, changes
-            try:
-                told = next(steps)
-            except StopIteration as end:
-                result: R = end.value
-                return result
-            finally:
-                stepper.changes = before
-            yield told
-    finally:
-        if wanted:
-            sequence.clear()
-
 
 AT_ONCE = 0.1
 """Seconds of writing between two looks whether it is to stop."""
@@ -227,28 +188,6 @@ def _placed(
         yield opened.file, place(graphs, open_devices(options, stack), options)
 
 
-@answers(Generate)
-def _generate(service: Service, request: Generate) -> Finished:
-    """Generate an answer with a changed model, alone; else see `AnswersAtOnce`."""
-    model, sequence = service.model
-    for backend in model.dry.backends:  # or builds would be told as the loading's
-        backend.watch_builds(
-            lambda done, total: service.send(Progress(request.id, "compile", done, total))
-        )
-    watch = TokenWatch(model, sequence, request, service.looked_at(request))
-    try:
-        with sequence.changed(request.changes):
-            for reply in generate(model, sequence, request, service.asked_to_stop(request), watch):
-                if isinstance(reply, Finished):
-                    finished = reply
-                else:
-                    service.send(reply)
-    finally:
-        watch.close()
-        model.forget_rows()
-    return finished
-
-
 @answers(Render)
 def _render(service: Service, request: Render) -> Rendered:
     model, _ = service.model
@@ -267,7 +206,9 @@ def _perplexity(service: Service, request: Perplexity) -> InParts[PerplexityDone
     with service.answering.lend() as lent:
         service.answering.claim(lent, [0] * min(request.n_ctx, model.built.n_ctx))
         sequence = lent.sequence.number
-        for scored in score_in_parts(model.stepper, model.tokenizer, *asked, sequence):
+        for scored in score_in_parts(
+            model.stepper, model.tokenizer, *asked, sequence, request.edits
+        ):
             if scored is not None:
                 done, total, result = scored
                 service.send(Progress(request.id, "score", done, total, result.perplexity))
@@ -355,9 +296,11 @@ def _list_slots(service: Service, request: ListSlots) -> SlotTable:
 def _examine(service: Service, request: Examine) -> Examined:
     model, latest = service.model
     slots = service.answering.slots
-    items = context_of(model, latest, request).items
-    conversation = slots.nearest(items)
-    needed = len(items) - conversation.shared(items)
+    prompt = context_of(model, latest, request)
+    edits = edits_of(model, request, prompt)
+    items = prompt.items
+    conversation = slots.nearest(items, edits)
+    needed = len(items) - conversation.shared(items, edits)
     while model.built.caches.n_free < needed and slots.evict([conversation]):
         pass
     try:  # what it probes stays until an answer ends: one word is looked at after another
@@ -375,10 +318,8 @@ def _examine(service: Service, request: Examine) -> Examined:
 def _score(service: Service, request: ScoreAnswer) -> InParts[AnswerScored]:
     answering, stop = service.answering, service.asked_to_stop(request)
     with answering.lend() as lent:
-        # What the model as it is has read is of no use to a changed one.
-        claim = partial(answering.claim, lent, shares=not request.changes)
-        reading = score_answer(answering.model, lent.sequence, request, stop, claim)
-        steps = changing(lent.sequence, request.changes, reading)
+        claim = partial(answering.claim, lent, shares=True)
+        steps = score_answer(answering.model, lent.sequence, request, stop, claim)
         while True:
             try:
                 done = next(steps)

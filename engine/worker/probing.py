@@ -42,7 +42,8 @@ def _dump(service: Service, request: DumpResults) -> ResultsDumped:
     steps: list[DumpedStep] = []
     stop = service.asked_to_stop(request)
     probes = Probes(tuple(request.probes))
-    found = dump(model, sequence, probes, request.messages, request.prompt, request.tokens, stop)
+    given = (request.messages, request.prompt, request.tokens, stop, request.edits)
+    found = dump(model, sequence, probes, *given)
     for step in found:
         if isinstance(step, Encoding):
             service.send(Progress(request.id, "encode", step.done, step.total))

@@ -136,11 +136,11 @@ class _Server:
         if request is None or request.id in self._patient:
             return False
         if isinstance(request, Generate):
-            return not request.changes
+            return True
         return request.between or (request.in_parts and self._work is None)
 
     def _begin(self, service: Service, request: Request[Any]) -> None:
-        if isinstance(request, Generate) and not request.changes:
+        if isinstance(request, Generate):
             try:
                 service.mend(request)
                 service.answering.add(request)

@@ -29,6 +29,7 @@ from engine.graph.ops.arithmetic import (
 )
 from engine.graph.ops.attention import attention, masked_attention, softmax
 from engine.graph.ops.copy import cast, contiguous, copy_into, duplicate
+from engine.graph.ops.edit import edit
 from engine.graph.ops.experts import combine, route, route_weights
 from engine.graph.ops.image import avg_pool_2d, conv_2d, conv_3d, im2col, im2col_3d, interpolate
 from engine.graph.ops.matmul import matmul, matmul_id
@@ -80,6 +81,7 @@ __all__ = [
     "delta_net",
     "div",
     "duplicate",
+    "edit",
     "exp",
     "gelu",
     "gelu_erf",

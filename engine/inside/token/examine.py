@@ -15,6 +15,7 @@ from engine.kvcache.causal import MAX_SEQUENCES
 from engine.kvcache.group import CacheGroup
 from engine.progress import telling
 from engine.protocol import Attended, Examine, Examined, Progress, Reply, StepRecord
+from engine.runner.edits import PLAIN, SequenceEdits, edits_for
 from engine.runner.loading import LoadedModel
 from engine.runner.pictures.items import Item, before_group, rows_looked_at
 from engine.runner.pictures.viewer import Encoding
@@ -40,8 +41,10 @@ class Scratch:
 
 
 @contextmanager
-def scratch(conversation: Sequenced, context: Sequence[Item]) -> Iterator[Scratch]:
-    """A sequence to compute `context` in, of which it shares the conversation's cells.
+def scratch(
+    conversation: Sequenced, context: Sequence[Item], edits: SequenceEdits = PLAIN
+) -> Iterator[Scratch]:
+    """A sequence to compute `context` in, with these edits; it shares the conversation's cells.
 
     It takes free cells for what is not shared and gives them back at the end, whatever happens: the
     conversation's cells stay as they are. Where too few are free, also for pictures that layers
@@ -50,12 +53,14 @@ def scratch(conversation: Sequenced, context: Sequence[Item]) -> Iterator[Scratc
     """
     caches = conversation.stepper.built.caches
     caches.remove(SCRATCH, 0)  # should an end have failed
-    n = conversation.shared(context)
+    n = conversation.shared(context, edits)
     try:
         caches.share(SCRATCH, conversation.number, n)
         if _has_room(caches, context[n:]):
             held = list(context[:n])
-            beside = Sequenced(conversation.stepper, conversation.viewer, held, SCRATCH)
+            beside = Sequenced(
+                conversation.stepper, conversation.viewer, held, SCRATCH, edits=edits
+            )
             yield Scratch(beside, False)
             return
     finally:
@@ -66,7 +71,7 @@ def scratch(conversation: Sequenced, context: Sequence[Item]) -> Iterator[Scratc
             raise
     if conversation.is_held:
         raise SequenceBusy
-    conversation.reuse(context)
+    conversation.reuse(context, edits=edits)
     yield Scratch(conversation, True)
 
 
@@ -86,14 +91,18 @@ def examine(
     """Yields how far it is, then what was asked for, `Examined` last. `cancelled` is called before
     each step.
 
-    The conversation stays as it is in the caches, unless they have no room or the model is changed:
-    then `Examined.note` says so. Raises `BadSetting`, `TemplateError`, `ContextFull`, `CannotSee`,
+    The conversation stays as it is in the caches, unless they have no room: then `Examined.note`
+    says so. Raises `BadSetting`, `TemplateError`, `ContextFull`, `CannotSee`,
     `UnknownPictures`, `NotSupported`, `Cancelled`, and what a device may raise.
     """
     prompt = context_of(model, conversation, request)
-    asked = _Examination(model, request, prompt, cancelled)
-    with conversation.changed(request.changes):
-        yield from asked.run(conversation)
+    yield from _Examination(model, request, prompt, cancelled).run(conversation)
+
+
+def edits_of(model: LoadedModel, request: Examine, prompt: Prompt) -> SequenceEdits:
+    """The edits of what a request names. Raises `BadSetting`, `NotSupported`."""
+    n_prompt = max(1, len(prompt.items) - len(request.prefix_tokens))
+    return edits_for(model.built, request.edits, n_prompt, request.changes)
 
 
 @dataclass
@@ -120,10 +129,9 @@ class _Examination:
         if not asked and request.attention_layers is None:
             yield Examined(request.id, shown, n)
             return
-        n_held = len(conversation.items)
-        read_anew = "the changed model read it from its start, as the next answer does"
-        note = read_anew if request.changes else ""
-        with scratch(conversation, self.context) as found:
+        n_held, note = len(conversation.items), ""
+        edits = edits_of(self.model, request, self.prompt)
+        with scratch(conversation, self.context, edits) as found:
             n_shared = len(found.sequence.items)
             if found.is_conversation and n_shared < n_held:
                 note = (

@@ -22,7 +22,7 @@ from engine.runner.stepper import Logits, StartedStep
 from engine.scheduler.probes import Probes, ResultKey, named_results
 
 Floats = NDArray[np.float32]
-_RESIDUAL = re.compile(r"(?:l_out|l_out_changed|deepstack_out)-(\d+)")
+_RESIDUAL = re.compile(r"(?:l_out|l_out_edited|deepstack_out|deepstack_out_edited)-(\d+)")
 
 
 @dataclass(frozen=True)

@@ -139,9 +139,8 @@ class Model(gemma4.LendingDecoder[Params, Weights]):
         inputs = weights.per_layer(x, p, params.n_layer, params.eps)
         x = weights.unfolding.streams(x).reshape(STREAMS * params.n_embd, p.n_tokens)
         for i, cache in enumerate(caches):
-            x = self.layer(x, i, p, cache)
-            if p.changes.keeps(i):
-                (e,) = pruned(p, i == params.n_layer - 1, of_layer(inputs, i))
-                x = weights.blocks[i].ended(x, e, i, params.eps)
+            entered, x = x, self.layer(x, i, p, cache)
+            (e,) = pruned(p, i == params.n_layer - 1, of_layer(inputs, i))
+            x = p.site(weights.blocks[i].ended(x, e, i, params.eps), i, "residual", entered)
         streams = x.reshape(params.n_embd, STREAMS, p.n_outputs)
         return self.normed(weights.unfolding.merged(streams))

@@ -192,9 +192,8 @@ class Model(LendingDecoder[Params, Weights]):
         if per_layer is not None:
             inputs = per_layer(x, p, params.n_layer, params.eps)
         for i, cache in enumerate(caches):
-            x = self.layer(x, i, p, cache)
-            if p.changes.keeps(i):
-                x = self._ended(x, inputs, i, p)
+            entered, x = x, self.layer(x, i, p, cache)
+            x = p.site(self._ended(x, inputs, i, p), i, "residual", entered)
         return self.normed(x)
 
     def _ended(self, x: Tensor, inputs: Tensor | None, i: int, p: Pass) -> Tensor:

@@ -104,12 +104,12 @@ class CrossBlock:
         q = self.q(h, "Qcur", i).reshape(d, attention.n_head, x.shape[1])
         q = self.q_norm(q, attention.eps, "Qcur_normed", i)
         mixed = p.cross(q, encoded, cache, attention.scale, x.shape[0]).named("kqv_out", i)
-        mixed = p.by_head(mixed, i, attention.n_head)
+        mixed = p.site(mixed, i, "heads")
         h = ops.mul(self.o(mixed, "attn_out", i), ops.tanh(self.attn_gate))
-        x = ops.add(p.changes.of(h, i, "attention"), x).named("ffn_inp", i)
+        x = ops.add(p.site(h, i, "attention"), x).named("ffn_inp", i)
         h = self.ffn(self.ffn_norm(x, spec.eps, "ffn_norm", i), i, spec)
         h = ops.mul(ops.mul(h, ops.tanh(self.ffn_gate)), p.sees)
-        return ops.add(p.changes.of(h, i, "feed_forward"), x).named("l_out", i)
+        return ops.add(p.site(h, i, "feed_forward"), x).named("l_out", i)
 
 
 Weights = PlainWeights[PreNormBlock[SelfAttention, FeedForward] | CrossBlock]

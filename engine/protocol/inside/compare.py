@@ -4,6 +4,7 @@ from typing import ClassVar, Literal
 
 import msgspec
 
+from engine.protocol.inside.edit import Edit
 from engine.protocol.message import Reply, Request, StageName
 from engine.protocol.talk.chat import ChatMessage
 
@@ -53,10 +54,11 @@ class Compare(Request[Compared], frozen=True):
 
 
 class ComparedText(msgspec.Struct, frozen=True):
-    """A text, or a chat, whose last tokens are compared."""
+    """A text, or a chat, whose last tokens are compared, as the model with these edits reads it."""
 
     messages: list[ChatMessage] = []
     prompt: str | None = None
+    edits: list[Edit] = []
 
 
 class TokenPair(msgspec.Struct, frozen=True):

@@ -4,6 +4,7 @@ from typing import ClassVar
 
 import msgspec
 
+from engine.protocol.inside.edit import Edit
 from engine.protocol.message import Reply, Request, StageName
 from engine.protocol.talk.chat import ChatMessage
 
@@ -48,7 +49,8 @@ class ResultsDumped(Reply, frozen=True):
 
 class DumpResults(Request[ResultsDumped], frozen=True):
     """Compute a prompt in an empty context, and so many greedy `tokens` behind it; the results
-    that the regular expressions `probes` name come as `ResultPart`, step by step.
+    that the regular expressions `probes` name come as `ResultPart`, step by step. With `edits` the
+    edited results have further ones of their own, `l_out_edited-3`.
 
     The context of the conversation is forgotten.
     """
@@ -61,6 +63,7 @@ class DumpResults(Request[ResultsDumped], frozen=True):
     messages: list[ChatMessage] = []
     prompt: str | None = None
     tokens: int = 0
+    edits: list[Edit] = []
 
 
 class CacheCells(msgspec.Struct, frozen=True):

@@ -9,6 +9,7 @@ from typing import ClassVar
 import msgspec
 
 from engine.protocol.inside.change import Change
+from engine.protocol.inside.edit import Edit
 from engine.protocol.measure import StepRecord
 from engine.protocol.message import Reply, Request, StageName
 from engine.protocol.talk.chat import Alternative, ChatMessage, Sampling
@@ -113,8 +114,8 @@ class Examine(Request[Examined], frozen=True):
     """Look at how a token came to be: the step that made it is computed again beside the
     conversation, which stays as it is in the caches.
 
-    The items are those of a `Generate` with the same first four fields; with `changes` they are a
-    changed model's, and of the conversation nothing stays. `at` is the place of the
+    The items are those of a `Generate` with the same first four fields; with `changes`
+    and `edits` they are a changed model's. `at` is the place of the
     token among them, None for the one that would follow; `wanted` is the token to follow through
     the layers (None: the one at `at`, or the likeliest). The answer has a `lens` with `top_k`
     tokens a layer, attention where `attention_layers` is not None, with all rows of those layers,
@@ -139,6 +140,7 @@ class Examine(Request[Examined], frozen=True):
     sampling: Sampling | None = None
     record: bool = False
     changes: list[Change] = []
+    edits: list[Edit] = []
     probes: list[str] = []
 
 

@@ -6,6 +6,7 @@ import msgspec
 
 from engine.errors import BadSetting
 from engine.protocol.inside.change import Change
+from engine.protocol.inside.edit import Edit
 from engine.protocol.inside.live import Live
 from engine.protocol.message import Reply, Request, StageName
 from engine.protocol.talk.picture import PictureLimits, PictureStats, PlacedRows
@@ -219,10 +220,10 @@ class Stats(msgspec.Struct, frozen=True):
 
     Rows of pictures count as tokens. `encode_s` is the time of the tower, not in `prefill_s`;
     `n_image_rows` are the prompt's rows, `pictures` the prompt's pictures, `notes` what became of
-    those that did not fit. `changes` are what the answer was tried with. `n_forgotten` tokens were
-    dropped by the `n_shifts`, `n_truncated` others of the prompt before it was read. Of `n_drafted`
-    tokens that were computed ahead, `n_accepted` were those that were then drawn; measured steps
-    say that this saved `saved_s`.
+    those that did not fit. `changes` and `edits` are those of the request. `n_forgotten` tokens
+    were dropped by the `n_shifts`, `n_truncated` others of the prompt before it was read. Of
+    `n_drafted` tokens that were computed ahead, `n_accepted` were those that were then drawn;
+    measured steps say that this saved `saved_s`.
     """
 
     n_prompt: int
@@ -241,6 +242,7 @@ class Stats(msgspec.Struct, frozen=True):
     pictures: list[PictureStats] = []
     notes: list[str] = []
     changes: list[Change] = []
+    edits: list[Edit] = []
     n_forgotten: int = 0
     n_drafted: int = 0
     n_accepted: int = 0
@@ -290,8 +292,8 @@ class Generate(Request[Finished], frozen=True):
     that many alternatives with each token. An answer that exists in part goes on where `prefix`,
     its text so far, ends; `prefix_tokens`, where they are known, are its ids. What they say beyond
     `prefix` comes as the first piece. `watch` asks for `StepTimes` now and then,
-    `live` for what is inside; a `Look` changes that while the answer is written. With `changes` the
-    answer is a changed model's; of the context nothing is reused for it or after it.
+    `live` for what is inside; a `Look` changes that while the answer is written. With `changes`
+    and `edits` the answer is a changed model's; changes are applied before edits.
 
     `form` is what the answer must be like, `tools` what it may call. `template` has further
     variables of the chat template, such as `enable_thinking`. `bias` is added to the logits of
@@ -324,6 +326,7 @@ class Generate(Request[Finished], frozen=True):
     watch: bool = False
     live: Live = Live()
     changes: list[Change] = []
+    edits: list[Edit] = []
     speculation: Speculation = Speculation()
 
 
@@ -359,8 +362,8 @@ class AnswerScored(Reply, frozen=True):
 
 
 class ScoreAnswer(Request[AnswerScored], frozen=True):
-    """How likely the model, with its `changes`, finds the `tokens` as the answer to a chat, or as
-    what follows `prompt`. Refused where both do not fit the context.
+    """How likely the model, with its `changes` and `edits`, finds the `tokens` as the answer to a
+    chat, or as what follows `prompt`. Refused where both do not fit the context.
     """
 
     stage: ClassVar[StageName] = "score"
@@ -370,3 +373,4 @@ class ScoreAnswer(Request[AnswerScored], frozen=True):
     prompt: str | None = None
     tokens: list[int] = []
     changes: list[Change] = []
+    edits: list[Edit] = []

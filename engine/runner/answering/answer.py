@@ -24,6 +24,7 @@ from engine.protocol import (
 from engine.runner.answering.tally import Tally
 from engine.runner.drafting.drafts import NO_DRAFT, Draft, Drafts
 from engine.runner.drafting.economy import MOST, Chances
+from engine.runner.edits import edits_for
 from engine.runner.forms.apart import Apart, Plain
 from engine.runner.forms.guide import Guide, rule_of
 from engine.runner.forms.turns import has_tools
@@ -239,6 +240,8 @@ class RunningAnswer:
         self.tally.tokenized = perf_counter()
         most, given_most = CONTEXTS_AT_MOST * built.n_ctx, request.max_tokens
         self.limit = most if given_most is None else given_most
+        n_prompt = max(1, len(self.prompt.items) - len(request.prefix_tokens))
+        self.edits = edits_for(built, request.edits, n_prompt, request.changes)
         self.pending: list[Item] = list(self.prompt.items)
         self.reason: str | None = None
         self._ending = "length"  # once nothing is pending
@@ -269,7 +272,7 @@ class RunningAnswer:
         self._prompt_infos = self._asked_infos()
         if self._prompt_infos is not None:
             sequence.clear()  # all logits are wanted
-        n = sequence.reuse(self.pending, self._turn() if was_new else 0)
+        n = sequence.reuse(self.pending, self._turn() if was_new else 0, self.edits)
         del self.pending[:n]
         self._to_read = len(self.pending) - self._n_drawn
         if not was_new:
@@ -338,10 +341,10 @@ class RunningAnswer:
         return part, (yield from telling(extras, self._encoding))
 
     def speculate(self, chances: Chances) -> None:
-        """Make drafts from now on, as was asked for."""
+        """Make drafts from now on, as was asked for; none with edits, whose plans are not ready."""
         asked, options = self.request.speculation, self.model.options
         most = next((n for n in (asked.n_max, options.draft_max) if n is not None), MOST)
-        if drafters(asked.type or options.spec_type) and most > 0:
+        if drafters(asked.type or options.spec_type) and most > 0 and not self.edits:
             self.drawing.speculate(chances, min(most, MOST))
 
     @property
@@ -463,7 +466,7 @@ class RunningAnswer:
             self.prompt,
             self.drawing.sampler.seed,
             len(self.sequence.items),
-            self.request.changes,
+            self.request,
             self.model.built.caches.states.n_slots > 0,
         )
 

@@ -44,7 +44,8 @@ class CellRoom:
 
     def admits(self, running: Iterable[RunningAnswer], answer: RunningAnswer) -> bool:
         """True if a prompt and some of what it will say find cells beside the others'."""
-        known = max((one.shared(answer.pending) for one in self.slots.known), default=0)
+        held = (one.shared(answer.pending, answer.edits) for one in self.slots.known)
+        known = max(held, default=0)
         return self._has(running, len(answer.pending) + answer.to_come - known)
 
     def left(self, lent: Lent) -> int:

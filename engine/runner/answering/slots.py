@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from engine.errors import SequenceBusy
 from engine.runner.answering.answer import RunningAnswer
+from engine.runner.edits import SequenceEdits, common
 from engine.runner.loading import LoadedModel
 from engine.runner.pictures.items import Item
 from engine.runner.sequence import Sequenced
@@ -58,19 +59,20 @@ class Slots:
         """The idle sequence that was used last; where none is idle, of all."""
         return (self.idle or self._order)[-1]
 
-    def nearest(self, items: Sequence[Item]) -> Sequenced:
+    def nearest(self, items: Sequence[Item], edits: SequenceEdits) -> Sequenced:
         """The sequence that holds most of what these begin with, of equal ones that used last."""
-        return max(reversed(self.known), key=lambda one: one.shared(items))
+        return max(reversed(self.known), key=lambda one: one.shared(items, edits))
 
     def reading(self, answer: RunningAnswer) -> RunningAnswer | None:
         """The answer that reads what the prompt of this one begins with, too, and has not come as
         far as to share it: it is read once.
         """
         items = answer.pending
-        known = max((one.shared(items) for one in self.known), default=0)
+        known = max((one.shared(items, answer.edits) for one in self.known), default=0)
         for other in self.held.values():
             if other.is_reading:
                 coming = _alike((*other.sequence.items, *other.pending), items)
+                coming = common(coming, other.edits, answer.edits)
                 if coming - known >= WORTH_WAITING:
                     return other
         return None
@@ -80,7 +82,7 @@ class Slots:
         begins so goes on, unless it would lose more than that; else the one that was used longest
         ago shares what any other holds.
         """
-        chosen = self._chosen(answer.pending)
+        chosen = self._chosen(answer.pending, answer.edits)
         self.held[chosen.number] = answer
         chosen.is_held = True
         self._used(chosen)
@@ -105,23 +107,23 @@ class Slots:
             lent.sequence.is_held = False
             self._used(lent.sequence)
 
-    def share(self, sequence: Sequenced, items: Sequence[Item]) -> None:
+    def share(self, sequence: Sequenced, items: Sequence[Item], edits: SequenceEdits) -> None:
         """Have a sequence go on from what any other holds of these items, if that is more."""
-        source = max(self.known, key=lambda one: one.shared(items), default=sequence)
-        n = source.shared(items)
-        if n > sequence.shared(items):
-            sequence.fork(source, n)
+        source = max(self.known, key=lambda one: one.shared(items, edits), default=sequence)
+        n = source.shared(items, edits)
+        if n > sequence.shared(items, edits):
+            sequence.fork(source, n, edits)
 
-    def _chosen(self, items: Sequence[Item]) -> Sequenced:
+    def _chosen(self, items: Sequence[Item], edits: SequenceEdits) -> Sequenced:
         """An idle sequence to go on with so, its own cells or others' shared."""
         idle, known = self.idle, self.known
-        shared = {one.number: one.shared(items) for one in known}
+        shared = {one.number: one.shared(items, edits) for one in known}
         near = max(reversed(idle), key=lambda one: shared[one.number])
         n = shared[near.number]
         oldest = next((one for one in idle if not one.items), idle[0])
         loses = 2 * n < len(near.items)
         chosen = near if n > ALIKE * len(items) and not loses else oldest
-        self.share(chosen, items)
+        self.share(chosen, items, edits)
         return chosen
 
     def leave(self, sequence: Sequenced) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 
-from engine.protocol import Change, PictureStats, Progress, Stats
+from engine.protocol import Generate, PictureStats, Progress, Stats
 from engine.runner.pictures.compose import n_tokens
 from engine.runner.pictures.items import Item, Shown, extents, runs
 from engine.runner.pictures.viewer import Encoding
@@ -62,7 +62,7 @@ class Tally:
         prompt: Prompt,
         seed: int,
         n_context: int,
-        changes: Sequence[Change],
+        request: Generate,
         is_recurrent: bool,
     ) -> Stats:
         """The counts and seconds so far."""
@@ -86,7 +86,8 @@ class Tally:
             n_image_rows=sum(run.end - run.begin for run in runs(prompt.items)),
             pictures=[self._picture(tokenizer, prompt, i) for i in range(len(prompt.pictures))],
             notes=[*prompt.notes, *self.notes, *(self._read_again() if is_recurrent else ())],
-            changes=list(changes),
+            changes=request.changes,
+            edits=request.edits,
             n_forgotten=self.n_forgotten,
             n_drafted=self.n_drafted,
             n_accepted=self.n_accepted,

@@ -55,6 +55,7 @@ MADE = {
         F32,
         (7, 4, 3),
     ),
+    "edit": (lambda: ops.edit(t(8, 2, 3), i(3), i(3), i(8, 5), t(8, 5), t(16, 2)), F32, (8, 2, 3)),
     "route": (
         lambda: ops.route(t(8, 3), 2, Scoring.SIGMOID, t(8), 4, 1),
         I32,

@@ -36,6 +36,13 @@ def scan(x: Tensor, b: Tensor) -> Tensor:
     return ops.ssm_scan(x, t(4, 5), b, b, t(1, 4), None, t(512, 2), i(2))
 
 
+def edit(
+    x: Tensor, count: Tensor, vectors: Tensor | None = None, columns: int = 8, **more
+) -> Tensor:
+    first = i(*count.dims) if count.fmt is F32 else count
+    return ops.edit(x, first, count, i(columns, 5), t(8, 5), vectors, **more)
+
+
 def route(logits: Tensor, used: int = 2, **more) -> Tensor:
     return ops.route(logits, used, Scoring.SIGMOID, **more)
 
@@ -122,6 +129,20 @@ REFUSED = {
     "argsort": (lambda: ops.argsort(t(8, fmt=F16)), "sorts f32, not F16: [8, 1, 1, 1]"),
     "top_k many": (lambda: ops.top_k(t(8, 3), 9), "no 9 elements: [8, 3, 1, 1]"),
     "top_k none": (lambda: ops.top_k(t(8, 3), 0), "no 0 elements"),
+    "edit rows": (lambda: edit(t(8, 3), i(5)), "x is not 5 rows: [8, 3, 1, 1] and [5, 1, 1, 1]"),
+    "edit types": (lambda: edit(t(8, 3, fmt=F16), i(3)), "needs packed f32 x"),
+    "edit counts": (lambda: edit(t(8, 3), t(3)), "needs i32 first"),
+    "edit views": (lambda: edit(t(8, 3).permute(1, 0), i(8)), "needs packed f32 x"),
+    "edit code": (
+        lambda: edit(t(8, 3), i(3), columns=7),
+        "an instruction has 8 columns: [7, 5, 1, 1]",
+    ),
+    "edit vectors": (lambda: edit(t(8, 3), i(3), t(7, 2)), "rows have 8 numbers: [7, 2, 1, 1]"),
+    "edit entered": (
+        lambda: edit(t(8, 3), i(3), entered=t(8, 4)),
+        "like x: [8, 3, 1, 1] and [8, 4, 1, 1]",
+    ),
+    "edit experts": (lambda: edit(t(8, 3), i(3), experts=i(4)), "x is not 3 rows"),
     "rope tokens": (lambda: ops.rope(t(8, 2, 3), t(8, 4), True), "[8, 2, 3, 1] and [8, 4, 1, 1]"),
     "rope odd": (lambda: ops.rope(t(8, 2, 3), t(3, 3), True), "[8, 2, 3, 1] and [3, 3, 1, 1]"),
     "rope wide": (lambda: ops.rope(t(4, 2, 3), t(6, 3), True), "[4, 2, 3, 1] and [6, 3, 1, 1]"),

@@ -2,14 +2,14 @@
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import closing, nullcontext
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from engine.errors import BadSetting, NoMem
+from engine.errors import BadSetting
 from engine.gguf import open_gguf
 from engine.protocol import (
     AnswerScored,
@@ -21,8 +21,10 @@ from engine.protocol import (
     Sampling,
     ScoreAnswer,
 )
+from engine.runner.edits import PLAIN, edits_for
 from engine.runner.loading import LoadedModel, load_model
 from engine.runner.sequence import Sequenced
+from engine.runner.stepper import TEXT, StepPart
 from engine.scheduler.probes import Probes
 from engine.settings import EngineOptions
 from engine.worker import Worker
@@ -77,9 +79,9 @@ def logits(path: Path, tokens: list[int], changes: list[Change], device: str) ->
     """Of a prompt and of a token behind it."""
     with closing(load_model(path, replace(HOST, device=device))) as model:
         sequence = Sequenced(model.stepper)
-        with sequence.changed(changes):
-            prompt = model.stepper.step(tokens[:-1], 0, range(4, 20))
-            return np.vstack([prompt, model.stepper.step(tokens[-1:], len(tokens) - 1, [0])])
+        sequence.reuse((), edits=edits_for(model.built, [], len(tokens), changes))
+        prompt = sequence.begin_all(tokens[:-1], TEXT)()
+        return np.vstack([prompt[4:20], sequence.append(tokens[-1])])
 
 
 def heads(number: int) -> slice:
@@ -134,18 +136,17 @@ def test_a_layer_adds_so_much_of_what_it_added(
     with closing(load_model(path, HOST)) as model:
         last = model.built.n_layer - 1
         for layer in (1, last):
-            sequence = Sequenced(model.stepper)
-            with sequence.changed([Change(layer, factor=factor)]):
-                probes = Probes((r"l_out.*",))
-                step = model.stepper.start(tokens, 0, range(len(tokens)), probes=probes)
-                step()
-                found = {one.key.name: one.values.astype(np.float64) for one in step.probed()}
-                model.stepper.end_probes()
+            change = Change(layer, factor=factor)
+            edits = edits_for(model.built, [], len(tokens), [change])
+            part = StepPart(tokens, 0, range(len(tokens)), edits=edits)
+            step = model.stepper.start_together([part], probes=Probes((r"l_out.*",)))
+            step()
+            found = {one.key.name: one.values.astype(np.float64) for one in step.probed()}
+            model.stepper.end_probes()
+            model.stepper.forget(0)
             before, after = found[f"l_out-{layer - 1}"], found[f"l_out-{layer}"]
             wanted = before + factor * (after - before)
-            np.testing.assert_allclose(
-                found[f"l_out_changed-{layer}"], wanted, rtol=1e-5, atol=1e-5
-            )
+            np.testing.assert_allclose(found[f"l_out_edited-{layer}"], wanted, rtol=1e-5, atol=1e-5)
 
 
 @pytest.fixture
@@ -154,27 +155,20 @@ def model(tiny_path: Path) -> Iterator[LoadedModel]:
         yield opened
 
 
-def test_the_context_holds_nothing_of_another_model(model: LoadedModel) -> None:
-    """Neither before nor after, whatever happens."""
-    sequence, tokens = Sequenced(model.stepper), tiny_tokens("llama")[:9].tolist()
-    cells = model.built.caches.caches[0].cells
-    for fails in (False, True):
+def test_the_context_goes_on_with_what_the_same_model_read(model: LoadedModel) -> None:
+    """Cells of a changed model serve neither another one nor the model as it is."""
+    tokens = tiny_tokens("llama")[:9].tolist()
+    changed, other = (
+        edits_for(model.built, [], len(tokens), [Change(0, factor=factor)]) for factor in (0.0, 0.5)
+    )
+    sequence = Sequenced(model.stepper)
+    for edits in (PLAIN, changed):
+        assert sequence.reuse(tokens, edits=edits) == 0
         for _ in sequence.prefill(tokens, lambda: False):
             pass
-        with pytest.raises(NoMem) if fails else nullcontext(), sequence.changed([Change(0)]):
-            assert sequence.items == []
-            assert not cells[:, 0].any()
-            for _ in sequence.prefill(tokens[:4], lambda: False):
-                pass
-            if fails:
-                raise NoMem("host", "graph", 1, 0)
-        assert sequence.items == []
-        assert not cells[:, 0].any()
-        assert not model.stepper.changes
-    with sequence.changed([]):  # nothing changes: what is there stays
-        for _ in sequence.prefill(tokens, lambda: False):
-            pass
-    assert sequence.items == tokens
+        assert sequence.shared(tokens, edits) == len(tokens) - 1
+        assert sequence.shared(tokens, other) == 0
+    assert sequence.shared(tokens, PLAIN) == 0
 
 
 @pytest.mark.parametrize(
@@ -190,10 +184,8 @@ def test_the_context_holds_nothing_of_another_model(model: LoadedModel) -> None:
     ],
 )
 def test_what_is_not_there_cannot_be_changed(change: Change, said: str, model: LoadedModel) -> None:
-    sequence = Sequenced(model.stepper)
-    with pytest.raises(BadSetting, match=said), sequence.changed([change]):
-        pass
-    assert not model.stepper.changes
+    with pytest.raises(BadSetting, match=said):
+        edits_for(model.built, [], 9, [change])
 
 
 def test_a_worker_tries_it_and_scores_both_answers(worker: Worker, tiny_path: Path) -> None:

@@ -23,6 +23,7 @@ from engine.models.build import build_model, supported
 from engine.protocol import Change, Sampling
 from engine.runner import load
 from engine.runner.api import Model
+from engine.runner.edits import edits_for
 from engine.runner.loading import load_model
 from engine.runner.sequence import Sequenced
 from engine.settings import EngineOptions
@@ -186,11 +187,11 @@ def test_cells_may_be_borrowed(tmp_path: Path) -> None:
         assert [(one.layer, one.kept.borrowed) for one in looked] == [
             *((0, False), (1, False), (3, True))
         ]
-        sequence = Sequenced(stepper)
-        with sequence.changed([Change(1, "layer", None, 0.0)]):
-            for _ in sequence.prefill(TOKENS.tolist()[:-1], lambda: False):
-                pass
-            without = sequence.append(int(TOKENS[-1]))
+        sequence, change = Sequenced(stepper), Change(1, "layer", None, 0.0)
+        sequence.reuse((), edits=edits_for(built, [], len(TOKENS), [change]))
+        for _ in sequence.prefill(TOKENS.tolist()[:-1], lambda: False):
+            pass
+        without = sequence.append(int(TOKENS[-1]))
     assert nmse(at_once, wanted) < 1e-10
     assert nmse(np.stack(one_by_one), wanted) < 1e-10
     assert nmse(without, by_definition(TOKENS, borrows=True, without=1)[0][-1]) < 1e-10

@@ -340,6 +340,42 @@ def _interpolate(t: Tensor, x: Array) -> Array:
     return x
 
 
+def _edit(
+    t: Tensor,
+    x: Array,
+    first: Array,
+    count: Array,
+    code: Array,
+    number: Array,
+    vectors: Array | None = None,
+    entered: Array | None = None,
+    experts: Array | None = None,
+) -> Array:
+    """Channel by channel, as the formula reads."""
+    rows = x.reshape(first.size, -1).copy()
+    for n, row in enumerate(rows):
+        if entered is not None and count.flat[n]:
+            row -= entered.reshape(rows.shape)[n]
+        for k in range(int(first.flat[n]), int(first.flat[n] + count.flat[n])):
+            low, high, u, v, w, jump, expert, _ = code[0, 0, k].astype(int)
+            alpha, b, kappa, beta, theta, gamma, *_ = number[0, 0, k]
+            if experts is not None and expert >= 0 and experts.flat[n] != expert:
+                continue
+            ones, zeros = np.ones(len(row)), np.zeros(len(row))
+            table = zeros[None] if vectors is None else vectors[0, 0]
+            along = [
+                table[i] if i >= 0 else other for i, other in ((u, zeros), (v, ones), (w, zeros))
+            ]
+            z = beta + sum(along[0][c] * row[c] for c in range(low, high) if u >= 0)
+            g = 0.0 if jump and not z > max(theta, 0.0) else z
+            for c in range(low, high):
+                old = alpha * row[c] if alpha else 0.0
+                row[c] = old + b * along[1][c] + (kappa * g + gamma) * along[2][c]
+        if entered is not None and count.flat[n]:
+            row += entered.reshape(rows.shape)[n]
+    return rows.reshape(x.shape)
+
+
 def _gated(act: Callable[[Array], Array]) -> Callable[..., Array]:
     return lambda t, x, up=None: act(x) * (1 if up is None else up)
 
@@ -391,6 +427,7 @@ OPS: dict[Op, Callable[..., Array]] = {
     Op.REPEAT: _tiled,
     Op.ARANGE: lambda t: t.attr["start"] + t.attr["step"] * np.arange(t.shape[0]),
     Op.ARGSORT: _argsort,
+    Op.EDIT: _edit,
     Op.IM2COL: _im2col,
     Op.AVG_POOL_2D: _avg_pool,
     Op.INTERPOLATE: _interpolate,

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from engine.backends.host.operations import (
     arithmetic,
     attention,
+    edit,
     matmul,
     norm,
     recurrent,
@@ -63,6 +64,7 @@ OPERATIONS: dict[Op, Callable[..., None]] = {
     Op.CONCAT: shape.concat,
     Op.REPEAT: shape.repeat,
     Op.ARANGE: shape.arange,
+    Op.EDIT: edit.edit,
     Op.ARGSORT: norm.argsort,
     Op.IM2COL: shape.im2col,
     Op.AVG_POOL_2D: shape.avg_pool_2d,

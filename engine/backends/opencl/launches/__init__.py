@@ -29,6 +29,7 @@ from engine.backends.opencl.launches.attention import (
     supports_attention,
     supports_softmax,
 )
+from engine.backends.opencl.launches.edit import edit, supports_edit
 from engine.backends.opencl.launches.experts import (
     combine,
     combine_add,
@@ -137,6 +138,7 @@ KERNEL_FAMILIES: dict[Op, KernelFamily] = {
     Op.REPEAT: KernelFamily(readable, repeat),
     Op.ARANGE: KernelFamily(readable, arange),
     Op.ARGSORT: KernelFamily(supports_argsort, argsort),
+    Op.EDIT: KernelFamily(supports_edit, edit),
     Op.IM2COL: KernelFamily(supports_image, im2col),
     Op.AVG_POOL_2D: KernelFamily(supports_image, avg_pool_2d),
     Op.INTERPOLATE: KernelFamily(supports_image, interpolate),
