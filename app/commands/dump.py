@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from app.terminal.edits import add_edit_options, edits_of
 from app.terminal.options import add_engine_options, count, engine_options
 from app.terminal.text import print_json
 from engine.errors import BadSetting
@@ -56,6 +57,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     ):
         help = f"{text} ({value})"
         parser.add_argument(f"--{name}", type=count, default=value, metavar="N", help=help)
+    add_edit_options(parser)
     add_engine_options(parser)
 
 
@@ -101,6 +103,7 @@ def _compute(
     from app.terminal.engine import CommandEngine
     from app.terminal.pictures import asked_about
 
+    edits = edits_of(args)
     with CommandEngine(path, options) as engine:
         loaded = engine.start()
         messages, prompt = asked_about(engine, loaded, args.prompt, args.image, args.chat)
@@ -110,6 +113,7 @@ def _compute(
             messages=messages,
             prompt=prompt,
             tokens=args.steps,
+            edits=edits,
         )
         for reply in engine.ask(request):
             if isinstance(reply, ResultPart):

@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from app.files import output
+from app.terminal.edits import add_edit_options, edits_of
 from app.terminal.options import add_engine_options, count, engine_options
 from app.terminal.text import print_json
 from engine.errors import BadSetting
@@ -29,6 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="save the tokens and the K likeliest at each position",
     )
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    add_edit_options(parser)
     add_engine_options(parser)
     parser.set_defaults(ctx=str(CHUNK))
 
@@ -38,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
 
     Raises BadSetting, ModelNotFound, RemoteError, WorkerDied.
     """
-    options = engine_options(args)
+    options, edits = engine_options(args), edits_of(args)
     text = _read(args.text)
     if args.out is not None and not args.out.absolute().parent.is_dir():
         raise BadSetting("--out", str(args.out), "a file in an existing folder")
@@ -49,7 +51,8 @@ def run(args: argparse.Namespace) -> int:
     with CommandEngine(resolve(args.model), options) as engine:
         loaded = engine.start()
         kept = args.top_k if args.out is not None else 0
-        request = Perplexity(engine.worker.new_id(), text, options.ctx or CHUNK, kept)
+        n_ctx = options.ctx or CHUNK
+        request = Perplexity(engine.worker.new_id(), text, n_ctx, kept, edits)
         for reply in engine.ask(request, bar=args.json):
             if isinstance(reply, PerplexityDone):
                 done = reply

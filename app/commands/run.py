@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs, to_builtins
 
 from app.defaults import Suggested
+from app.terminal.edits import add_edit_options, edits_of
 from app.terminal.options import (
     add_engine_options,
     add_sampling_options,
@@ -181,6 +182,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="random seed; the same seed gives the same answer (random)",
     )
     add_sampling_options(parser)
+    add_edit_options(parser)
     add_server_options(parser)
     add_engine_options(parser)
 
@@ -287,6 +289,7 @@ def _template(args: argparse.Namespace) -> Generate:
         logprobs=args.logprobs,
         when_full=args.when_full,
         form=form_of(args),
+        edits=edits_of(args),
     )
 
 

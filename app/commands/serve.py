@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from app.serve.settings import PORT, QUEUE, ServeSettings, read_key
+from app.terminal.edits import add_edit_options, edits_of
 from app.terminal.options import (
     add_engine_options,
     add_sampling_options,
@@ -80,6 +81,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     group.add_argument("--stop-loops", action="store_true", help="stop repetitive answers")
     add_sampling_options(parser)
+    add_edit_options(parser)
     add_engine_options(parser, without=OWN)
 
 
@@ -223,6 +225,7 @@ def _settings(args: argparse.Namespace) -> ServeSettings:
         suggested=not args.no_suggested,
         sampling=chosen_values(args),
         stop_loops=args.stop_loops,
+        edits=tuple(edits_of(args)),
     )
 
 

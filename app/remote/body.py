@@ -98,7 +98,7 @@ def named(fields: Mapping[str, Any], said: str) -> list[str]:
 def _check(asked: Generate, kind: ServerKind) -> None:
     if asked.prompt is not None or asked.prompt_tokens is not None:
         raise NotSupported("continuing a text without a chat on a server")
-    if asked.changes:
+    if asked.changes or asked.edits:
         raise NotSupported("trying a changed model on a server")
     if asked.prompt_logprobs is not None or asked.endless:
         raise NotSupported("the probabilities of a prompt, or an endless answer, on a server")

@@ -6,7 +6,7 @@ from msgspec import Meta, Raw, Struct
 
 from app.serve.web.body import NULL, raw_text
 from app.serve.web.refusal import Refusal
-from engine.protocol import AnswerForm, Grammar, JsonObject, JsonSchema, Speculation
+from engine.protocol import AnswerForm, Edit, Grammar, JsonObject, JsonSchema, Speculation
 from engine.settings import drafters
 
 MOST_STOPS = 4
@@ -71,6 +71,7 @@ class TextRequest(Struct):
     n: Annotated[int, Meta(ge=1, le=1024)] | None = None
     stop: str | list[str] | None = None
     logit_bias: dict[str, Annotated[float, Meta(ge=-100, le=100)] | Literal[False]] | None = None
+    edits: list[Edit] | None = None
     ignore_eos: bool | None = None
     max_tokens: Count | None = None
     stream: bool | None = None

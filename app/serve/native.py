@@ -196,6 +196,7 @@ async def completion(call: HttpCall) -> Reply:
         stop=asked.stops(body.stop),
         form=asked.form(body),
         bias=asked.bias(body.logit_bias),
+        edits=body.edits or [],
         endless=bool(body.ignore_eos),
         when_full="stop",
         speculation=asked.speculation(body),

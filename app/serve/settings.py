@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from engine.errors import BadSetting
+from engine.protocol import Edit
 
 PORT = 8085
 QUEUE = 64  # requests that may wait
@@ -25,7 +26,7 @@ class ServeSettings:
     requests are answered at once and `queue` more may wait.
 
     Values of `sampling` come before the model's own, which count where `suggested`; `stop_loops`
-    ends answers that repeat themselves.
+    ends answers that repeat themselves; `edits` come before those of a request.
     """
 
     host: str = ""
@@ -44,6 +45,7 @@ class ServeSettings:
     suggested: bool = True
     sampling: Mapping[str, float] = field(default_factory=dict)
     stop_loops: bool = False
+    edits: tuple[Edit, ...] = ()
 
     def check(self) -> None:
         """Raise `BadSetting` for an address beyond this machine without a key."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from app.terminal.edits import add_edit_options, edits_of
 from app.terminal.options import add_engine_options, count, engine_options
 from app.terminal.text import note, plain, table
 from engine.protocol import (
@@ -42,6 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="position N, from 0 (default: the next token after TEXT)",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_edit_options(parser)
     add_engine_options(parser)
 
 
@@ -53,7 +55,7 @@ def examined(path: Path, args: argparse.Namespace, **wanted: Any) -> tuple[Loade
     from app.terminal.engine import CommandEngine
     from app.terminal.pictures import asked_about
 
-    options = engine_options(args)
+    options, edits = engine_options(args), edits_of(args)
     with CommandEngine(path, options) as engine:
         loaded = engine.start()
         messages, prompt = asked_about(engine, loaded, args.prompt, args.image, args.chat)
@@ -62,6 +64,7 @@ def examined(path: Path, args: argparse.Namespace, **wanted: Any) -> tuple[Loade
             messages=messages,
             prompt=prompt,
             at=args.at,
+            edits=edits,
             **wanted,
         )
         found = engine.get(request)

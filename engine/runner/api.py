@@ -14,6 +14,7 @@ from engine.images.decode import from_array, from_image
 from engine.protocol import (
     AnswerForm,
     ChatMessage,
+    Edit,
     Generate,
     PicturePart,
     Piece,
@@ -51,9 +52,10 @@ class Model:
         sampling: Sampling | None = None,
         images: Sequence[Image] = (),
         form: AnswerForm | None = None,
+        edits: Sequence[Edit] = (),
     ) -> Iterator[str]:
         """Text of an answer as it comes, held to a `form` where one is given: `prompt` is a text to
-        continue, or chat messages.
+        continue, or chat messages. With `edits` the model's results are changed while it writes.
 
         Images stand before what the last message says; with them a text is a message too. Raises
         `CannotSee` where nothing makes the model see, `BadPicture`, and as `runner.generate`.
@@ -67,6 +69,7 @@ class Model:
             max_tokens=max_tokens,
             stop=list(stop),
             form=form,
+            edits=list(edits),
         )
         for event in generate(self.loaded, self.conversation, request, lambda: False):
             if isinstance(event, Piece) and event.text:
@@ -78,16 +81,19 @@ class Model:
         *tensors: str,
         steps: int = 0,
         images: Sequence[Image] = (),
+        edits: Sequence[Edit] = (),
     ) -> dict[str, NDArray[np.float32]]:
         """Results while a prompt is computed in an empty context, and `steps` greedy tokens behind
         it: f32 arrays in reversed (NumPy) shape, by `name#occurrence@step`.
 
         `tensors` are regular expressions that whole names match: `l_out-3`, `Qcur-.*`. A step is a
-        part of the prompt or a token. Raises as `runner.dump.dump`.
+        part of the prompt or a token. An edited result has another one beside it,
+        `l_out_edited-3`. Raises as `runner.dump.dump`.
         """
         text, messages = self.asked(prompt, images)
         probes = Probes(tensors)
-        found = dump(self.loaded, self.conversation, probes, messages, text, steps)
+        given = (self.loaded, self.conversation, probes, messages, text, steps)
+        found = dump(*given, edits=edits)
         computed = [step for step in found if isinstance(step, ProbedStep)]
         return {
             f"{one.key.name}#{one.key.occurrence}@{number}": one.values

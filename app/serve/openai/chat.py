@@ -86,6 +86,7 @@ async def _request(call: HttpCall, body: ChatBody) -> Generate:
         tools=given,
         template=template,
         bias=asked.bias(body.logit_bias),
+        edits=body.edits or [],
         endless=bool(body.ignore_eos),
         apart=True,
         logprobs=0 if top is None else max(1, top),

@@ -92,6 +92,7 @@ def _request(call: HttpCall, body: TextBody, prompt: Prompt) -> Generate:
         stop=asked.stops(body.stop),
         form=asked.form(body),
         bias=asked.bias(body.logit_bias),
+        edits=body.edits or [],
         endless=bool(body.ignore_eos),
         logprobs=0 if top is None else max(1, top),
         prompt_logprobs=top if body.echo and top is not None else None,

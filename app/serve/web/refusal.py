@@ -42,6 +42,8 @@ FIELDS = {
     "template": "chat_template_kwargs",
 }
 """Fields of a request by the engine's names for them."""
+FIELD = re.compile(r"\w+(?:\[\d+\]\.\w+)?")
+"""A field, or one of a list's item: edits[0].site."""
 FULL = re.compile(r"(\d+) tokens do not fit the context of (\d+)")
 RETRY_SECONDS = 2
 
@@ -117,7 +119,7 @@ def of_failed(failed: Failed) -> Refusal:
         return unavailable("Loading model")
     if failed.kind in ASKED_WRONGLY:
         name, colon, problem = failed.message.partition(": ")
-        if not colon or not name.replace("_", "").isalnum():
+        if not colon or not FIELD.fullmatch(name):
             return Refusal(400, failed.message)
         param = FIELDS.get(name, name)
         told = name if param == "messages" else param  # of all messages, which part

@@ -82,9 +82,14 @@ class HttpCall:
     def answers(self, requests: list[Generate]) -> Answers:
         """Their answers, as a context."""
         who = self.client, self.path
-        stop, stop_loops = [*self.desk.shelf.ready.stop], self.desk.settings.stop_loops
+        settings, stop = self.desk.settings, [*self.desk.shelf.ready.stop]
         requests = [
-            msgspec.structs.replace(one, stop=one.stop or stop, stop_loops=stop_loops)
+            msgspec.structs.replace(
+                one,
+                stop=one.stop or stop,
+                stop_loops=settings.stop_loops,
+                edits=[*settings.edits, *one.edits],
+            )
             for one in requests
         ]
         made = Answers(self.gate, self.desk.clients, who, requests, self.brought)

@@ -1,0 +1,120 @@
+"""`cutaway steer make`: a control vector from two files of texts."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from app.terminal.options import add_engine_options, engine_options
+from app.terminal.text import print_json, table
+from engine.errors import BadSetting
+
+NAME = "steer"
+HELP = "make a control vector from pairs of texts"
+MOST_TEXT = 1 << 20
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declares the arguments."""
+    kinds = parser.add_subparsers(dest="kind", required=True, metavar="make")
+    make = kinds.add_parser("make", help=HELP)
+    make.add_argument("model", metavar="MODEL", help="path, stored name or org/repo[:quant]")
+    for side in ("positive", "negative"):
+        make.add_argument(
+            f"--{side}",
+            type=Path,
+            required=True,
+            metavar="FILE",
+            help=f"{side} texts, one a line (\\n is a line break)",
+        )
+    make.add_argument(
+        "--out", type=Path, required=True, metavar="V.gguf", help="control vector to write"
+    )
+    make.add_argument(
+        "--method",
+        choices=("mean", "pca"),
+        default="mean",
+        help="difference of means, or first principal component of the differences (mean)",
+    )
+    make.add_argument(
+        "--at",
+        choices=("last", "mean"),
+        default="last",
+        help="the last token of each text, or the mean over its tokens (last)",
+    )
+    make.add_argument("--chat", action="store_true", help="apply the chat template to each text")
+    make.add_argument("--raw", action="store_true", help="keep lengths instead of length 1")
+    make.add_argument("--json", action="store_true", help="print one JSON object")
+    add_engine_options(make)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Writes the file and prints a row a layer.
+
+    Raises BadSetting, ModelNotFound, RemoteError, WorkerDied.
+    """
+    options = engine_options(args)
+    positive, negative = (
+        _lines(side, path)
+        for side, path in (("--positive", args.positive), ("--negative", args.negative))
+    )
+    if len(positive) != len(negative):
+        expected = f"as many texts as the positive ones, {len(positive)}"
+        raise BadSetting("--negative", f"{len(negative)} texts", expected)
+    if not args.out.absolute().parent.is_dir():
+        raise BadSetting("--out", str(args.out), "a file in an existing folder")
+
+    from app.library import resolve
+    from app.terminal.engine import CommandEngine
+    from app.terminal.steered import direction, rows_of
+    from engine.gguf.control_vector import write_directions
+    from engine.gguf.reader import open_gguf
+
+    path = resolve(args.model)
+    with open_gguf(path) as file:
+        arch = file.metadata.architecture
+    with CommandEngine(path, options) as engine:
+        loaded = engine.start()
+        ours, theirs = (
+            rows_of(engine, loaded, texts, args.at, args.chat) for texts in (positive, negative)
+        )
+    found = {i: direction(ours[i], theirs[i], args.method, args.raw) for i in ours}
+    facts = {f"residual_norm.{i}": one.norm for i, one in found.items()}
+    facts |= {f"auc.{i}": one.auc for i, one in found.items() if one.auc is not None}
+    facts |= {f"gap.{i}": one.gap for i, one in found.items() if one.gap is not None}
+    write_directions(
+        args.out, {i: one.values.astype("<f4") for i, one in found.items()}, arch, facts
+    )
+    rows: list[dict[str, Any]] = [
+        {"layer": i, "residual_norm": one.norm, "gap": one.gap, "auc": one.auc}
+        for i, one in found.items()
+    ]
+    if args.json:
+        print_json({"model": loaded.name, "out": str(args.out), "layers": rows})
+        return 0
+    lines = [["layer", "residual norm", "gap", "AUC"]]
+    for row in rows:
+        gap, auc = ("-" if row[k] is None else f"{row[k]:.3f}" for k in ("gap", "auc"))
+        lines.append([str(row["layer"]), f"{row['residual_norm']:.2f}", gap, auc])
+    for line in table(lines):
+        print(line)
+    print(f"{args.out}; use it with --control-vector {args.out}:STRENGTH, and compare --random 1")
+    return 0
+
+
+def _lines(side: str, path: Path) -> list[str]:
+    """The texts of a file, without empty lines. Raises BadSetting."""
+    try:
+        with path.expanduser().open("rb") as file:
+            data = file.read(MOST_TEXT + 1)
+        text = data.decode("utf-8-sig")
+    except OSError as error:
+        expected = f"a file that can be read ({error.strerror})"
+        raise BadSetting(side, str(path), expected) from None
+    except UnicodeDecodeError:
+        raise BadSetting(side, str(path), "a file of UTF-8 text") from None
+    if len(data) > MOST_TEXT:
+        raise BadSetting(side, str(path), f"a file of at most {MOST_TEXT >> 20} MiB")
+    found = [line.replace("\\n", "\n") for line in text.splitlines() if line.strip()]
+    if not found:
+        raise BadSetting(side, str(path), "at least one text, one a line")
+    return found

@@ -1,0 +1,68 @@
+"""Requests with edits of results: their own, beside others, and errors that name the field."""
+
+import base64
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine.protocol import Edit, Sampling
+from engine.runner import load
+from tests.app.serve.running import Served
+
+ASKED = {"prompt": "the hat on", "max_tokens": 12, "temperature": 0, "logprobs": 1}
+VECTOR = np.linspace(-3, 3, 64).astype("<f4")
+ADD = {"site": "residual", "layers": [0, 1], "op": "add", "value": 2.0}
+ADD |= {"vector": base64.b64encode(VECTOR.tobytes()).decode()}
+SILENT = {"site": "heads", "layers": [1], "op": "scale", "value": 0.0, "head": 2}
+
+
+def said(tiny: Served, *edits: dict[str, Any]) -> str:
+    body = ASKED | ({"edits": [*edits]} if edits else {})
+    answer = tiny.post("/v1/completions", body)
+    assert answer.status_code == 200, answer.text
+    text: str = answer.json()["choices"][0]["text"]
+    return text
+
+
+def test_each_request_has_its_own(tiny: Served, tiny_path: Path) -> None:
+    """Together they say what each says alone, and what the library says."""
+    kinds: list[tuple[dict[str, Any], ...]] = [(), (ADD,), (SILENT,), (ADD, SILENT)]
+    alone = [said(tiny, *edits) for edits in kinds]
+    assert len(set(alone)) == len(kinds)
+    with ThreadPoolExecutor(len(kinds)) as pool:
+        assert [*pool.map(lambda edits: said(tiny, *edits), kinds)] == alone
+    assert said(tiny) == alone[0]
+    ours = [Edit.add("residual", [0, 1], VECTOR, 2.0), Edit.scale("heads", 1, by=0.0, head=2)]
+    with load(tiny_path, device="host", ctx=256) as model:
+        greedy = Sampling(temperature=0.0)
+        text = "".join(model.generate("the hat on", max_tokens=12, sampling=greedy, edits=ours))
+    assert text == alone[3]
+
+
+@pytest.mark.parametrize(
+    ("edit", "param", "message"),
+    [
+        (SILENT | {"head": 9}, "edits[0].head", "a head from 0 to 3"),
+        (SILENT | {"site": "l_outt"}, "edits[0].site", "near: l_out"),
+        (ADD | {"layers": [7]}, "edits[0].layers", "layers 0 to 2"),
+        (ADD | {"site": "ffn_up"}, "edits[0].vector", "96 numbers"),
+    ],
+)
+def test_errors_name_the_field(
+    edit: dict[str, Any], param: str, message: str, tiny: Served
+) -> None:
+    answer = tiny.post("/v1/completions", ASKED | {"edits": [edit]})
+    assert answer.status_code == 400
+    error = answer.json()["error"]
+    assert error["param"] == param
+    assert message in error["message"]
+
+
+@pytest.mark.parametrize("edit", [{"site": "residual"}, SILENT | {"op": "melt"}, 3])
+def test_what_is_no_edit_is_refused(edit: Any, tiny: Served) -> None:
+    answer = tiny.post("/v1/completions", ASKED | {"edits": [edit]})
+    assert answer.status_code == 400
+    assert "edits" in str(answer.json()["error"])
