@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
         for side, path in (("--positive", args.positive), ("--negative", args.negative))
     )
     if len(positive) != len(negative):
-        expected = f"as many texts as the positive ones, {len(positive)}"
+        expected = f"{len(positive)} texts, a pair for each positive one"
         raise BadSetting("--negative", f"{len(negative)} texts", expected)
     if not args.out.absolute().parent.is_dir():
         raise BadSetting("--out", str(args.out), "a file in an existing folder")
@@ -91,14 +91,18 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json({"model": loaded.name, "out": str(args.out), "layers": rows})
         return 0
+    _print(rows)
+    print(f"{args.out}; use it with --control-vector {args.out}:STRENGTH, and compare --random 1")
+    return 0
+
+
+def _print(rows: list[dict[str, Any]]) -> None:
     lines = [["layer", "residual norm", "gap", "AUC"]]
     for row in rows:
         gap, auc = ("-" if row[k] is None else f"{row[k]:.3f}" for k in ("gap", "auc"))
         lines.append([str(row["layer"]), f"{row['residual_norm']:.2f}", gap, auc])
     for line in table(lines):
         print(line)
-    print(f"{args.out}; use it with --control-vector {args.out}:STRENGTH, and compare --random 1")
-    return 0
 
 
 def _lines(side: str, path: Path) -> list[str]:

@@ -143,7 +143,7 @@ def test_what_cannot_be_made_is_named(tiny_path: Path, tmp_path: Path) -> None:
     out = str(tmp_path / "v.gguf")
     ended = run_here("steer", "make", str(tiny_path), *words, "--out", out, *HOST)
     assert ended.returncode != 0
-    assert "as many texts as the positive ones, 2" in ended.stderr
+    assert "2 texts, a pair for each positive one" in ended.stderr
     (tmp_path / "positive").write_text("\n", "utf-8")
     ended = run_here("steer", "make", str(tiny_path), *words, "--out", out, *HOST)
     assert "at least one text" in ended.stderr
