@@ -2,13 +2,12 @@
 
 from pathlib import Path
 
-from PySide6.QtTest import QTest
-
 from app.window.main_window import MainWindow
 from engine.protocol import Generate, Memory
 from tests.app.helpers.recorded import recorded
 from tests.app.helpers.records import memory
 from tests.app.helpers.scripted import ScriptedEngine
+from tests.app.rest import come_to_rest
 from tests.app.window.scenes.reached import nameless, unreached
 
 
@@ -26,7 +25,7 @@ def ready(window: MainWindow) -> None:
 
 def test_the_log(window: MainWindow) -> None:
     window.drawer.set_open(True)
-    QTest.qWait(100)
+    come_to_rest(window, window.bench)
     assert nameless(window) == []
     assert unreached(window) == []
 
@@ -39,7 +38,7 @@ def test_a_recorded_answer(window: MainWindow) -> None:
     client.say(recorded(client.last_of(Generate).id))  # type: ignore[attr-defined]
     client.end()
     window.panes.show_tab("profile")
-    QTest.qWait(100)
+    come_to_rest(window, window.bench)
     assert nameless(window) == []
     assert unreached(window) == []
 

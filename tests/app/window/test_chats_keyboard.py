@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QApplication
 from app.widgets.focus import has_focus
 from app.window.main_window import MainWindow
 from tests.app.helpers.scripted import ScriptedEngine
+from tests.app.rest import come_to_rest
 
 NONE = Qt.KeyboardModifier.NoModifier
 CTRL = Qt.KeyboardModifier.ControlModifier
@@ -72,7 +73,7 @@ def test_after_another_title_the_keyboard_is_in_the_list(chats: MainWindow, widt
     assert chats.chats.isVisible()
     type_in(chats, "Renamed")
     press(chats, Qt.Key.Key_Return)
-    QTest.qWait(20)
+    come_to_rest(chats)
     assert "Renamed" in titles(chats)
     assert QApplication.focusWidget() is chats.chats.list
     assert chats.chats.search.text() == ""

@@ -17,6 +17,7 @@ from app.window.commands import COMMANDS, MENUS
 from app.window.main_window import MainWindow
 from engine.errors import WorkerDied
 from tests.app.helpers.scripted import ScriptedEngine
+from tests.app.rest import come_to_rest
 
 CTRL = Qt.KeyboardModifier.ControlModifier
 SHIFT = Qt.KeyboardModifier.ShiftModifier
@@ -239,7 +240,7 @@ def test_panes_are_hidden_by_key_and_stay_so(window: MainWindow, theme: Theme) -
     again = MainWindow(bench, theme)
     again.resize(1600, 1000)
     again.show()
-    QTest.qWait(20)
+    come_to_rest(again)
     assert not again.chats.isVisible()
     assert again.inspector.memory.isVisible()
     assert again.panes.body.sizes() == pytest.approx(sizes, abs=2)

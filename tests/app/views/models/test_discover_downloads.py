@@ -17,6 +17,7 @@ from app.views.models.discover import DiscoverView, in_short
 from app.work import close_jobs
 from engine.units import GB, MIB
 from tests.app.helpers.fake_hub import FakeHub
+from tests.app.rest import come_to_rest
 
 NAME = "o/slow:Q8_0"
 
@@ -163,7 +164,7 @@ def test_narrow(page: DiscoverView, hub: FakeHub, qtbot: QtBot) -> None:
     assert repo.y() > results.y() + page.results.height()
     assert page.area.horizontalScrollBar().maximum() == 0
     page.resize(1280, 700)
-    QTest.qWait(20)
+    come_to_rest(page)
     assert page.repo.mapTo(page, page.repo.rect().topLeft()).x() > 600
 
 

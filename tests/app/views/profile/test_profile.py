@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QFileDialog
+from PySide6.QtWidgets import QFileDialog
 from pytestqt.qtbot import QtBot
 
 from app.state.selection import Selected
@@ -17,6 +17,7 @@ from engine.protocol import DeviceRoof, Finished, Generate, Load, Look, MeasureR
 from tests.app.helpers.painted import faults, overlapping
 from tests.app.helpers.recorded import recorded
 from tests.app.helpers.scripted import ScriptedEngine
+from tests.app.rest import come_to_rest
 
 CTRL = Qt.KeyboardModifier.ControlModifier
 LEFT = Qt.MouseButton.LeftButton
@@ -195,6 +196,5 @@ def test_legible(window: MainWindow, shown: ProfileView, scale: float) -> None:
         window.panes.show_tab("profile")
         for page in range(4):
             shown.tabs.setCurrentIndex(page)
-            QApplication.processEvents()
-            QTest.qWait(10)
+            come_to_rest(window, window.bench)
             assert [*faults(window), *overlapping(window)] == [], (width, page)

@@ -16,6 +16,7 @@ from engine.errors import WorkerDied
 from engine.protocol import Failed, Generate, Progress
 from tests.app.helpers.gui import Talk
 from tests.app.helpers.scripted import ScriptedEngine
+from tests.app.rest import come_to_rest
 from tests.app.views.talk.driving import button, click, view
 
 Ask = Callable[..., None]
@@ -198,7 +199,7 @@ def test_thought_is_folded_with_its_time(
     assert "Thinking for" in thought.fold.text()
     engine.write("</think>\n\n", "Four.")
     engine.end()
-    qtbot.wait(1)
+    come_to_rest(talk)
     shown = view(talk, 1)
     assert shown.body is not None
     assert shown.body.text == "Four."

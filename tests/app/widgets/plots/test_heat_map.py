@@ -18,6 +18,7 @@ from app.widgets.plots.cells import MOST_READ, CellGrid, grid_of, seen_piece
 from app.widgets.plots.colours import colourised, diverging, sequential
 from app.widgets.plots.heat_map import HeatMap
 from tests.app.helpers.painted import faults, texts
+from tests.app.rest import come_to_rest
 
 Show = Callable[[Any], Any]
 LEFT = Qt.MouseButton.LeftButton
@@ -121,13 +122,13 @@ def test_the_mouse_points_opens_and_says(show: Show) -> None:
 def test_zoomed_in_the_numbers_are_written(show: Show) -> None:
     plot = show(HeatMap("Grid"))
     plot.show_cells(np.arange(40_000, dtype=np.float32).reshape(200, 200))
-    QTest.qWait(10)
+    come_to_rest(plot)
     written = {text.text for text in texts(plot.view.viewport())}
     assert "20100" not in written
     plot.set_cursor(100, 100)
     for _ in range(7):
         QTest.keyClick(plot, Qt.Key.Key_Plus)
-    QTest.qWait(10)
+    come_to_rest(plot)
     assert "2.01e+04" in {text.text for text in texts(plot.view.viewport())}
     QTest.keyClick(plot, Qt.Key.Key_0)
     assert plot.seen == QRectF(0, 0, 200, 200)
@@ -196,7 +197,7 @@ def test_legible(show: Show, theme: Theme, scale: float) -> None:
         theme.choose("light", scale)
         for size in ((400, 300), (260, 160), (900, 500)):
             plot.resize(*size)
-            QTest.qWait(10)
+            come_to_rest(plot)
             assert list(faults(plot)) == []
             said = [text.area for text in texts(plot.view.viewport())]
             room = QRectF(plot.view.viewport().rect()).adjusted(-1, -1, 1, 1)

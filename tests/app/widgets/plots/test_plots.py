@@ -19,6 +19,7 @@ from app.widgets.plots.levels import STEPS, LevelSliders
 from app.widgets.plots.lines import Lines, PlotAxis, PlotLine
 from app.widgets.plots.time_lanes import SpanLane, TimeLanes
 from tests.app.helpers.painted import faults, texts
+from tests.app.rest import come_to_rest
 
 Show = Callable[[Any], Any]
 LEFT = Qt.MouseButton.LeftButton
@@ -87,7 +88,7 @@ def test_legible_named_and_as_a_table(
     theme.choose("dark", scale)
     for size in ((400, 300), (260, 160), (900, 500)):
         plot.resize(*size)
-        QTest.qWait(10)
+        come_to_rest(plot)
         assert list(faults(plot)) == []
         found = texts(plot.view.viewport())
         room = QRectF(plot.view.viewport().rect()).adjusted(-1, -1, 1, 1)

@@ -21,6 +21,7 @@ from app.window.main_window import MainWindow
 from app.window.panes.view_window import ViewWindow
 from tests.app.helpers.painted import faults, overlapping
 from tests.app.helpers.scripted import ScriptedEngine
+from tests.app.rest import come_to_rest
 
 CTRL, SHIFT = Qt.KeyboardModifier.ControlModifier, Qt.KeyboardModifier.ShiftModifier
 ALT = Qt.KeyboardModifier.AltModifier
@@ -37,7 +38,7 @@ def share(window: MainWindow) -> float:
 
 
 def test_one_key_goes_through_three_arrangements(window: MainWindow) -> None:
-    QTest.qWait(20)
+    come_to_rest(window)
     assert window.talk.width() == pytest.approx(LEAST_TALK, abs=2), "42 % would be less"
     press(window, Qt.Key.Key_J)
     assert window.talk.width() == pytest.approx(LEAST_TALK, abs=2), "so would 25 %"
@@ -99,7 +100,7 @@ def test_no_room_is_used_twice_at_any_width(
     for width in widths:
         for _ in range(3):
             window.resize(width, 700)
-            QTest.qWait(20)
+            come_to_rest(window)
             assert [*faults(window), *overlapping(window)] == [], width
             press(window, Qt.Key.Key_J)
 
@@ -181,7 +182,7 @@ def test_a_view_has_a_window_of_its_own_and_comes_back(
     QTest.keyClick(apart.windowHandle(), Qt.Key.Key_Left, ALT)
     assert window.bench.selection.now.layer is None, "commands work here too"
     window.bench.preferences.update(theme="dark", font_scale=1.5)
-    QTest.qWait(20)
+    come_to_rest(window, apart)
     assert apart.grab().toImage().pixelColor(3, apart.height() - 3) == QColor(tokens().panel)
     assert [*faults(apart), *overlapping(apart)] == []
     (back,) = (b for b in window.inspector.findChildren(Button) if b.text() == "Move back here")

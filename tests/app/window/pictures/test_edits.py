@@ -14,6 +14,7 @@ from app.window.main_window import MainWindow
 from engine.protocol import PictureLimits, PicturePart, TextPart
 from tests.app.helpers.scripted import ScriptedEngine
 from tests.app.helpers.seeing import attach, bring, landscape, opened, price, three, tiled, until
+from tests.app.rest import come_to_rest
 from tests.app.window.pictures.test_pictures import generate
 from tests.app.window.test_drops import drag, drop, files
 
@@ -177,7 +178,7 @@ def test_an_edit_of_a_chat_that_is_left_takes_nothing_more(
     made, _ = edit(window)
     made.field.setFocus()
     window.bench.chat.open(None)
-    QTest.qWait(20)
+    come_to_rest(window)
     assert window.bench.chat.written is window.bench.chat.attached
     give(window, landscape(tmp_path / "late.png", 50, 60))
     until(lambda: len(window.bench.chat.attached.pictures) == 1)

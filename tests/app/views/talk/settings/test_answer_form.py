@@ -21,6 +21,7 @@ from engine.worker.handlers import HANDLERS
 from tests.app.helpers.gui import Talk
 from tests.app.helpers.painted import faults, overlapping
 from tests.app.helpers.scripted import ScriptedEngine
+from tests.app.rest import come_to_rest
 
 
 def choose(view: AnswerFormChoice, kind: str) -> None:
@@ -113,7 +114,7 @@ def test_it_is_legible_in_its_place(talk: Talk, engine: ScriptedEngine) -> None:
     for scale in (0.75, 1.0, 2.0):
         talk.bench.preferences.update(font_scale=scale)
         popover.show_above(talk.composer)
-        QTest.qWait(50)
+        come_to_rest(popover)
         assert [*faults(popover), *overlapping(popover)] == []
     if shots := os.environ.get("CUTAWAY_FORM_SHOT"):
         popover.grab().save(shots)
