@@ -41,7 +41,7 @@ from engine.settings import EngineOptions
 from engine.worker import Worker
 from tests.app.helpers.scripted import ScriptedEngine
 
-pytestmark = [pytest.mark.smoke, pytest.mark.usefixtures("nothing_left")]
+pytestmark = pytest.mark.usefixtures("nothing_left")
 HOST = EngineOptions(device="host", ctx=64)
 ENDLESS = Sampling(temperature=0, frequency_penalty=-100)
 FOREVER = Generate(0, prompt="zz", sampling=ENDLESS)
@@ -80,6 +80,7 @@ def engine() -> Iterator[LocalEngine]:
     engine.close()
 
 
+@pytest.mark.smoke
 def test_each_hears_its_own_and_all_hear_of_memory(engine: LocalEngine, tiny_path: Path) -> None:
     window, server = Person(engine), Person(engine)
     loading = window.client.ask(Load(0, str(tiny_path), HOST))
