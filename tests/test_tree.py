@@ -78,7 +78,7 @@ ORDER = [
         "app.state.wanted",
     ),
     ("app.state.preferences",),
-    ("app.state.session",),
+    ("app.state.session", "app.state.tools"),
     (
         "app.state.graph",
         "app.state.layers",

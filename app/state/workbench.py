@@ -41,6 +41,7 @@ from app.state.tensors.results import ResultsState
 from app.state.tensors.tensors import TensorsState
 from app.state.tensors.texts import TextsState
 from app.state.token.token import TokenState
+from app.state.tools.tools import ToolsState
 from app.state.trial import TrialState
 from app.state.wanted import name_of
 from app.work import close_jobs
@@ -89,7 +90,8 @@ class Workbench(QObject):
         self.splits = SplitsState(self.client, self)
         self.layers = LayersState(self.client, self.session, self.open_model, self)
         self.graph = GraphState(self.client, self.session, self)
-        self.chat = ChatState(self._store, self.session, self.preferences, self)
+        self.tools = ToolsState(config or config_folder(), self)
+        self.chat = ChatState(self._store, self.session, self.preferences, self, self.tools)
         self.profile = ProfileState(self.session, self.chat.live, self)
         self.chats = ChatList(self._store, self)
         self.library = LibraryState(
@@ -218,6 +220,7 @@ class Workbench(QObject):
         self.file.close()
         self.tensors.close()
         self.preferences.close()
+        self.tools.close()
         self.client.close()
         close_jobs()
         self._store.close()

@@ -17,7 +17,15 @@ from app.terminal.pictures import BroughtPictures
 from app.terminal.text import aside, interactive, note
 from app.tools.arguments import arguments_problem
 from app.tools.builtin import BUILT_IN, run_built_in
-from app.tools.calling import MOST_CALLS, MOST_ROUNDS, CallState, ToolUse, with_results
+from app.tools.calling import (
+    DENIED,
+    MOST_CALLS,
+    MOST_ROUNDS,
+    STOPPED,
+    CallState,
+    ToolUse,
+    with_results,
+)
 from app.tools.config import ServerConfig, read_servers, visible
 from app.tools.consent import CallPermit, ConsentStore, Decision, StartPermit
 from app.tools.host import ToolHost
@@ -27,8 +35,6 @@ from engine.errors import BadSetting, CutawayError
 from engine.protocol import ChatMessage, CountTokens, Generate, Loaded, PicturePart, ToolCall, Tools
 
 LINE = 1000  # characters of a line; longer ones would lose their middle
-DENIED = "the user has denied this call"
-STOPPED = "the user has stopped this call"
 CHAT = "terminal"
 
 CHOICES: dict[str, Decision] = {"o": "once", "once": "once", "c": "chat", "chat": "chat"}

@@ -12,7 +12,10 @@ from engine.protocol import CallPart, ChatMessage, PicturePart, TextPart, ToolCa
 
 MOST_ROUNDS = 10
 MOST_CALLS = 16  # in one answer; further ones are refused
-CallState = Literal["asking", "running", "done", "failed", "denied", "stopped"]
+DENIED = "the user has denied this call"
+STOPPED = "the user has stopped this call"
+TOO_MANY = f"more than {MOST_CALLS} calls in one answer"
+CallState = Literal["writing", "asking", "running", "done", "failed", "denied", "stopped"]
 _BARE = replace(ANY, bare=True)  # as models answer that know no syntax of calls
 
 
@@ -30,7 +33,12 @@ class ToolUse(msgspec.Struct, frozen=True):
     @property
     def ended(self) -> bool:
         """True if there is a result."""
-        return self.state not in ("asking", "running")
+        return self.state not in ("writing", "asking", "running")
+
+
+def stopped(use: ToolUse) -> ToolUse:
+    """A use that ends without its result."""
+    return msgspec.structs.replace(use, state="stopped", result=f"error: {STOPPED}")
 
 
 class CollectedCalls:

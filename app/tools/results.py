@@ -14,6 +14,7 @@ MOST_PICTURES = 4
 MOST_TOKENS = 16_000
 SHARE = 4  # of the context, which one result may take
 TRIES = 6
+BYTES = 2  # of a token at least, mostly
 LEFT_OUT = "[picture left out]"
 
 
@@ -76,7 +77,7 @@ def most_tokens(n_ctx: int) -> int:
 
 def bounding(text: str, most: int) -> Generator[str, int | None, str]:
     """Cut the middle of a text that has more than `most` tokens. Yields texts, takes the number of
-    tokens of each (None: not known, then four bytes count as one); returns the text.
+    tokens of each (None: not known, then BYTES count as one); returns the text.
     """
     shown, kept = text, len(text)
     for _ in range(TRIES):
@@ -84,13 +85,24 @@ def bounding(text: str, most: int) -> Generator[str, int | None, str]:
             return shown  # no token is shorter than a byte
         count = yield shown
         if count is None:
-            count = -(-len(shown.encode("utf-8", "surrogatepass")) // 4)
+            count = -(-len(shown.encode("utf-8", "surrogatepass")) // BYTES)
         if count <= most:
             return shown
         kept = max(0, int(kept * most / count * 0.95) - 8)
         half = kept // 2
         shown = text[:half] + _note(len(text) - 2 * half) + text[len(text) - half :]
     return text[: most // 2] + _note(len(text) - most // 2)
+
+
+def bounded(text: str, most: int) -> str:
+    """The same where nobody counts tokens."""
+    cutting = bounding(text, most)
+    try:
+        next(cutting)
+        while True:
+            cutting.send(None)
+    except StopIteration as done:
+        return str(done.value)
 
 
 def _note(left_out: int) -> str:

@@ -1,6 +1,6 @@
 """One answer being written: pieces become text and tokens, and are saved now and then."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -9,6 +9,7 @@ from app.state.presets import NONE, AnswerLimits
 from app.state.talk.message import Message
 from app.state.talk.tokens import Tokens
 from app.state.talk.tree import Tree
+from app.tools.calling import CollectedCalls, ToolUse, with_results
 from engine.protocol import (
     Alternative,
     AnswerForm,
@@ -21,11 +22,15 @@ from engine.protocol import (
     Stats,
     TextPart,
     TokenInfo,
+    Tools,
 )
 
 LOGPROBS = 10
+Request = Callable[[Mapping[str, str]], Generate]
+"""Makes what is asked, of the engine's digests of pictures by their hashes."""
 NOTHING_COUNTED = Stats(0, 0, 0, 0.0, 0.0, 0.0, 0.0, 0, 0)
 NOTHING_BROUGHT: Mapping[str, str] = {}
+NO_TOOLS = Tools()
 
 
 class Answer:
@@ -34,7 +39,8 @@ class Answer:
     `sent` is None until the engine was asked. What the message says already goes on: by ids
     where all of it came as tokens of the same model, else by its text. `before` are the statistics
     of the answer that is continued, `begun` how many tokens of it there were. `changes` are those
-    of a model that is tried: the message says so from the start, whatever becomes of it.
+    of a model that is tried: the message says so from the start, whatever becomes of it. `again`
+    makes the request of the answer that follows calls.
     """
 
     def __init__(
@@ -52,6 +58,9 @@ class Answer:
         self.sent: Asked | None = None
         self._by_ids = by_ids
         self._before_first = True
+        self._collected = CollectedCalls()
+        self.tools: tuple[str, ...] = ()  # names of built-in tools and of servers
+        self.again: Callable[[Answer], Request] | None = None
         self.changes = list(changes)
         if changes and message.stats is None:
             message.stats = replace(NOTHING_COUNTED, changes=self.changes)
@@ -69,6 +78,7 @@ class Answer:
         limits: AnswerLimits = NONE,
         digests: Mapping[str, str] = NOTHING_BROUGHT,
         form: AnswerForm | None = None,
+        tools: Tools = NO_TOOLS,
     ) -> Generate:
         """Make the engine's request; pictures are referred to by `digests`."""
         return Generate(
@@ -85,6 +95,7 @@ class Answer:
             prefix_tokens=self.tokens.ids if self._by_ids else [],
             changes=self.changes,
             form=form,
+            tools=tools,
         )
 
     def take(self, pieces: Sequence[Piece]) -> int:
@@ -99,6 +110,14 @@ class Answer:
                 self.tokens.extend_last(length)  # the rest of what `prefix_tokens` say
                 first = min(first, max(0, len(self.tokens) - 1))
         self.message.text += "".join([piece.text for piece in pieces])
+        parts = [piece.call for piece in pieces if piece.call is not None]
+        for part in parts:
+            self._collected.add(part)
+        if parts:
+            self.message.calls = tuple(
+                ToolUse(call.id, call.name, call.arguments, "writing")
+                for call in self._collected.calls
+            )
         self.message.n_tokens = len(self.tokens)
         return first
 
@@ -115,7 +134,19 @@ def said(
     asks for pictures that are not among `digests`.
     """
     begun = [ChatMessage("system", system)] if system else []
-    return begun + [ChatMessage(m.role, _content(m, digests)) for m in messages]
+    return begun + [turn for message in messages for turn in _turns(message, digests)]
+
+
+def _turns(message: Message, digests: Mapping[str, str]) -> list[ChatMessage]:
+    """A message as the model reads it; an answer with calls is followed by their results."""
+    if not message.calls:
+        return [ChatMessage(message.role, _content(message, digests))]
+    limits = {picture.hash: picture.limits for picture in message.pictures}
+    parts = [
+        [PicturePart(digests.get(h, h), limits[h]) for h in use.pictures if h in limits]
+        for use in message.calls
+    ]
+    return with_results(message.text, message.calls, parts)
 
 
 def _content(message: Message, digests: Mapping[str, str]) -> str | list[TextPart | PicturePart]:

@@ -14,6 +14,7 @@ from app.state.talk.answer import Answer
 from app.state.talk.brought import PicturesInEngine
 from app.state.talk.disk.store import ChatStore, StoreError
 from app.state.talk.message import Message, Picture
+from app.state.talk.rounds import ToolRounds
 from engine.errors import CutawayError
 from engine.protocol import Failed, Finished, Generate, Piece
 
@@ -47,6 +48,11 @@ class AnswerSaver(QObject):
         """Save an answer from now on."""
         self._running[answer.message.id] = answer, len(answer.message.text)
         self._timer.start(EVERY_MS)
+
+    def touch(self, answer: Answer) -> None:
+        """Save an answer the next time, though its text is the same."""
+        if answer.message.id in self._running:
+            self._running[answer.message.id] = answer, -1
 
     def end(self, answer: Answer, finish: str, problem: str) -> None:
         """Save all of an answer that has ended."""
@@ -89,12 +95,15 @@ class AnswerSaver(QObject):
 @dataclass
 class _Asked:
     """An answer, what is asked for it, of the engine's digests of pictures by their hashes, and
-    whether that was done again for pictures which the engine had lost.
+    whether that was done again for pictures which the engine had lost. While it is `calling`, the
+    model has written calls of tools, which are made.
     """
 
     answer: Answer
     request: Callable[[Mapping[str, str]], Generate]
     again: bool = False
+    calling: bool = False
+    stopped: bool = False
 
     @property
     def pictures(self) -> list[Picture]:
@@ -110,6 +119,7 @@ class Answering(QObject):
     busy_changed = Signal()  # an answer has begun or ended
     appended = Signal(object, int)  # Answer, index of its first new token; at most once a frame
     ended = Signal(object)  # Answer
+    called = Signal(object)  # Answer whose calls have changed
     saved = Signal(object)  # Answer that could not be saved when it ended
     problem = Signal(object)  # Problem: it could not be saved
 
@@ -119,9 +129,14 @@ class Answering(QObject):
         session: Session,
         brought: PicturesInEngine,
         parent: QObject | None = None,
+        rounds: ToolRounds | None = None,
+        follow: Callable[[Answer], None] = lambda answer: None,
     ) -> None:
         super().__init__(parent)
         self._session, self._brought = session, brought
+        self._rounds, self._follow = rounds, follow
+        if rounds is not None:
+            rounds.tools.changed.connect(self._on_brought)
         self._saver = AnswerSaver(store, self)
         self._saver.saved.connect(self.saved)
         self._saver.problem.connect(self.problem)
@@ -185,7 +200,10 @@ class Answering(QObject):
         asked = next((one for one in self._asked if one.answer is answer), None)
         if asked is None or answer is None:
             return
-        if answer.sent is None:
+        if asked.calling and self._rounds is not None:
+            asked.stopped = True
+            self._rounds.stop(answer)
+        elif answer.sent is None:
             self._end(asked, "cancelled")
         else:
             answer.sent.cancel()
@@ -193,7 +211,9 @@ class Answering(QObject):
     def close(self) -> None:
         """Save the answers as far as they came."""
         for asked in self._asked[:]:
-            self._end(asked, "cancelled")
+            self.stop(asked.answer if asked.calling else None)
+            if asked in self._asked:
+                self._end(asked, "cancelled")
         self._saver.save()
 
     def _on_session(self) -> None:
@@ -230,6 +250,8 @@ class Answering(QObject):
             self._end(asked, "failed", problem)
         elif not self._brought.bring(pictures):
             self._session.show_stage("decode")
+        elif self._rounds is not None and not self._rounds.prepare(answer):
+            return  # `changed` of the tools comes back here
         else:
             answer.message.model = self._session.model_name
             request = asked.request(self._brought.digests(answer.asked))
@@ -251,7 +273,11 @@ class Answering(QObject):
             return
         if isinstance(reply, Finished):
             asked.answer.count(reply.stats)
-            self._end(asked, reply.reason)
+            if reply.reason == "calls" and asked.answer.message.calls and self._rounds is not None:
+                asked.calling = True
+                self._rounds.run(asked.answer, self._on_called, partial(self._on_all_called, asked))
+            else:
+                self._end(asked, reply.reason)
         elif reply.pictures and not asked.again:
             asked.again, asked.answer.sent = True, None
             self._brought.lost(reply.pictures)
@@ -261,6 +287,14 @@ class Answering(QObject):
             finish = "cancelled" if cancelled else "failed"
             self._end(asked, finish, "" if cancelled else reply.message)
 
+    def _on_called(self, answer: Answer) -> None:
+        self._saver.touch(answer)
+        self.called.emit(answer)
+
+    def _on_all_called(self, asked: _Asked) -> None:
+        if asked in self._asked:
+            self._end(asked, "cancelled" if asked.stopped else "calls")
+
     def _on_died(self, error: CutawayError) -> None:
         self._end_all("died", str(error))
 
@@ -269,12 +303,16 @@ class Answering(QObject):
 
     def _end_all(self, finish: str, problem: str = "") -> None:
         """End all answers that were requested from the engine."""
-        for asked in [one for one in self._asked if one.answer.sent is not None]:
+        for asked in [a for a in self._asked if a.answer.sent is not None and not a.calling]:
             self._end(asked, finish, problem)
 
     def _end(self, asked: _Asked, finish: str, problem: str = "") -> None:
         answer = asked.answer
         self._asked.remove(asked)
+        if self._rounds is not None:
+            self._rounds.end(answer)
         self._saver.end(answer, finish, problem)
+        if finish == "calls":
+            self._follow(answer)
         self.busy_changed.emit()
         self.ended.emit(answer)

@@ -12,7 +12,7 @@ from app.state.preferences import PreferencesState
 from app.state.presets import OwnSampling
 from app.state.problem import Problem
 from app.state.session import Session
-from app.state.talk.answer import Answer
+from app.state.talk.answer import NO_TOOLS, Answer
 from app.state.talk.answering import Answering
 from app.state.talk.attached import Attached, EditedPictures, PictureList
 from app.state.talk.brought import PicturesInEngine
@@ -21,9 +21,11 @@ from app.state.talk.details import Details
 from app.state.talk.disk.store import ChatGone, ChatStore, StoreError
 from app.state.talk.documents import AttachedDocuments
 from app.state.talk.message import Message, Picture, title_of
+from app.state.talk.rounds import ToolRounds
 from app.state.talk.thread import Thread
 from app.state.talk.tokens import Tokens
 from app.state.talk.tree import Tree
+from app.state.tools.tools import ToolsState
 from engine.protocol import Alternative, AnswerForm, Change, Generate, Speculation
 
 ENDED_BY_ITSELF = ("stop", "length", "calls")
@@ -59,9 +61,14 @@ class ChatState(QObject):
         session: Session,
         preferences: PreferencesState,
         parent: QObject | None = None,
+        tools: ToolsState | None = None,
     ) -> None:
         super().__init__(parent)
         self._store, self._session = store, session
+        self.tools = tools
+        self._rounds = None if tools is None else ToolRounds(store, session, tools)
+        if tools is not None:
+            tools.problem.connect(self.problem)
         self._thread = Thread(store)
         self.details = Details(session, preferences, self._write, self)
         self._preferences = preferences
@@ -73,8 +80,11 @@ class ChatState(QObject):
         self.sends_next = False
         self.brought = PicturesInEngine(session.client, session, store.pictures.files, self)
         session.given_up.connect(self.take_back)  # before what waits is ended
-        self._answering = Answering(store, session, self.brought, self)
+        self._answering = Answering(
+            store, session, self.brought, self, self._rounds, self._answer_again
+        )
         self._answering.appended.connect(self._on_appended)
+        self._answering.called.connect(self._on_called)
         self._answering.ended.connect(self._on_ended)
         self._answering.saved.connect(self._on_ended)
         self._answering.busy_changed.connect(lambda: self.busy_changed.emit(self.busy))
@@ -263,6 +273,8 @@ class ChatState(QObject):
 
     def continue_answer(self, row: int) -> bool:
         """Go on where the answer at `row` ended; beside it where something follows it."""
+        if self.path[row].calls:  # the model goes on with their results
+            return self._may_ask() and self._attempt(self._answer, self.path[row], row + 1)
         return self._may_ask() and self._attempt(self._continue, self.path[row], row)
 
     def branch_from_token(self, row: int, index: int, alternative: int) -> bool:
@@ -361,6 +373,7 @@ class ChatState(QObject):
         with self._thread.together():
             if begins:
                 question = self._thread.begin(text, *details.settings, pictures, documents)
+                self._store.update(question.chat, touch=False, tools=details.tools)
             else:
                 question = self._thread.ask(text, pictures, documents)
             answer = self._thread.answer_to(question)
@@ -450,9 +463,25 @@ class ChatState(QObject):
     def _begin(self, answer: Answer, most: int | None = None) -> None:
         self._thread.keep_tokens(answer.message, None)
         now = self.details
-        request = partial(self._request, answer, now.system, now.own, most, form=now.form)
-        self._answering.begin(answer, request)
+        system, own, form = now.system, now.own, now.form
+        answer.tools = now.tools
+        answer.again = lambda made: partial(self._request, made, system, own, most, form=form)
+        self._answering.begin(answer, answer.again(answer))
         self.stored.emit()
+
+    def _answer_again(self, before: Answer) -> None:
+        """Begin the answer that follows the calls of another one."""
+        if self._rounds is None or before.again is None:
+            return
+        try:
+            answer = self._rounds.next(before)
+        except StoreError as error:
+            self.problem.emit(Problem(error.kind, str(error)))
+            return
+        answer.again = before.again
+        if self.path and self.path[-1] is before.message:
+            self._append(answer.message)
+        self._answering.begin(answer, answer.again(answer))
 
     def _request(
         self,
@@ -468,7 +497,9 @@ class ChatState(QObject):
         limits = self.details.limits
         if most is not None:
             limits = structs.replace(limits, max_tokens=min(most, limits.max_tokens or most))
-        request = answer.request(system, sampling, limits, digests, form)
+        tools = NO_TOOLS if self.tools is None else self.tools.offered(answer.message.id)
+        answer.message.tools = tuple(tools.known)
+        request = answer.request(system, sampling, limits, digests, form, tools)
         drafts = Speculation(self._preferences.value.speculation)
         return structs.replace(request, speculation=drafts)
 
@@ -511,6 +542,11 @@ class ChatState(QObject):
         row = self._thread.row(answer.message)
         if row is not None:
             self.tokens_appended.emit(row, first)
+            self.message_changed.emit(row)
+
+    def _on_called(self, answer: Answer) -> None:
+        row = self._thread.row(answer.message)
+        if row is not None:
             self.message_changed.emit(row)
 
     def _on_ended(self, answer: Answer) -> None:

@@ -1,6 +1,6 @@
 """Settings of a chat: title, system prompt, sampling, format, limits, draft."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from msgspec import structs
@@ -42,6 +42,7 @@ class Details(QObject):
         self.system, self.own = "", OwnSampling()
         self._suggested: tuple[Loaded | None, Suggested] = (None, Suggested())
         self.form: AnswerForm | None = None
+        self.tools: tuple[str, ...] = ()
         self.take(None)  # with what was being typed when the program ended
         self._draft_timer = QTimer(self, singleShot=True, interval=DRAFT_MS)
         self._draft_timer.timeout.connect(self.save_draft)
@@ -55,6 +56,7 @@ class Details(QObject):
             self.title, self.draft, self.served = chat.title, chat.draft, chat.served
             self.system, self.own = chat.system, chat.sampling
         self.form = None if chat is None else chat.form
+        self.tools = () if chat is None else chat.tools
 
     def take_usual(self) -> None:
         """The system prompt that is usual for the model."""
@@ -154,6 +156,12 @@ class Details(QObject):
         """Set the response format of further answers."""
         self.form = form
         self._write(form=form)
+        self.changed.emit()
+
+    def set_tools(self, names: Iterable[str]) -> None:
+        """Offer these built-in tools, and those of these servers, to further answers."""
+        self.tools = tuple(names)
+        self._write(tools=self.tools)
         self.changed.emit()
 
     @property

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from app.documents.document import Document, with_documents
-from engine.protocol import Change, PictureLimits, Stats
+from app.tools.calling import ToolUse
+from engine.protocol import Change, PictureLimits, Stats, Tool
 
 Role = Literal["user", "assistant"]
 TITLE = 48  # characters of a title made from the first question
@@ -29,7 +30,8 @@ class Message:
     `finish` is why an answer ended: stop, length, context, loop, cancelled, failed, died, edited;
     empty while it is written (or where the program ended meanwhile). `place` counts from 0 among
     its `siblings`. `problem` is the error of a failed answer. `n_tokens` are those of the answer.
-    `pictures` come before the text, `documents` behind it.
+    `pictures` come before the text, `documents` after it; an answer has pictures of the results of
+    its `calls`, and the `tools` that its prompt offered.
     """
 
     id: int
@@ -47,6 +49,8 @@ class Message:
     siblings: int = 1
     pictures: tuple[Picture, ...] = ()
     documents: tuple[Document, ...] = ()
+    calls: tuple[ToolUse, ...] = ()
+    tools: tuple[Tool, ...] = ()
 
     @property
     def prompt(self) -> str:

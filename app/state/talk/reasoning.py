@@ -1,13 +1,15 @@
 """An answer split for display into reasoning, text and tool calls."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from engine.answers.forms import ANY
 from engine.answers.passages import Call, Passage
 from engine.answers.reader import read
 
 KEPT = 16  # answers whose reading is kept: one is asked for several times a frame
+BARE_CALLS = replace(ANY, bare=True)
 CALLING = "**Calls** a tool …"
 
 
@@ -63,16 +65,22 @@ def as_written(text: str) -> Said:
 
 
 @lru_cache(maxsize=KEPT)
-def split_reasoning(text: str, writing: bool = False) -> Said:
+def split_reasoning(text: str, writing: bool = False, cards: bool = False) -> Said:
     """Split an answer; `writing` says that more of it is to come.
+
+    With `cards` its calls are shown as such and left out of the text.
 
     Then an end of the text that may become a mark, such as `</thi`, is shown as neither. Text
     without marks is all answer.
     """
-    passages, being = read(text, final=not writing)
+    passages, being = read(text, ANY, not writing)
+    if cards and not any(passage.call for passage in passages) and text.lstrip().startswith("{"):
+        passages, being = read(text, BARE_CALLS, not writing)
+    if cards:
+        passages = [passage for passage in passages if passage.call is None]
     thoughts = [p for p in passages if p.kind == "thought"]
     others = [p for p in passages if p.kind != "thought"]
-    answer = _excerpt(others, CALLING if writing and being == "call" else "")
+    answer = _excerpt(others, CALLING if writing and being == "call" and not cards else "")
     start = others[0].start if others else len(text)
     return Said(_excerpt(thoughts), answer, start, writing and being == "thought")
 

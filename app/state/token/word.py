@@ -8,7 +8,7 @@ from app.state.talk.message import Message
 from app.state.talk.tokens import Tokens
 from app.state.token.context import ContextMap, WrittenAnswer
 from app.state.token.readings import AttentionReading, LensReading
-from engine.protocol import Examine, Examined, StepRecord, TokenChoice
+from engine.protocol import Examine, Examined, StepRecord, TokenChoice, Tools
 
 TOP = 8  # words told of each layer
 
@@ -73,11 +73,18 @@ class Conversation:
             prefix=self.message.text[: self.tokens.start(index)],
             prefix_tokens=self.tokens.ids[:index] if known else [],
             wanted=self.tokens[index].token,
+            tools=self._tools,
         )
 
     def whole(self) -> Examine:
         """Asks for the items of the messages, this one among them; computes nothing."""
-        return Examine(0, messages=said(self.system, self.path, self.digests))
+        messages = said(self.system, self.path, self.digests)
+        return Examine(0, messages=messages, tools=self._tools)
+
+    @property
+    def _tools(self) -> Tools:
+        """The tools that the prompt of the answer offered."""
+        return Tools(list(self.message.tools))
 
     def map_of(self, asked: Examine, told: Examined) -> ContextMap:
         """Where the items of what was asked stand in the chat."""

@@ -21,6 +21,7 @@ from app.views.talk.documents import AttachedStrip
 from app.views.talk.pictures.attachments import Attachments
 from app.views.talk.sampling import SamplingPopover, in_words
 from app.views.talk.settings import WhenFullChoice
+from app.views.talk.tools import ServerQuestion, ToolsButton
 from app.widgets.basics import Button, IconButton, label, set_tone, surface
 from app.widgets.controls.elided import ElidedLabel
 from app.widgets.controls.growing_edit import GrowingEdit
@@ -119,6 +120,8 @@ class Composer(QWidget):
         self.documents = AttachedStrip(bench.chat.documents)
         bench.chat.documents.changed.connect(self._refresh)
         self.add = IconButton("attach", "Attach files", self.choose_wanted.emit)
+        self.tools = ToolsButton(bench)
+        self.server = ServerQuestion(bench)
         self.sampling = IconButton("sliders", "Sampling and system prompt", self.show_sampling)
         self._settings = ElidedLabel(size="small")
         self._settings.setProperty("tone", "quiet")
@@ -137,11 +140,10 @@ class Composer(QWidget):
         self._lay_out()
         chat = bench.chat
         chat.details.draft_changed.connect(self._draft_changed)
-        chat.busy_changed.connect(self._refresh)
-        chat.next_changed.connect(self._refresh)
-        chat.details.changed.connect(self._refresh)
-        chat.path_changed.connect(self._refresh)
-        bench.session.changed.connect(self._refresh)
+        for changed in (chat.busy_changed, chat.next_changed, chat.path_changed):
+            changed.connect(self._refresh)
+        for changed in (chat.details.changed, bench.session.changed):
+            changed.connect(self._refresh)
         bench.preferences.changed.connect(self._preference_changed)
         self._preference_changed("send_key")
         self._draft_changed(chat.details.draft)
@@ -201,6 +203,7 @@ class Composer(QWidget):
         row = QHBoxLayout()
         row.setSpacing(GRID)
         row.addWidget(self.add)
+        row.addWidget(self.tools)
         row.addWidget(self.sampling)
         row.addWidget(self._settings, 1)
         row.addWidget(self._count)
@@ -210,6 +213,7 @@ class Composer(QWidget):
         inside = QVBoxLayout(self._card)
         inside.setContentsMargins(12, 10, GRID, GRID)
         inside.setSpacing(6)
+        inside.addWidget(self.server)
         inside.addWidget(self.queued)
         inside.addWidget(self.other)
         inside.addWidget(self.attachments)
@@ -226,7 +230,8 @@ class Composer(QWidget):
             (self.overflow.choice, self.send_button),
             (self.send_button, self.copy),
             (self.copy, self.add),
-            (self.add, self.sampling),
+            (self.add, self.tools),
+            (self.tools, self.sampling),
         ):
             QWidget.setTabOrder(before, after)
 
@@ -278,6 +283,7 @@ class Composer(QWidget):
         self.field.setReadOnly(bool(served))
         self.copy.setVisible(bool(served))
         self.send_button.setVisible(not served)
+        self.tools.refresh()
         self._settings.setText(in_words(self.bench))
         count = self.counter.count
         known = written and count is not None

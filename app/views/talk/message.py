@@ -26,6 +26,7 @@ from app.views.talk.message_parts import (
 from app.views.talk.message_row import MessageRow
 from app.views.talk.pictures.words import item
 from app.views.talk.probabilities import TokenAnswer
+from app.views.talk.tools import CallList
 from app.widgets.lists.scrolled import Row
 from app.widgets.markdown.view import MarkdownView
 from app.widgets.overlays import Banner
@@ -46,8 +47,9 @@ class MessageView(Row):
         super().__init__()
         self.row, self._loader = row, loader
         self.pictures: PictureStrip | None = None
-        self._shown = row.message.pictures
+        self._shown = row.message.pictures if row.is_question else ()
         self.documents: DocumentStrip | None = None
+        self.calls: CallList | None = None
         self.body: MarkdownView | None = None
         self.tokens: TokenAnswer | None = None
         self.edit: MessageEdit | None = None
@@ -87,6 +89,7 @@ class MessageView(Row):
             self._show_body()
             self.show_lights()
         self._show_documents()
+        self._show_calls()
         self._show_progress()
         self._show_problem()
         self._show_end()
@@ -134,7 +137,11 @@ class MessageView(Row):
     def _said(self) -> Said:
         if self.row.is_question:
             return as_written(self.row.message.text)
-        return split_reasoning(self.row.message.text, self.row.answering)
+        return self._split()
+
+    def _split(self) -> Said:
+        message = self.row.message
+        return split_reasoning(message.text, self.row.answering, bool(message.calls))
 
     def show_selected(self) -> QRect | None:
         """Mark the selected token; where it is, if it is in this message."""
@@ -276,8 +283,18 @@ class MessageView(Row):
             )
             self._put(self.documents)
 
+    def _show_calls(self) -> None:
+        """Show them below the text."""
+        if self.calls is None and self.row.message.calls:
+            self.calls = CallList(self.row, self._loader)
+            self.calls.resized.connect(self.height_changed)
+            self._put(self.calls)
+        if self.calls is not None:
+            self.calls.refresh()
+            self.height_changed.emit()
+
     def _show_thought(self) -> None:
-        said = split_reasoning(self.row.message.text, self.row.answering)
+        said = self._split()
         if not said.thought or self.row.is_question:
             if self.thought is not None:
                 self._take_out(self.thought)
@@ -317,7 +334,7 @@ class MessageView(Row):
             self.body.setAccessibleDescription(self.row.message.text[:DESCRIBED])
             self._point()
         else:
-            answer = split_reasoning(self.row.message.text, self.row.answering).answer
+            answer = self._split().answer
             self.body.set_text(answer, live=self.row.answering and bool(answer))
             if not self.row.answering:
                 self.body.setAccessibleDescription(answer[:DESCRIBED])
@@ -346,7 +363,8 @@ class MessageView(Row):
         self.body = self.tokens = None
 
     def _show_progress(self) -> None:
-        waits = self.row.answering and not self.row.message.text
+        message = self.row.message
+        waits = self.row.answering and not message.text and not message.calls
         if waits and self._progress is None:
             self._progress = AnswerProgress()
             self._put(self._progress)

@@ -13,6 +13,8 @@ from app.state.talk.documents import DocumentTokens
 from app.state.talk.message import Message, Picture
 from app.state.talk.tokens import Tokens
 from app.state.workbench import Workbench
+from app.tools.consent import Decision
+from app.tools.tool import KnownTool
 from app.views.talk.pictures.attachments import Attachments
 from app.widgets.pictures.loader import PictureLoader
 from app.widgets.tokens.bands import Measure
@@ -168,6 +170,14 @@ class MessageRow(QObject):
         return "Try again", self.regenerate
 
     # What can be done with it
+
+    def tool_of(self, number: str) -> KnownTool | None:
+        """The tool of a call under way, as its server describes it."""
+        return self._bench.tools.tool_of(self.message.calls, number)
+
+    def decide_call(self, number: str, decision: Decision) -> None:
+        """Allow or deny a call that is asked for."""
+        self._bench.tools.decide(self.message.calls, number, decision)
 
     def regenerate(self) -> None:
         self._bench.chat.regenerate(self.number)

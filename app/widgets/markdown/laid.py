@@ -345,7 +345,8 @@ def guess(block: TextBlock, width: int) -> int:
             return len(block.rows) * (px * 2)
     a_line = max(1, round(width / (px * 0.5)))
     parts = "".join(span.text for span in block.spans).split("\n")
-    return (len(parts) + sum(map(floordiv, map(len, parts), repeat(a_line)))) * round(px * 1.75)
+    lines: int = len(parts) + sum(map(floordiv, map(len, parts), repeat(a_line)))
+    return lines * round(px * 1.75)
 
 
 def _gap(block: TextBlock, above: TextBlock) -> int:

@@ -29,6 +29,7 @@ def context_of(model: LoadedModel, conversation: Sequenced, request: Examine) ->
         prompt=request.prompt,
         prefix=request.prefix,
         prefix_tokens=request.prefix_tokens,
+        tools=request.tools,
     )
     room = conversation.n_ctx + (request.at is not None)
     given = (model.tokenizer, model.template, same)

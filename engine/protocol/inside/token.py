@@ -12,7 +12,7 @@ from engine.protocol.inside.change import Change
 from engine.protocol.inside.edit import Edit
 from engine.protocol.measure import StepRecord
 from engine.protocol.message import Reply, Request, StageName
-from engine.protocol.talk.chat import Alternative, ChatMessage, Sampling
+from engine.protocol.talk.chat import Alternative, ChatMessage, Sampling, Tools
 from engine.protocol.talk.picture import PlacedRows
 
 
@@ -114,7 +114,7 @@ class Examine(Request[Examined], frozen=True):
     """Look at how a token came to be: the step that made it is computed again beside the
     conversation, which stays as it is in the caches.
 
-    The items are those of a `Generate` with the same first four fields; with `changes`
+    The items are those of a `Generate` with the same first four fields and `tools`; with `changes`
     and `edits` they are a changed model's. `at` is the place of the
     token among them, None for the one that would follow; `wanted` is the token to follow through
     the layers (None: the one at `at`, or the likeliest). The answer has a `lens` with `top_k`
@@ -142,6 +142,7 @@ class Examine(Request[Examined], frozen=True):
     changes: list[Change] = []
     edits: list[Edit] = []
     probes: list[str] = []
+    tools: Tools = Tools()
 
 
 class TokenInside(Reply, frozen=True):

@@ -4,7 +4,8 @@ The JSON is `{"format": "cutaway-chat", "version": 1, "title", "system", "sampli
 a message names its parent by its place in the list, which comes before it, and `chosen` marks the
 branch shown. Tokens, where kept, are columns (see `tokens.TokenData`), in base64. With pictures
 it is version 2: a message names its `pictures` by hash, and `pictures` of the file has the bytes
-of each, in base64. With documents, whose text stands in the message, it is version 3.
+of each, in base64. With documents, whose text is in the message, it is version 3, with calls
+of tools version 4.
 """
 
 import math
@@ -21,10 +22,11 @@ from app.state.presets import OwnSampling, own_of_whole
 from app.state.talk.disk.packed_pictures import check_named
 from app.state.talk.message import Picture, Role
 from app.state.talk.tokens import TokenData, Tokens
+from app.tools.calling import CallState, ToolUse, stopped
 from engine.errors import CutawayError
-from engine.protocol import AnswerForm, PictureLimits, Sampling, Stats
+from engine.protocol import AnswerForm, PictureLimits, Sampling, Stats, Tool
 
-VERSION = 3
+VERSION = 4
 LARGEST = 256 << 20  # bytes of a file that is taken in
 LATEST = 253402128000.0  # seconds since the epoch: the year 9999, where calendars end
 LONGEST_S = 1e9  # seconds that anything in an answer may have taken
@@ -34,6 +36,7 @@ MOST_PICTURES = 1000  # of a message
 MOST_DOCUMENTS = 1000  # likewise
 LONGEST_DOCUMENT = 1 << 26  # characters
 MOST_TAGS = 100
+MOST_CALLS = 1000  # likewise
 MOST_ROWS = 1 << 20  # embeddings of a picture
 REPORT_EVERY = 200  # messages
 
@@ -68,6 +71,18 @@ class ChatFileDocument(msgspec.Struct, omit_defaults=True):
     size: Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)] = 0
 
 
+class ChatFileCall(msgspec.Struct, omit_defaults=True):
+    """A call of a tool with its result; it is shown, and never made again."""
+
+    id: Name
+    name: Name
+    arguments: Text = "{}"
+    state: CallState = "done"
+    result: Text = ""
+    seconds: Annotated[float, msgspec.Meta(ge=0, le=LONGEST_S)] = 0.0
+    pictures: Annotated[list[Name], msgspec.Meta(max_length=MOST_PICTURES)] = []
+
+
 class ChatFileMessage(msgspec.Struct, omit_defaults=True):
     """One node; `parent` is an index into the list of messages."""
 
@@ -84,6 +99,16 @@ class ChatFileMessage(msgspec.Struct, omit_defaults=True):
     pictures: Annotated[list[ChatFilePicture], msgspec.Meta(max_length=MOST_PICTURES)] = []
 
     documents: Annotated[list[ChatFileDocument], msgspec.Meta(max_length=MOST_DOCUMENTS)] = []
+
+    calls: Annotated[list[ChatFileCall], msgspec.Meta(max_length=MOST_CALLS)] = []
+
+    tools: Annotated[list[Tool], msgspec.Meta(max_length=MOST_CALLS)] = []
+
+    @property
+    def called(self) -> tuple[ToolUse, ...]:
+        """Its calls; one that had not ended stays without a result."""
+        made = [ToolUse(**msgspec.structs.asdict(call)) for call in self.calls]
+        return tuple(use if use.ended else stopped(use) for use in made)
 
     @property
     def attached(self) -> tuple[Document, ...]:

@@ -64,6 +64,11 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "ALTER TABLE chats ADD COLUMN folder TEXT NOT NULL DEFAULT ''",
         "ALTER TABLE chats ADD COLUMN tags TEXT NOT NULL DEFAULT ''",
     ),
+    (  # calls of tools with their results, and the tools of the prompt, as JSON; names for a chat
+        "ALTER TABLE messages ADD COLUMN calls TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE messages ADD COLUMN tools TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE chats ADD COLUMN tools TEXT NOT NULL DEFAULT ''",
+    ),
 )
 VERSION = len(MIGRATIONS)
 
@@ -295,8 +300,9 @@ class Database:
 
 COLUMNS = {
     "chats": "id title created changed model system sampling draft head deleted form served pinned"
-    " folder tags",
-    "messages": "id chat parent role text created model finish problem stats n_tokens chosen",
+    " folder tags tools",
+    "messages": "id chat parent role text created model finish problem stats n_tokens chosen calls"
+    " tools",
     "tokens": "message data",
     "pictures": "chat message place hash name most one_view",
     "texts": "hash text",

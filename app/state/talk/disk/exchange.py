@@ -16,6 +16,7 @@ from app.state.talk.disk.chat_file import (
     VERSION,
     BadChatFile,
     ChatFile,
+    ChatFileCall,
     ChatFileDocument,
     ChatFileMessage,
     ChatFilePicture,
@@ -29,12 +30,14 @@ from app.state.talk.disk.store import UNTITLED, ChatGone, ChatStore
 from app.state.talk.message import Message, Picture
 from app.state.talk.reasoning import split_reasoning
 from app.state.talk.tokens import Tokens
+from app.tools.calling import ToolUse
 from engine.errors import Cancelled
 from engine.protocol import Sampling
 
 BATCH = 100  # messages written in one transaction
 WITHOUT_PICTURES = 1  # the version that every Cutaway reads
 WITH_PICTURES = 2
+WITH_DOCUMENTS = 3
 BATCH_TEXT = 1 << 16  # characters of them, likewise
 NO_LINKS: Mapping[Picture, str] = {}
 PAUSE_S = 0.005  # between transactions, so that the window may write
@@ -113,7 +116,9 @@ def as_json(store: ChatStore, chat_id: int) -> bytes:
     pictures = [picture for message in messages for picture in message.shown]
     whole = msgspec.structs.asdict(file) | {"messages": messages}
     del whole["pictures"]
-    if not any(message.documents for message in messages):
+    if not any(message.calls or message.tools for message in messages):
+        whole["version"] = WITH_DOCUMENTS
+    if not any(m.documents or m.calls or m.tools for m in messages):
         whole["version"] = WITH_PICTURES if pictures else WITHOUT_PICTURES
     text = msgspec.json.format(msgspec.json.encode(whole), indent=1)
     if not pictures:
@@ -135,7 +140,7 @@ def as_markdown(store: ChatStore, chat_id: int, links: Mapping[Picture, str] = N
         said = split_reasoning(message.text)
         thought = "\n".join(f"> {line}".rstrip() for line in said.thought.splitlines())
         shown = "\n".join(f"![{_label(p.name)}](<{links.get(p, '')}>)" for p in message.pictures)
-        files = "\n\n".join(map(_quoted, message.documents))
+        files = "\n\n".join([*map(_quoted, message.documents), *map(_called, message.calls)])
         parts.append(
             "\n\n".join(p for p in (f"**{speaker}**", shown, thought, said.answer, files) if p)
         )
@@ -166,6 +171,8 @@ def _file(store: ChatStore, chat_id: int) -> tuple[ChatFile, list[ChatFileMessag
                     ChatFilePicture(p.hash, p.name[:LONGEST_NAME], p.limits.rows, p.limits.one_view)
                     for p in message.pictures
                 ],
+                tools=list(message.tools),
+                calls=[ChatFileCall(**msgspec.structs.asdict(use)) for use in message.calls],
                 documents=[
                     ChatFileDocument(d.name, d.text, d.kind, d.size) for d in message.documents
                 ],
@@ -259,6 +266,8 @@ def _message(chat_id: int, said: ChatFileMessage) -> Message:
         len(said.tokens.ids) // 4 if said.tokens else 0,
         pictures=said.shown,
         documents=said.attached,
+        calls=said.called,
+        tools=tuple(said.tools),
     )
 
 
@@ -267,6 +276,13 @@ def _quoted(document: Document) -> str:
     longest = max((len(ticks) for ticks in re.findall(r"`+", document.text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{_label(document.name)}:\n\n{fence}\n{document.text}\n{fence}"
+
+
+def _called(use: ToolUse) -> str:
+    """A call in Markdown: the tool's name, the arguments and the result as plain text."""
+    name = f"Call of {_label(use.name)} ({use.state})"
+    parts = [Document(name, "text", use.arguments, 0), Document("Result", "text", use.result, 0)]
+    return "\n\n".join(map(_quoted, parts))
 
 
 def _label(name: str) -> str:

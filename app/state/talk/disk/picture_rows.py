@@ -33,6 +33,12 @@ class PictureRows:
         """Insert the pictures of a new message."""
         self._insert(connection, chat, message, pictures)
 
+    def replace(self, chat: int, message: int, pictures: Sequence[Picture]) -> None:
+        """Write the pictures of a message in place of those that it had."""
+        with self._db.transaction() as connection:
+            connection.execute("DELETE FROM pictures WHERE message = ?", (message,))
+            self._insert(connection, chat, message, pictures)
+
     def of_chat(self, chat: int) -> dict[int, tuple[Picture, ...]]:
         """Return the pictures of all messages of a chat, in order."""
         found: dict[int, list[Picture]] = defaultdict(list)

@@ -2,15 +2,17 @@
 
 import sqlite3
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from app.documents.document import Document
 from app.state.presets import OwnSampling, own_of_whole
 from app.state.talk.message import Message, Picture
-from engine.protocol import AnswerForm, Stats
+from app.tools.calling import ToolUse
+from engine.protocol import AnswerForm, Stats, Tool
 
+Item = TypeVar("Item")
 UNTITLED = "New chat"
 SPOILT = "\N{REPLACEMENT CHARACTER}"  # stands for bytes that are not text
 LATEST = 253402300800.0  # the year 10000
@@ -41,6 +43,7 @@ class ChatRow:
     pinned: bool = False
     folder: str = ""
     tags: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
     damaged: bool = False
 
 
@@ -66,6 +69,7 @@ def chat_of(row: sqlite3.Row) -> ChatRow:
         pinned=row["pinned"] == 1,
         folder=text_of(row["folder"]),
         tags=tuple(text_of(row["tags"]).split()),
+        tools=_decoded(row["tools"], tuple[str, ...]),
     )
     told = ((name, getattr(chat, name)) for name in SHOWN)
     damaged = any(row[name] != value or SPOILT in str(value) for name, value in told)
@@ -123,4 +127,14 @@ def message_of(
         max(0, _id(row["n_tokens"]) or 0),
         pictures=pictures,
         documents=documents,
+        calls=_decoded(row["calls"], tuple[ToolUse, ...]),
+        tools=_decoded(row["tools"], tuple[Tool, ...]),
     )
+
+
+def _decoded(column: Any, kind: type[tuple[Item, ...]]) -> tuple[Item, ...]:
+    """A list as JSON; empty where it is damaged."""
+    try:
+        return msgspec.json.decode(column, type=kind) if column else ()
+    except (msgspec.MsgspecError, TypeError, ValueError):
+        return ()

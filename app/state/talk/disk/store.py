@@ -181,6 +181,8 @@ class ChatStore:
         with self._db.transaction():
             if "sampling" in fields:
                 fields["sampling"] = own_as_json(fields["sampling"])
+            if "tools" in fields:
+                fields["tools"] = _json(fields["tools"]) if fields["tools"] else ""
             if "form" in fields:
                 fields["form"] = _json(fields["form"]) if fields["form"] else ""
             if "tags" in fields:
@@ -264,6 +266,8 @@ class ChatStore:
                 "problem": message.problem,
                 "stats": _json(message.stats) if message.stats else None,
                 "n_tokens": message.n_tokens,
+                "calls": _json(message.calls) if message.calls else "",
+                "tools": _json(message.tools) if message.tools else "",
             },
         )
 
@@ -273,6 +277,8 @@ class ChatStore:
             if not self._db.read("SELECT 1 FROM messages WHERE id = ?", message.id):
                 return
             self.save(message)
+            if message.calls:
+                self.pictures.replace(message.chat, message.id, message.pictures)
             self.save_tokens(message, tokens)
             self.update(message.chat, model=message.model)
 
@@ -308,7 +314,8 @@ class ChatStore:
 
     def stored_tokens(self, chat: int) -> dict[int, bytes]:
         """The tokens of all answers of a chat, by message, as `tokens_of` reads them."""
-        return dict(self._db.read(TOKENS_OF_CHAT, chat))
+        rows: Any = self._db.read(TOKENS_OF_CHAT, chat)
+        return dict(rows)
 
     def _find(self, words: list[str]) -> dict[int, tuple[str, int]]:
         """Chats that have a message with all words: the newest such message's snippet and id."""
@@ -393,7 +400,7 @@ def _has_tags(chat: ChatRow, beginnings: tuple[str, ...]) -> bool:
 def _insertion(message: Message) -> tuple[str, tuple[object, ...]]:
     return (
         "INSERT INTO messages (chat, parent, role, text, created, model, finish, problem,"
-        " stats, n_tokens) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " stats, n_tokens, calls, tools) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             message.chat,
             message.parent,
@@ -405,6 +412,8 @@ def _insertion(message: Message) -> tuple[str, tuple[object, ...]]:
             message.problem,
             _json(message.stats) if message.stats else None,
             message.n_tokens,
+            _json(message.calls) if message.calls else "",
+            _json(message.tools) if message.tools else "",
         ),
     )
 
