@@ -11,6 +11,7 @@ import msgspec
 
 from app.files import write_atomically
 from engine.errors import BadFile, CutawayError
+from engine.kept import UNREADABLE, read_kept
 from engine.settings import cache_folder
 
 VERSION = 3
@@ -43,8 +44,8 @@ class Headers:
         self._path = cache_folder() / "headers.msgpack"
         self._kept: dict[bytes, tuple[Stamp, Header]] = {}
         self._asked: dict[bytes, tuple[Stamp, Header]] = {}
-        with contextlib.suppress(OSError, msgspec.MsgspecError, RecursionError):
-            content = msgspec.msgpack.decode(self._path.read_bytes(), type=_Content)
+        with contextlib.suppress(OSError, *UNREADABLE):
+            content = msgspec.msgpack.decode(read_kept(self._path), type=_Content)
             if content.version == VERSION:
                 self._kept = content.headers
 

@@ -12,10 +12,14 @@ from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from engine.settings import cache_folder
 from engine.system import open_to_read, size_on_disk
 
 LEFT_AFTER = 3600.0  # seconds without a write, after which nobody writes a file any more
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""The errors of msgspec where a file was damaged."""
 DIGEST = 32
 """Bytes of a SHA-256."""
 LONGEST_MAGIC = 64

@@ -24,6 +24,7 @@ from app.fetch.source import (
     pause_before_retry,
 )
 from app.files import write_atomically
+from engine.kept import UNREADABLE, read_kept
 from engine.units import MIB
 
 RANGED_FROM = 256 * MIB  # bytes of a file
@@ -213,8 +214,8 @@ def _done_before(source: Source, part: Path) -> list[Span]:
 def _read(path: Path) -> _Record | None:
     """The record; None where there is none that holds."""
     try:
-        record = msgspec.json.decode(path.read_bytes(), type=_Record)
-    except (OSError, msgspec.MsgspecError, RecursionError):
+        record = msgspec.json.decode(read_kept(path), type=_Record)
+    except (OSError, *UNREADABLE):
         return None
     held = all(0 <= start <= end <= record.size for start, end in record.done)
     return record if held else None

@@ -15,6 +15,7 @@ from types import MappingProxyType
 import msgspec
 
 from engine.backends.opencl.source import kept_folder
+from engine.kept import UNREADABLE, read_kept
 
 CHOICES: Mapping[str, tuple[int, ...]] = MappingProxyType(
     {
@@ -109,8 +110,9 @@ def own_folder() -> Path:
 def read(path: Path | Traversable) -> TuningFile | None:
     """The content of a file; None where it is missing or unreadable."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=TuningFile)
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+        data = read_kept(path) if isinstance(path, Path) else path.read_bytes()
+        return msgspec.json.decode(data, type=TuningFile)
+    except (OSError, *UNREADABLE):
         return None
 
 

@@ -15,7 +15,7 @@ import msgspec
 from engine.backends.opencl.backend import OpenCLBackend
 from engine.device.backend import Backend
 from engine.graph.tensor import Tensor
-from engine.kept import write_atomically
+from engine.kept import UNREADABLE, read_kept, write_atomically
 from engine.memory.placement import Placement
 from engine.protocol import DeviceSpeed, Speed
 from engine.runner.pictures.beside import Opened
@@ -201,8 +201,8 @@ def measure_speed(
 
 
 def _read(path: Path, kind: type[Timed]) -> Timed | None:
-    with suppress(OSError, msgspec.MsgspecError):
-        return msgspec.json.decode(path.read_bytes(), type=kind)
+    with suppress(OSError, *UNREADABLE):
+        return msgspec.json.decode(read_kept(path), type=kind)
     return None
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from app.files import write_atomically
 from engine.errors import CutawayError
+from engine.kept import read_kept
 from engine.settings import MOST_PICTURE_BYTES
 
 CHUNK = 1 << 20  # bytes hashed at once, so that the window's thread gets its turn
@@ -49,7 +50,7 @@ class PictureFiles:
     def read(self, hash: str, name: str) -> bytes:
         """A kept picture's file. Raises PictureError."""
         try:
-            return self.path(hash).read_bytes()
+            return read_kept(self.path(hash))
         except OSError as error:
             raise PictureError(name, f"is no longer stored: {error.strerror}") from error
 

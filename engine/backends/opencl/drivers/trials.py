@@ -15,6 +15,7 @@ from hashlib import sha256
 import msgspec
 
 from engine.backends.opencl.source import kept_folder, source
+from engine.kept import UNREADABLE, read_kept
 from engine.settings import TRIALS
 
 DOT4 = ("NVIDIA", "AMD", "RDNA3", "INTEL")
@@ -41,8 +42,8 @@ def dot4_trials(device: str, facts: Sequence[str]) -> tuple[Trial, ...]:
         return ()
     text = "\0".join((*facts, source("dot4_trial")))
     path = kept_folder("trials") / f"{sha256(text.encode()).hexdigest()[:32]}.json"
-    with suppress(OSError, msgspec.MsgspecError):
-        return msgspec.json.decode(path.read_bytes(), type=tuple[Trial, ...])
+    with suppress(OSError, *UNREADABLE):
+        return msgspec.json.decode(read_kept(path), type=tuple[Trial, ...])
     found = []
     for way in DOT4:
         found.append(Trial(way, _refused(device, way)))
