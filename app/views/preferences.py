@@ -20,6 +20,7 @@ from app.theme.tokens import GRID, PADDING
 from app.widgets.basics import Button, IconButton, divider, label, scrolled
 from app.widgets.controls.elided import ElidedLabel
 from app.widgets.numbers import grouped
+from app.widgets.tips import set_tip
 from app.work import Work
 from engine.kept import KeptFile, delete_prepared, prepared_files
 from engine.settings import model_folders
@@ -65,8 +66,9 @@ class PreferencesView(QWidget):
         self.context = self._choice("Default context length", CONTEXTS, "default_ctx")
         self.prepared = self._choice("Keep prepared weights on disk", LIMITS, "prepared_gb")
         self.speculation = self._choice("Speculation", DRAFTS, "speculation")
-        self.speculation.setToolTip(
-            "Guess the next tokens and check several in one step. The answer stays the same."
+        set_tip(
+            self.speculation,
+            "Guess the next tokens and check several in one step. The answer stays the same.",
         )
         self.open_last = self._switch("Reopen the last model", "open_last_model")
         body = QWidget()
