@@ -23,8 +23,6 @@ UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 DIGEST = 32
 """Bytes of a SHA-256."""
 LONGEST_MAGIC = 64
-BLOCK = 512
-"""What a file's blocks are counted in."""
 
 
 class KeptFile(NamedTuple):

@@ -14,13 +14,13 @@ from engine.kept import prepared_files, prepared_folder
 
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """Two of a GB each, but that nothing is in them."""
+    """Two of a GB each on the disk, whatever blocks the file system counts for a byte."""
     monkeypatch.setattr(kept, "cache_folder", lambda: tmp_path)
-    monkeypatch.setattr(kept, "BLOCK", 10**9 // 8)
+    monkeypatch.setattr(kept, "size_on_disk", lambda told: told.st_size * 10**9)
     prepared_folder().mkdir()
     made = [prepared_folder() / f"{name}.weights" for name in "ab"]
     for path in made:
-        path.write_bytes(b"x")  # eight blocks on the disk
+        path.write_bytes(b"x")
     return made
 
 
