@@ -24,6 +24,11 @@
 //   32  float scale, float scale * sum of q
 //   40  short sum of the first 16 q, short sum of the others
 //
+// As halves (X_BITS 16), divided by their scale, a power of two, they take 80 from 16 bytes on:
+//
+//   0   32 halves in order
+//   64  float scale, 12 bytes of nothing
+//
 // For weights that are floats (X_F32) they stay 32 floats in order, which take 128 bytes.
 
 // Item (i, row) takes `each` blocks of a row; rows are n1 x n2 x ..., `rows` in all.

@@ -16,12 +16,13 @@ from engine.graph.tensor import Tensor
 
 
 class Panels(NamedTuple):
-    """How activations wait for a product: so many `rows` together, in 12 or 8 bits, or in the 32
-    of f32 for weights that are floats. 12 bits may be two `digits` of a byte.
+    """How activations wait for a product: so many `rows` together, in 12 or 8 bits, in the 16
+    of halves, or in the 32 of f32 for weights that are floats. 12 bits may be two `digits` of a
+    byte.
     """
 
     rows: int
-    bits: Literal[8, 12, 32]
+    bits: Literal[8, 12, 16, 32]
     digits: bool = False
 
 

@@ -108,8 +108,8 @@ static float max_of16(float16 v) { return max_of8(fmax(v.lo, v.hi)); }
 // 1 / sqrt(2) = 0.7071067812
 #define GELU_ERF(x) (0.5f * (x) * (1.0f + erf(0.7071067812f * (x))))
 
-// Activations in panels, for products of row tiles: 32 elements in 12 bits, or in 8 (X_BITS 8;
-// quantize.cl has the picture), or as they are where weights are floats.
+// Activations in panels, for products of row tiles: 32 elements in 12 bits, or in 8 (X_BITS 8), or as
+// halves (X_BITS 16; quantize.cl has the picture), or as they are where weights are floats.
 #ifndef X_BITS
   #define X_BITS 12
 #endif
@@ -119,6 +119,19 @@ static float max_of16(float16 v) { return max_of8(fmax(v.lo, v.hi)); }
 static void quantize_block(__global char *out, float16 first, float16 last) {
   vstore16(first, 0, (__global float *)out);
   vstore16(last, 1, (__global float *)out);
+}
+#elif X_BITS == 16
+  #define X_BYTES 80
+
+// Divided by a power of two, which brings the largest to 1 or more, so that none is too large or too
+// small for a half.
+static void quantize_block(__global char *out, float16 first, float16 last) {
+  float most = max_of16(fmax(fabs(first), fabs(last)));
+  uint power = most < 1e-30f ? 0 : as_uint(most) & 0x7f800000;
+  float inverse = power ? as_float(0x7f000000 - power) : 0.0f;
+  vstore_half16_rte(first * inverse, 0, (__global half *)out);
+  vstore_half16_rte(last * inverse, 1, (__global half *)out);
+  ((__global float4 *)out)[4] = (float4)(as_float(power), 0.0f, 0.0f, 0.0f);
 }
 #else
   #if X_BITS == 8

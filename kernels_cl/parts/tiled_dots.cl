@@ -9,7 +9,7 @@
 //
 // is the same integer as that of pairs. A word of nibbles, masked, is the codes of four neighbours, and
 // shifted that of the four 16 behind them (layouts.py).
-#ifdef X_DIGITS
+#if defined(X_DIGITS) || X_BITS == 16  // halves are made of bytes, too
 
   #define WORD_AT(a, i, lane) (((const RECORDS_IN uint *)(a))[(i) * TILE + (lane)])
 
@@ -49,6 +49,10 @@ static uint four_codes(const RECORDS_IN char *a, int lane, const int j) {
   return codes;
   #endif
 }
+
+#endif
+
+#ifdef X_DIGITS
 
 // Add the products of a block of a row and PANEL rows of x.
 static void add_dots(ints sums[PANEL][VECTORS][SUMS], const RECORDS_IN char *a, int lane,

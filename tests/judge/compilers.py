@@ -45,6 +45,17 @@ DOTS = {
 }
 """The way to add four products of bytes that a trial finds on each."""
 
+MATRIX = {
+    "sm_80": "IMMA",
+    "sm_90": "IMMA",
+    "gfx906": "",
+    "gfx90a": "MFMA",
+    "gfx1100": "WMMA",
+    "dg2": "DPAS8",
+    "pvc": "DPAS16",
+}
+"""The way to multiply fragments of matrices, likewise; gfx906 has none."""
+
 OCLOC = Path("/opt/ocloc")
 """Where .ci/run unpacks Intel's compiler: as an installed driver it would show a device."""
 

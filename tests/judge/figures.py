@@ -19,7 +19,8 @@ class Figures(msgspec.Struct, frozen=True):
     `scratch` is bytes of a lane's stack or spills. `occupancy` is warps an SM on NVIDIA, waves a
     SIMD on AMD, lanes a thread on Intel. `loads` counts loads from global memory by their bits.
     `narrow` counts those under 128 bits that stand in a loop, `loop` the instructions of the
-    longest innermost loop, and `each` its instructions for a multiply-add, 0 where none is known.
+    longest innermost loop, `units` those of them that multiply fragments of matrices, and `each`
+    its instructions for a multiply-add of a lane, 0 where none is known.
     """
 
     registers: int
@@ -29,6 +30,7 @@ class Figures(msgspec.Struct, frozen=True):
     loop: int
     narrow: int
     each: float = 0.0
+    units: int = 0
 
 
 class Instruction(NamedTuple):
@@ -56,6 +58,15 @@ class Kernel(NamedTuple):
 
 
 DOTS = re.compile(r"IDP|v_dot4|dp4a")
+UNITS = {
+    "IMMA.16832": 128 / 2,
+    "IMMA.16816": 64 / 2,
+    "HMMA.16816": 64,
+    "v_wmma_f32_16x16x16": 128,
+    "v_mfma_f32_16x16x16": 64,
+    "dpas.8x8": 128,
+}
+"""Multiply-adds of a lane in an instruction of matrix units; of bytes two make one."""
 
 
 def figures(code: Code, multiply_adds: int = 0) -> dict[str, Figures]:
@@ -72,7 +83,8 @@ def _of(kernel: Kernel, multiply_adds: int) -> Figures:
     loop = hottest(kernel.lines)
     dots = sum(DOTS.search(one.name) is not None for one in loop)
     # Four products of codes and the digits of an activation, of which it has two.
-    made = dots * 2 or multiply_adds
+    units = [made for one in loop for name, made in UNITS.items() if one.name.startswith(name)]
+    made = sum(units) or dots * 2 or multiply_adds
     everywhere = Counter(str(i.load) for i in _only(kernel.lines) if i.load)
     return Figures(
         registers=kernel.registers,
@@ -82,6 +94,7 @@ def _of(kernel: Kernel, multiply_adds: int) -> Figures:
         loop=len(loop),
         narrow=sum(0 < one.load < WIDEST for one in repeated(kernel.lines)),
         each=round(len(loop) / made, 2) if made else 0.0,
+        units=len(units),
     )
 
 
@@ -234,8 +247,9 @@ def _gen(part: str, grf: int) -> Iterator[Line]:
         if found is None:
             continue
         name, lanes, rest = found.groups()
-        jumps = name in ("jmpi", "while", "goto", "brd", "brc")
-        target = rest.split("//")[0].split()[:1] if jumps else []
+        # Of a backward `goto.b` the second label is that of the loop.
+        jumps = name in ("jmpi", "while", "goto", "goto.b", "brd", "brc")
+        target = rest.split("//")[0].split()[name == "goto.b" :][:1] if jumps else []
         yield Instruction(
             name, _sent(name, int(lanes or 1), rest, grf), target[0] if target else ""
         )

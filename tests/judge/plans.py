@@ -29,6 +29,9 @@ from tests.gguf_files import Blocks, Draft, padded
 TRAITS = DeviceTraits(False, 64, 1024, 32 << 10)
 """A GPU with the smallest local memory that OpenCL allows."""
 
+OWN = ("DOT4=", "MATRIX=", "SUB_GROUP=")
+"""Defines that name a device's own instructions; figures of all targets stand under one name."""
+
 PROMPT, CONTEXT, BATCH = 512, 8192, 512
 Q4_0, Q8_0 = 2, 8
 FLAT = {Q4_0: (32, 18), **BLOCKS}
@@ -116,7 +119,7 @@ class Program(NamedTuple):
     @property
     def name(self) -> str:
         """How the file of figures and its reader call it."""
-        known = [one for one in self.defines if not one.startswith("DOT4=")]
+        known = [one for one in self.defines if not one.startswith(OWN)]
         return " ".join((f"{self.family}.{self.kernel}", *known))
 
     @property
@@ -132,12 +135,12 @@ class Program(NamedTuple):
         return 32 * panel if whole else 32
 
 
-def programs(folder: Path, dot4: str = "") -> list[Program]:
+def programs(folder: Path, dot4: str = "", matrix: str = "") -> list[Program]:
     """Every program of the models' decode and prefill steps, each once, on a device that has such
-    an instruction.
+    instructions.
     """
     found: dict[Program, None] = {}
-    traits = replace(TRAITS, dot4=dot4)
+    traits = replace(TRAITS, dot4=dot4, matrix=matrix)
     for model in MODELS:
         for launched in steps(built(folder, model), traits).values():
             found |= dict.fromkeys(map(Program.of, launched))

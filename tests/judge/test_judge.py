@@ -6,7 +6,7 @@ from functools import cache, partial
 import pytest
 
 from engine.backends.opencl.source import source
-from tests.judge.compilers import DOTS, TARGETS, Code, Missing, version
+from tests.judge.compilers import DOTS, MATRIX, TARGETS, Code, Missing, version
 from tests.judge.figures import Instruction, figures, hottest, repeated
 from tests.judge.judge import judged, kept, worse
 from tests.judge.plans import Program, programs
@@ -23,13 +23,13 @@ def target(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def asked(target: str, headers: Callable[[str], list[Program]]) -> list[Program]:
+def asked(target: str, headers: Callable[[str, str], list[Program]]) -> list[Program]:
     """The programs of the plans there."""
-    return headers(DOTS[target])
+    return headers(DOTS[target], MATRIX[target])
 
 
 @pytest.fixture(scope="session")
-def headers(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], list[Program]]:
+def headers(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], list[Program]]:
     return cache(partial(programs, tmp_path_factory.mktemp("headers")))
 
 
@@ -89,6 +89,15 @@ def test_few_instructions_decode_a_weight(fmt: str, asked: list[Program], target
     assert 0.5 < judged(target, [program])[program.name].each <= (2.6 if fmt == "Q6_K" else 1.6)
 
 
+def test_prompts_are_multiplied_by_matrix_units(target: str, asked: list[Program]) -> None:
+    """In the inner loop; by four products of bytes at once where there are none."""
+    found = judged(target, [p for p in asked if p.family == "matmul_wide"])
+    assert len(found) >= 6
+    for figure in found.values():
+        assert figure.units >= 8 if MATRIX[target] else figure.each
+        assert figure.each < (0.7 if MATRIX[target] else 2.0)
+
+
 @pytest.mark.full_cases("sm_80|gfx906|gfx90a|pvc")  # one device of each vendor
 def test_a_planted_narrow_load_is_seen(target: str, asked: list[Program]) -> None:
     """A weight's words byte by byte."""
@@ -137,8 +146,10 @@ def test_what_a_listing_tells() -> None:
     assert (found.loop, found.narrow, found.each) == (4, 1, 2.0)
 
 
-def test_headers_make_the_steps_of_whole_models(headers: Callable[[str], list[Program]]) -> None:
-    asked = headers("")
+def test_headers_make_the_steps_of_whole_models(
+    headers: Callable[[str, str], list[Program]],
+) -> None:
+    asked = headers("", "")
     families = {program.family for program in asked}
     assert {"matmul_tiled", "matmul_experts", "norm_chain", "rope_store", "route"} <= families
     assert any("ACT=GELU" in program.defines for program in asked)

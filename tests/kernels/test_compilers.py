@@ -19,7 +19,7 @@ from engine.backends.opencl.packing import pack
 from engine.backends.opencl.program import lanes_of_thread
 from engine.backends.opencl.source import OPTIONS, families, source
 from engine.backends.opencl.tiles.schemes import SCHEMES
-from engine.gguf.formats import I8, Q4_K, Format
+from engine.gguf.formats import I8, IQ4_NL, Q4_K, Q6_K, Format
 from engine.graph.tensor import Role, leaf
 from engine.settings import cache_folder
 from tests.kernels.blocks import QUANTIZED
@@ -53,6 +53,8 @@ OTHER_KIND = {
     "attention_lanes": "cpu",
     "recurrence_vectors": "gpu",
     "recurrence_lanes": "cpu",
+    "matmul_wide": "cpu",
+    "matrix_trial": "cpu",
 }
 DEVICES = {"cpu": ("-DW=16", "-DLOCAL=1"), "gpu": ("-DW=4", "-DLOCAL=64")}
 Compile = Callable[..., None]  # of a family, a target, and defines
@@ -174,6 +176,10 @@ def test_clang_takes_the_tiles_of_every_format(compiled: Compile, fmt: Format, t
     compiled("matmul_tiled", target, *defines, *shared)
     if fmt is Q4_K:
         compiled("matmul_tiled", target, *defines, *shared, "-DACT=SILU")
+    if fmt in (IQ4_NL, Q4_K, Q6_K):
+        one = ["-DROWS=1", "-DLANES=1", "-DPANEL=4"]
+        compiled("matmul_wide", target, *defines, *one, "-DX_DIGITS=1")
+        compiled("matmul_wide", target, *defines, *one, "-DX_BITS=16", "-DACT=SILU")
     if target == ANY:
         vectors = ["-DROWS=32", "-DVECTORS=2", "-DPANEL=4", "-DCHUNK=64"]
         staged = ["-DSTAGED=1"] if scheme.stages(panels=2, keeps=False) else []

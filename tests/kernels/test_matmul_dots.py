@@ -5,15 +5,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from engine.backends.opencl.backend import OpenCLBackend
 from engine.backends.opencl.drivers.device import Device, open_device
 from engine.backends.opencl.lowering.helpers import panels_of
 from engine.backends.opencl.tiles.schemes import SCHEMES
-from engine.gguf.formats import F32, I32, Q4_0, Q4_K, Q6_K, Format
+from engine.gguf.formats import F32, I32, IQ4_NL, Q2_K, Q4_0, Q4_K, Q6_K, Format
 from engine.graph import ops
 from engine.graph.lowered import Panels
-from engine.graph.tensor import Role, leaf
+from engine.graph.tensor import Role, Tensor, leaf
 from engine.selftest.guarded import run_all as run_lowered
 from tests.kernels.blocks import exact, random_blocks
 from tests.kernels.harness import nmse, product_error, run, run_all
@@ -24,8 +25,8 @@ from tests.kernels.values import Operands
 WHOLE = [fmt for fmt, scheme in SCHEMES.items() if not scheme.exact]
 
 
-def as_gpu(backend: OpenCLBackend, dot4: str) -> OpenCLBackend:
-    traits = replace(backend.info.traits, is_cpu=False, dot4=dot4)
+def as_gpu(backend: OpenCLBackend, dot4: str, matrix: str = "") -> OpenCLBackend:
+    traits = replace(backend.info.traits, is_cpu=False, dot4=dot4, matrix=matrix)
     handle = open_device(backend.name).handle
     return OpenCLBackend(Device(replace(backend.info, traits=traits), handle))
 
@@ -42,6 +43,14 @@ def dots(backend: OpenCLBackend) -> Iterator[OpenCLBackend]:
 def pairs(backend: OpenCLBackend) -> Iterator[OpenCLBackend]:
     """As one that does not."""
     opened = as_gpu(backend, "")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="module")
+def halves(backend: OpenCLBackend) -> Iterator[OpenCLBackend]:
+    """As one whose matrix units multiply halves."""
+    opened = as_gpu(backend, "PLAIN", "HALVES")
     yield opened
     opened.close()
 
@@ -68,7 +77,7 @@ def test_digits_are_the_same_numbers(dots: OpenCLBackend, k: int, n: int, panel:
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("fmt", WHOLE, ids=str)
-@pytest.mark.parametrize("n", [1, 3, 40])
+@pytest.mark.parametrize("n", [1, 3])
 def test_products(dots: OpenCLBackend, pairs: OpenCLBackend, fmt: Format, n: int) -> None:
     """Against float64; and what pairs give, to the bit where scales are no whole numbers."""
     made = Operands(n)
@@ -82,6 +91,61 @@ def test_products(dots: OpenCLBackend, pairs: OpenCLBackend, fmt: Format, n: int
         np.testing.assert_array_equal(got, want)
     else:
         assert nmse(got, want) < 1e-11
+
+
+WIDE = [Q4_K, Q6_K, Q2_K, IQ4_NL]
+"""One sum and two, with minima and without, and numbers from a table; others: the self test."""
+
+
+@pytest.mark.parametrize("fmt", WIDE, ids=str)
+def test_a_group_of_64_rows_and_columns_makes_the_same_sums(
+    dots: OpenCLBackend, pairs: OpenCLBackend, fmt: Format
+) -> None:
+    """To the bit, in tiles and panels that are not full; more than one group each way. Q2_K adds
+    its minima in another order.
+    """
+    w, x, made, blocks = product_of(fmt, 75, 512, 70)
+    got = run(dots, ops.matmul(w, x), made.values, matmul_only=True)
+    assert product_error(got, made.exact(x), exact(blocks, fmt)) < 1e-6
+    want = run(pairs, ops.matmul(w, x), made.values, matmul_only=True)
+    assert nmse(got, want) <= (1e-12 if fmt is Q2_K else 0)
+
+
+@pytest.mark.parametrize("fmt", [Q4_K, Q6_K], ids=str)
+def test_halves_are_more_exact_than_digits(halves: OpenCLBackend, fmt: Format) -> None:
+    w, x, made, blocks = product_of(fmt, 75, 768, 70)
+    got = run(halves, ops.matmul(w, x), made.values, matmul_only=True)
+    assert product_error(got, made.exact(x), exact(blocks, fmt)) < 1e-7
+
+
+def test_halves_are_scaled_block_by_block(halves: OpenCLBackend) -> None:
+    """What a half could not hold: elements beyond 65504, and beside them ones below 2^-24."""
+    w, x, made, blocks = product_of(Q4_0, 33, 128, 33)
+    scales = np.repeat(np.float32([1e6, 1e-9, 1.0, 0.0]), 32)
+    made.values[x] = made.values[x] * scales
+    got = run(halves, ops.matmul(w, x), made.values, matmul_only=True)
+    assert product_error(got, made.exact(x), exact(blocks, Q4_0)) < 1e-7
+
+
+def test_gate_and_up_of_halves(halves: OpenCLBackend) -> None:
+    made = Operands(70)
+    x = made.make(F32, 256, 70)
+    gate, up = (ops.matmul(weight(made, 256, 96, Q4_0), x) for _ in range(2))
+    product = ops.matmul(weight(made, 96, 40, Q4_0), ops.silu(gate, up))
+    fused = run_all(halves, [product], made.values, matmul_only=True, fused=True)[0]
+    single = run_all(halves, [product], made.values, matmul_only=True)[0]
+    np.testing.assert_array_equal(fused, single)
+
+
+def product_of(
+    fmt: Format, m: int, k: int, n: int
+) -> tuple[Tensor, Tensor, Operands, NDArray[np.uint8]]:
+    """Operands of a product, and the weight's blocks."""
+    made = Operands(n)
+    blocks = random_blocks(made.rng, fmt, m, k)
+    w, x = leaf("w", fmt, (k, m), Role.WEIGHT), made.make(F32, k, n)
+    made.values[w] = blocks
+    return w, x, made, blocks
 
 
 @pytest.mark.parametrize("fmt", [Q4_0, Q4_K, Q6_K], ids=str)

@@ -92,9 +92,11 @@ def gated_launch(fmt: Format, n: int, traits: DeviceTraits) -> Launch:
     return launch
 
 
-def launches(fmt: Format, n: int, traits: DeviceTraits) -> list[Launch]:
+def launches(
+    fmt: Format, n: int, traits: DeviceTraits, shape: tuple[int, int] = (1024, 2048)
+) -> list[Launch]:
     """Of a product, as a GPU starts it."""
-    w, x = leaf("w", fmt, (1024, 2048), Role.WEIGHT), leaf("x", F32, (1024, n), Role.INPUT)
+    w, x = leaf("w", fmt, shape, Role.WEIGHT), leaf("x", F32, (shape[0], n), Role.INPUT)
 
     def type_of(tensor: Tensor) -> BufferType | None:
         return KIND if tensor is w else None

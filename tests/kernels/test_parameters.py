@@ -25,6 +25,7 @@ from tests.kernels.sources import GIVEN, Parameters, kernels, members_of, parame
 DEVICES = {
     "vectors": DeviceTraits(True, 2, 4096, 1 << 15, vector_ints=16, slow_launches=True),
     "lanes": DeviceTraits(False, 40, 1024, 1 << 16),
+    "wide": DeviceTraits(False, 40, 1024, 1 << 16, dot4="PLAIN"),
 }
 BUFFER = "__global char *"
 TYPES: Mapping[type, str] = {np.int32: "int", np.int64: "long", np.float32: "float"}
@@ -90,7 +91,7 @@ def test_launches_pass_what_kernels_take() -> None:
             wrong.append((launch.family, launch.kernel, program.get(launch.kernel), launch.args))
     assert not wrong
     assert taken == {(launch.family, launch.kernel) for launch in seen.values()}
-    own = {"dot4_trial"}  # attempt.py starts it
+    own = {"dot4_trial", "matrix_trial"}  # attempt.py starts it
     assert {family for family, _ in taken} == set(families()) - own
     assert ops >= LOWERED_OPS - {Op.RESULT}
 

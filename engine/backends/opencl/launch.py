@@ -11,6 +11,9 @@ from engine.device.backend import TypeOf
 from engine.graph.tensor import Tensor
 from engine.settings import ActivationBits
 
+HALVES = frozenset({"HMMA", "WMMA", "MFMA", "DPAS8", "DPAS16", "HALVES"})
+"""Ways to multiply fragments of halves; HALVES is that without matrix units."""
+
 
 class Shared(Enum):
     """Memory of the queue itself, which its launches use one after the other."""
@@ -58,7 +61,8 @@ class DeviceTraits:
     widest vectors. `activation_bits` is a person's choice: 12, or 8 where that is quicker. A driver
     has `slow_launches` where its threads sleep between them: more of a row's work is put into one
     launch then, whose items wait for one another. `dot4` names the instruction that adds four
-    products of bytes (kernels_cl/parts/intrinsics.cl), if one was found.
+    products of bytes (kernels_cl/parts/intrinsics.cl), `matrix` the one that a wave multiplies
+    fragments of matrices with (kernels_cl/parts/fragments.cl), if they were found.
     """
 
     is_cpu: bool
@@ -70,12 +74,18 @@ class DeviceTraits:
     activation_bits: ActivationBits = 12
     slow_launches: bool = False
     dot4: str = ""
+    matrix: str = ""
     tuned: Tuned = field(default_factory=default)
 
     @property
     def items_take_vectors(self) -> bool:
         """True if a work-item computes with vectors (CPUs), false if it is one lane (GPUs)."""
         return self.is_cpu
+
+    @property
+    def matrix_halves(self) -> bool:
+        """True if its matrix units multiply halves, and not bytes."""
+        return self.matrix in HALVES
 
 
 MakeLaunches = Callable[[Tensor, TypeOf, DeviceTraits], Sequence[Launch]]

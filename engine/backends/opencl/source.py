@@ -32,8 +32,13 @@ PARTS: Mapping[str, tuple[str, ...]] = {
     "matmul_plain": ("blocks", "block_grids", "block_formats"),
     "matmul_tiled": (
         *("tiled_lanes", "tiled_floats", "intrinsics", "tiled_dots", "tiled_sums"),
-        *("tiled_bytes", "tiled_stage", "tiled_normed"),
+        *("tiled_bytes", "tiled_stage", "tiled_normed", "tiled_parts"),
     ),
+    "matmul_wide": (
+        *("tiled_wide", "tiled_lanes", "tiled_floats", "intrinsics", "tiled_dots"),
+        *("tiled_sums", "tiled_parts", "fragments"),
+    ),
+    "matrix_trial": ("intrinsics", "fragments"),
     "norm": ("row_sums",),
     "norm_chain": ("row_sums",),
     "pack": ("block_grids", "pack_formats"),

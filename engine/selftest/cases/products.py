@@ -54,6 +54,8 @@ def products() -> Iterator[Case]:
         for k, m in TALL:
             for n in (1, 3, 8):
                 yield _matmul(fmt, (k, m, n), n > 1)
+    # More rows than one group of a GPU's lanes makes, and as many columns.
+    yield _matmul(Q4_0, (64, 33, 33), True, quick=True)
     for fmt in (Q4_0, MXFP4):
         yield _matmul(fmt, (2880, 2880, 32), True)
     yield _by_expert(F16, (64, 50, 16), 16, 200, False, True)

@@ -47,6 +47,11 @@ def reduced() -> list[Case]:
     return [case for _, case in found.values()]
 
 
+def wide() -> list[Case]:
+    """Products of more rows than one group makes, whose last tile is not full."""
+    return chosen(r"^matmul Q4_0 tiled \[64,33\]")
+
+
 def main(kind: str, every: int) -> None:
     """Print what failed, and how many passed, as a CPU or as a GPU; one case of so many. `dots` are
     the products of a GPU that adds four products of bytes at once.
@@ -58,8 +63,14 @@ def main(kind: str, every: int) -> None:
     dot4 = "PLAIN" if kind == "dots" else ""
     traits = replace(device.info.traits, is_cpu=kind == "cpu", slow_launches=True, dot4=dot4)
     backend = OpenCLBackend(Device(replace(device.info, traits=traits), device.handle))
-    cases = [case for case in reduced() if not dot4 or case.op.startswith("matmul")]
-    results = [check(case, backend, HostBackend()) for case in cases[::every]]
+    cases = [case for case in reduced() if not dot4 or case.op.startswith("matmul")][::every]
+    results = [check(case, backend, HostBackend()) for case in cases]
+    if dot4:
+        results += [check(case, backend, HostBackend()) for case in wide()]
+        halves = replace(traits, matrix="HALVES")
+        other = OpenCLBackend(Device(replace(device.info, traits=halves), device.handle))
+        results += [check(case, other, HostBackend()) for case in wide()]
+        other.close()
     for one in results:
         if one.status == "failed":
             print(f"failed: {one.op} {one.label}: {one.problem}", flush=True)

@@ -10,7 +10,13 @@ from typing import Any
 import numpy as np
 
 from engine.backends.opencl.drivers.loader import cl, platforms
-from engine.backends.opencl.drivers.trials import Trial, dot4_trials, told
+from engine.backends.opencl.drivers.trials import (
+    Trial,
+    dot4_trials,
+    matrix_trials,
+    told,
+    used,
+)
 from engine.backends.opencl.drivers.unknown_cpu import can_be_renamed, flags, name_unknown_cpu
 from engine.backends.opencl.drivers.vectors import limit
 from engine.backends.opencl.launch import DeviceTraits
@@ -23,6 +29,9 @@ from engine.settings import ActivationBits
 
 INSTALL = "pip install 'cutaway[cpu]'"
 LEAST_ALIGNMENT = 128
+INTEL_PARTS = 16
+"""Vector engines of one of Intel's Xe cores."""
+
 SLOW_LAUNCHES = "pocl:"
 DEVICE_FAMILIES = (
     (r"portable computing language", "pocl"),
@@ -192,6 +201,8 @@ def describe(name: str, platform: cl.Platform, handle: cl.Device) -> DeviceInfo:
     title, vector_ints = " ".join(handle.name.split()), _vector_ints(handle, is_cpu)
     facts = (title, handle.version, handle.driver_version, platform.version)
     tried = () if is_cpu else dot4_trials(name, facts)
+    if used(tried, "dot4"):  # products of fragments are for devices that have these, too
+        tried += matrix_trials(name, facts)
     return DeviceInfo(
         name=name,
         title=title,
@@ -207,16 +218,23 @@ def describe(name: str, platform: cl.Platform, handle: cl.Device) -> DeviceInfo:
         tried=tried,
         traits=DeviceTraits(
             is_cpu=is_cpu,
-            compute_units=handle.max_compute_units,
+            compute_units=_units(handle, is_cpu, extensions),
             max_work_group=handle.max_work_group_size,
             local_memory=handle.local_mem_size,
             vector_ints=vector_ints,
             vnni=is_cpu and vector_ints == 16 and "avx512_vnni" in flags(),
             slow_launches=is_cpu and name.startswith(SLOW_LAUNCHES),
-            dot4=next((one.way for one in tried if not one.refused), ""),
+            dot4=used(tried, "dot4"),
+            matrix=used(tried, "matrix"),
             tuned=tuned_for(_tuning(name, title, is_cpu, vector_ints)),
         ),
     )
+
+
+def _units(handle: cl.Device, is_cpu: bool, extensions: Sequence[str]) -> int:
+    """Cores; of a GPU what NVIDIA calls a multiprocessor. Intel's drivers count parts of 16."""
+    parts = not is_cpu and any(name.startswith("cl_intel_") for name in extensions)
+    return max(1, int(handle.max_compute_units) // (INTEL_PARTS if parts else 1))
 
 
 def _vector_ints(handle: cl.Device, is_cpu: bool) -> int:

@@ -21,6 +21,11 @@ from engine.settings import TRIALS
 DOT4 = ("NVIDIA", "AMD", "RDNA3", "INTEL")
 """The ways to add four products of bytes (kernels_cl/parts/intrinsics.cl)."""
 
+MATRIX = ("IMMA", "HMMA", "WMMA", "MFMA", "DPAS16", "DPAS8")
+"""The ways to multiply fragments of matrices (kernels_cl/parts/fragments.cl). Bytes come first:
+their sums are those of dot4.
+"""
+
 TIMEOUT = 30.0
 """Seconds for one, the start of its process and the driver's compiler included."""
 
@@ -28,25 +33,42 @@ ATTEMPT = (sys.executable, "-m", "engine.backends.opencl.attempt")
 
 
 class Trial(msgspec.Struct, frozen=True):
-    """A way that was tried, and why it is not used; empty where it is."""
+    """A way that was tried, for which `purpose`, and why it is not used; empty where it is."""
 
     way: str
     refused: str = ""
+    purpose: str = "dot4"
 
 
 def dot4_trials(device: str, facts: Sequence[str]) -> tuple[Trial, ...]:
     """The ways that were tried on a device, the last of which may be in use. `facts` name its
     driver's version: of another one the trials are made again.
     """
+    return _trials(device, "dot4", DOT4, facts)
+
+
+def matrix_trials(device: str, facts: Sequence[str]) -> tuple[Trial, ...]:
+    """Return the ways to multiply fragments of matrices that were tried, as `dot4_trials` does."""
+    return _trials(device, "matrix", MATRIX, facts)
+
+
+def used(trials: Sequence[Trial], purpose: str) -> str:
+    """The way that is in use; empty where there is none."""
+    return next((one.way for one in trials if one.purpose == purpose and not one.refused), "")
+
+
+def _trials(
+    device: str, purpose: str, ways: Sequence[str], facts: Sequence[str]
+) -> tuple[Trial, ...]:
     if not TRIALS.get():
         return ()
-    text = "\0".join((*facts, source("dot4_trial")))
+    text = "\0".join((*facts, source(f"{purpose}_trial")))
     path = kept_folder("trials") / f"{sha256(text.encode()).hexdigest()[:32]}.json"
     with suppress(OSError, *UNREADABLE):
         return msgspec.json.decode(read_kept(path), type=tuple[Trial, ...])
     found = []
-    for way in DOT4:
-        found.append(Trial(way, _refused(device, way)))
+    for way in ways:
+        found.append(Trial(way, _refused(device, way), purpose))
         if not found[-1].refused:
             break
     part = path.with_suffix(f".{os.getpid()}")
@@ -58,11 +80,17 @@ def dot4_trials(device: str, facts: Sequence[str]) -> tuple[Trial, ...]:
 
 def told(trials: Sequence[Trial]) -> str:
     """A line for people: what is in use, and why the others are not."""
-    if not trials:
-        return ""
-    used = [f"dot4 by {one.way}" for one in trials if not one.refused]
+    return "; ".join(
+        _line(purpose, [one for one in trials if one.purpose == purpose])
+        for purpose in dict.fromkeys(one.purpose for one in trials)
+    )
+
+
+def _line(purpose: str, trials: Sequence[Trial]) -> str:
+    way = used(trials, purpose)
     refused = "; ".join(f"{one.way}: {one.refused}" for one in trials if one.refused)
-    return f"{used[0] if used else 'no dot4'}{f' ({refused})' if refused else ''}"
+    first = f"{purpose} by {way}" if way else f"no {purpose}"
+    return f"{first}{f' ({refused})' if refused else ''}"
 
 
 def _refused(device: str, way: str) -> str:

@@ -5,7 +5,12 @@ from typing import NamedTuple
 
 from engine.backends.opencl.launch import Args, DeviceTraits, Launch
 from engine.backends.opencl.launches.matmul_plain import supports_plain
-from engine.backends.opencl.launches.quantize import has_wide_vectors, panel_defines
+from engine.backends.opencl.launches.quantize import (
+    WIDE_ITEMS,
+    has_wide_vectors,
+    is_wide,
+    panel_defines,
+)
 from engine.backends.opencl.launches.sizes import floats, gapless, ints, longs, readable
 from engine.backends.opencl.tiles.layouts import TILES
 from engine.backends.opencl.tiles.schemes import SCHEMES, TILE
@@ -24,12 +29,19 @@ LEAST_ROWS = 8
 # Most rows of x with which a product of items with vectors still waits for its weights.
 WAITING_ROWS = 16
 
+WIDE_SIDE, SUB_GROUPS = 64, {"DPAS8": 8, "DPAS16": 16}
+"""Rows and columns of y that a group makes of many (matmul_wide.cl); lanes of Intel's waves."""
+
 SHARED_ROWS = 64
 """Rows of x for which lanes bring a weight into local memory once."""
 
 # Items of many rows of x that a core is left with, so that all cores end at about the same time;
 # and the fewest rows of x for which weights are worth unpacking.
 _LEAST_ITEMS, _LEAST_CHUNK = 8, 32
+
+# Waves of 32 lanes that a unit of a GPU has, so that enough loads are on their way; and how many of
+# them make a group at most.
+_WAVES_OF_UNIT, _LARGEST_TEAM = 16, 32
 
 # Items that a core is left with where one makes several tiles.
 _ITEMS_OF_CORE = 3
@@ -88,7 +100,7 @@ def matmul_gated(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequenc
         **ints(m=m, records=records(gate), n=x.n_rows, panels=grid.each),
     }
     defines = {**grid.defines, "ACT": given.act.upper(), "TILES": tiles}
-    return [Launch("matmul_tiled", "gated", args, grid.size, grid.local, defines, packs=True)]
+    return [Launch(grid.family, "gated", args, grid.size, grid.local, defines, packs=True)]
 
 
 def _products(
@@ -107,7 +119,7 @@ def _products(
         **longs(step=step),
         **floats(factor=factor),
     }
-    return Launch("matmul_tiled", "matmul", args, grid.size, grid.local, grid.defines, packs=True)
+    return Launch(grid.family, "matmul", args, grid.size, grid.local, grid.defines, packs=True)
 
 
 def records(a: Tensor) -> int:
@@ -123,12 +135,15 @@ def _tiles_of_item(m: int, panel: int, traits: DeviceTraits) -> int:
 
 
 class _Grid(NamedTuple):
-    """Panels that an item makes, sizes, and what the program is built with."""
+    """Panels that an item makes (all panels of x for `matmul_wide`), sizes, and what the program is
+    built with.
+    """
 
     each: int
     size: tuple[int, ...]
     local: tuple[int, ...]
     defines: dict[str, int | str]
+    family: str = "matmul_tiled"
 
 
 def _grid(
@@ -157,15 +172,44 @@ def _grid(
         elif panel > 1 and SCHEMES[fmt].stages(panels, keeps):
             defines |= {"STAGED": 1, "CROSSED": crossed}
         return _Grid(-(-panels // groups), (items, groups), (1, 1), defines)
+    if is_wide(fmt, Quantize.of(x).n_rows, traits) or Quantize.of(x).panels.bits == 16:
+        return _wide_grid(rows, x, bool(column_bytes), defines, traits)
     team, tiles = team_of_lanes(traits), sum(-(-m // TILE) for m in rows)
-    defines |= lane_defines(team)
     groups = panels
     each = -(-SHARED_ROWS // (panel * team))
     used = SCHEMES[fmt].record_bytes + each * panel * team * column_bytes
     if used <= traits.local_memory and Quantize.of(x).n_rows > SHARED_ROWS // 2:
         groups = -(-panels // (each * team))
         defines |= {"SHARED": 1, "PANELS": each}
+    else:
+        records = Quantize.of(x).x.shape[0] // SCHEMES[fmt].elements
+        team = _larger_team(team, tiles * panels, records, panel, traits)
+    defines |= lane_defines(team)
     return _Grid(1, (tiles * TILE, team, groups), (TILE, team, 1), defines)
+
+
+def _wide_grid(
+    rows: Sequence[int],
+    x: Tensor,
+    gated: bool,
+    defines: dict[str, int | str],
+    traits: DeviceTraits,
+) -> _Grid:
+    """Groups over 64 rows of x and 64 of weights: two tiles, or one of gate and one of up; those of
+    the same weights one after the other.
+    """
+    tiles = sum(-(-m // TILE) for m in rows)
+    across = -(-Quantize.of(x).n_rows // WIDE_SIDE)
+    halves = Quantize.of(x).panels.bits == 16
+    # Experts read bytes beside products of halves; fma is a way of halves that has no units.
+    matrix = traits.matrix if halves == traits.matrix_halves else ""
+    if matrix and matrix != "HALVES":
+        defines |= {"MATRIX": matrix}
+        defines |= {"SUB_GROUP": SUB_GROUPS[matrix]} if matrix in SUB_GROUPS else {}
+        defines.pop("DOT4", None)
+    size = (across * WIDE_ITEMS, tiles if gated else -(-tiles // 2))
+    defines |= {"ROWS": 1, "LANES": 1}
+    return _Grid(x.shape[1], size, (WIDE_ITEMS, 1), defines, "matmul_wide")
 
 
 def tile_defines(fmt: Format, x: Tensor, panel: int, traits: DeviceTraits) -> dict[str, int | str]:
@@ -181,6 +225,17 @@ def tile_defines(fmt: Format, x: Tensor, panel: int, traits: DeviceTraits) -> di
 def team_of_lanes(traits: DeviceTraits) -> int:
     """Items that share a row's records where items are lanes."""
     return max(1, min(traits.tuned.lane_team, traits.max_work_group // TILE))
+
+
+def _larger_team(team: int, groups: int, records: int, panel: int, traits: DeviceTraits) -> int:
+    """`team`, doubled while that gives units more loads to wait for, and each item a record. The
+    sums of gate and of up meet in local memory.
+    """
+    fits = (traits.local_memory // (4 * TILE * panel) - 1) // 2
+    most = min(_LARGEST_TEAM, traits.max_work_group // TILE, records, fits)
+    while team * 2 <= most and groups * team < _WAVES_OF_UNIT * traits.compute_units:
+        team *= 2
+    return team
 
 
 def lane_defines(team: int) -> dict[str, int | str]:

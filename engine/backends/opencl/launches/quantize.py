@@ -1,4 +1,4 @@
-"""Launches that put activations into panels, in 12 or 8 bits or as they are."""
+"""Launches that put activations into panels, in 12 or 8 bits, as halves or as they are."""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal
@@ -12,8 +12,16 @@ from engine.graph.lowered import Panels, Quantize
 from engine.graph.tensor import Tensor
 
 BLOCK = 32
-BLOCK_BYTES: Mapping[int, int] = {8: 44, 12: 80, 32: 128}
+BLOCK_BYTES: Mapping[int, int] = {8: 44, 12: 80, 16: 80, 32: 128}
 """What a row's 32 elements take, by their bits: X_BYTES in common.cl."""
+
+WIDE_ROWS = 33
+"""Fewest rows of x for which a group of lanes makes 64 rows of weights times 64 of x
+(matmul_wide.cl).
+"""
+
+WIDE_ITEMS, WIDE_BYTES = 128, 18 << 10
+"""Items of such a group, and bytes of local memory that it takes at most."""
 
 # Fours of products that must fit 16 bits (Scheme.fours) for bytes to be quicker than 12 bits: where
 # registers are wide, adding pairs of those to 32 bits is one instruction, so more.
@@ -33,6 +41,12 @@ def has_dots(traits: DeviceTraits) -> bool:
     return bool(traits.dot4) and not traits.items_take_vectors
 
 
+def is_wide(fmt: Format, rows: int, traits: DeviceTraits) -> bool:
+    """True if groups make 64 rows of such weights times 64 of so many rows of x."""
+    fits = traits.max_work_group >= WIDE_ITEMS and traits.local_memory >= WIDE_BYTES
+    return rows >= WIDE_ROWS and fits and not SCHEMES[fmt].exact and has_dots(traits)
+
+
 def panel_rows(rows: int, traits: DeviceTraits) -> int:
     """One row a panel, or so many that few are added to fill the last one: two, four, or eight
     where registers hold the sums of so many.
@@ -46,15 +60,18 @@ def panel_rows(rows: int, traits: DeviceTraits) -> int:
     return min(sizes, key=lambda size: -(-rows // size) * (size + 1))
 
 
-def panel_bits(fmt: Format, rows: int, panel: int, traits: DeviceTraits) -> Literal[8, 12, 32]:
+def panel_bits(fmt: Format, rows: int, panel: int, traits: DeviceTraits) -> Literal[8, 12, 16, 32]:
     """Bits of activations of so many rows that meet a weight of such a format in panels.
 
-    8, where they are chosen, are for several panels of rows: fewer wait for memory, and would lose
-    exactness for nothing. So would all on devices, and of formats, that multiply bytes no quicker.
+    16 where matrix units multiply halves. 8, where they are chosen, are for several panels of rows:
+    fewer wait for memory, and would lose exactness for nothing. So would all on devices, and of
+    formats, that multiply bytes no quicker.
     """
     scheme = SCHEMES[fmt]
     if scheme.exact:
         return 32
+    if panel > 1 and traits.matrix_halves and is_wide(fmt, rows, traits):
+        return 16
     several = rows > panel > 1 and traits.items_take_vectors
     needed = _FOURS_OF_WIDE if has_wide_vectors(traits) else _FOURS
     quicker = traits.vector_ints >= 8 and (traits.vnni or scheme.fours >= needed)

@@ -12,7 +12,7 @@ from engine.backends.opencl.drivers import device as devices
 from engine.backends.opencl.drivers import trials
 from engine.backends.opencl.drivers.device import open_device
 from engine.backends.opencl.drivers.loader import cl
-from engine.backends.opencl.drivers.trials import Trial, dot4_trials, told
+from engine.backends.opencl.drivers.trials import Trial, dot4_trials, matrix_trials, told
 from engine.settings import TRIALS
 
 LIE = """
@@ -38,6 +38,38 @@ def saying(text: str) -> tuple[str, ...]:
 
 def test_the_plain_body_is_right_on_every_driver(backend):
     assert attempt(open_device(backend.name), "PLAIN") == ""
+
+
+@pytest.mark.parametrize("way", ["BYTES", "HALVES"])
+def test_fragments_without_units_are_right_on_every_driver(backend, way):
+    assert attempt(open_device(backend.name), way) == ""
+
+
+def test_one_wrong_fragment_is_seen(backend, monkeypatch, tmp_path):
+    text = program.source("matrix_trial")
+    wrong = text.replace("y[COLUMN_AT(across, i) * SIDE", "y[(COLUMN_AT(across, i) ^ 1) * SIDE")
+    assert wrong != text
+    monkeypatch.setattr(program, "source", lambda family: wrong)
+    monkeypatch.setattr(program, "kept_folder", lambda name: tmp_path)
+    assert attempt(open_device(backend.name), "BYTES").startswith("gives wrong sums (4")
+
+
+def test_matrix_units_that_lie_hang_or_do_not_compile_are_off(monkeypatch):
+    """Each leaves a line; products of a device that has none are by dot4."""
+    act = (
+        "import sys, time\n"
+        "way = sys.argv[2]\n"
+        "if way == 'IMMA': time.sleep(60)\n"
+        "said = {'HMMA': 'gives wrong sums (4 of 4096)', 'DPAS8': ''}\n"
+        "print(said.get(way, 'does not compile'))\n"
+    )
+    monkeypatch.setattr(trials, "ATTEMPT", saying(act))
+    found = matrix_trials("gpu:0", ("a", "1"))
+    assert told((Trial("AMD"), *found)) == (
+        "dot4 by AMD; matrix by DPAS8 (IMMA: no answer within 2 s; "
+        "HMMA: gives wrong sums (4 of 4096); WMMA: does not compile; MFMA: does not compile; "
+        "DPAS16: does not compile)"
+    )
 
 
 def test_what_a_driver_has_no_word_for_does_not_compile(backend):
@@ -109,6 +141,8 @@ def test_a_gpu_gets_what_was_found(backend, monkeypatch):
         return (Trial("NVIDIA", "does not compile"), Trial("AMD"))
 
     monkeypatch.setattr(devices, "dot4_trials", found)
+    matrix = (Trial("IMMA", "does not compile", "matrix"), Trial("WMMA", "", "matrix"))
+    monkeypatch.setattr(devices, "matrix_trials", lambda name, facts: matrix)
     handle = open_device(backend.name).handle
     info = devices.describe(backend.name, handle.platform, handle)
     assert (info.tried, info.traits.dot4, asked) == ((), "", [])
@@ -120,8 +154,10 @@ def test_a_gpu_gets_what_was_found(backend, monkeypatch):
             return getattr(handle, name)
 
     info = devices.describe("gpu:0", handle.platform, AsGpu())
-    assert (info.traits.dot4, asked) == ("AMD", ["gpu:0"])
-    assert info.row().note == "dot4 by AMD (NVIDIA: does not compile)"
+    assert (info.traits.dot4, info.traits.matrix, asked) == ("AMD", "WMMA", ["gpu:0"])
+    assert info.row().note == (
+        "dot4 by AMD (NVIDIA: does not compile); matrix by WMMA (IMMA: does not compile)"
+    )
 
 
 def test_a_trial_runs_in_a_process_of_its_own(backend, monkeypatch):
