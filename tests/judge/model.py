@@ -1,0 +1,187 @@
+"""How fast a card would be, by what compilers made of kernels: no card is needed, and no compiler,
+as figures are kept. It is right to about 40 %, until numbers of real cards replace its constants.
+
+    python -m tests.judge.model      a table
+
+A launch of one token's products takes as long as the slowest of three: its bytes from memory, its
+instructions, and what waits when all lanes have asked for as much as their registers hold (Little's
+law). A prompt's products take as long as their instructions, or their matrix units. Each launch has
+a price besides, and so has each token on the host.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import cache
+from math import prod
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+from engine.backends.opencl.launch import Launch
+from engine.graph.tensor import Role, Tensor
+from tests.judge.compilers import DOTS, MATRIX, NVIDIA, TARGETS
+from tests.judge.figures import Figures
+from tests.judge.judge import kept
+from tests.judge.plans import PROMPT, TRAITS, Program, built, steps
+
+
+class Card(NamedTuple):
+    """`units` of `lanes` instructions a clock; GB/s; clocks that a load takes; multiply-adds of its
+    matrix units a clock and unit, of bytes of two digits or of halves; whether these compute beside
+    other instructions. llama.cpp's reported tokens/s of a prompt of 512 of an 8B model, if known.
+    """
+
+    target: str
+    units: int
+    ghz: float
+    bandwidth: float
+    latency: int
+    lanes: int
+    matrix: int
+    beside: bool = True
+    anchor: float = 0.0
+
+
+CARDS: Mapping[str, Card] = {
+    "H200": Card("sm_90", 132, 1.83, 4800, 700, 128, 1024),
+    "A100 80 GB": Card("sm_80", 108, 1.41, 2039, 600, 128, 1024),
+    "RTX 4090": Card("sm_80", 128, 2.52, 1008, 650, 128, 512, anchor=7980 * 7 / 8),
+    "RTX 3090": Card("sm_80", 82, 1.70, 936, 600, 128, 512, anchor=4753),
+    "RTX 3060": Card("sm_80", 28, 1.78, 360, 600, 128, 512),
+    "RX 7900 XTX": Card("gfx1100", 96, 2.4, 960, 700, 64, 256, False, anchor=3227),
+}
+"""Vendors' numbers; anchors: the design's, of 7B and 8B models."""
+
+REACHED = 0.92
+"""Of a memory's bandwidth, that any kernel reaches."""
+
+LAUNCH_S, SMALL_S, HOST_S = 2.0e-6, 3.5e-6, 6e-4
+"""From one launch to the next; what one takes that does little; reading logits and sampling."""
+
+BUSY = 0.7
+"""Of the clocks in which a prompt's products could start an instruction, those in which they do."""
+
+OTHER_REGISTERS = 20
+"""Those of a lane that hold no number on its way from memory."""
+
+_OF_PAIRS = 4.0
+"""Instructions a weight where pairs are multiplied, the loads of one block before the next's."""
+
+BYTES_OF_BLOCK = 592
+"""Of a block of 32 rows of Q4_K."""
+
+
+class Speed(NamedTuple):
+    """Tokens a second, and the part of the bandwidth that weights of one token take."""
+
+    decode: float
+    bandwidth: float
+    prefill: float
+
+
+def weights_of(launch: Launch) -> list[Tensor]:
+    """What a launch reads of the model."""
+    tensors = (arg for arg in launch.args.values() if isinstance(arg, Tensor))
+    return [t for t in tensors if t.role is Role.WEIGHT and t.shape[1] > 1]
+
+
+def _bytes(launch: Launch) -> int:
+    return sum(t.nbytes for t in weights_of(launch))
+
+
+def _elements(launch: Launch) -> int:
+    return sum(t.nelements for t in weights_of(launch))
+
+
+def one_row(card: Card, launch: Launch, figure: Figures, blocks: float) -> float:
+    """Seconds of a product of one row. Of a kernel's loads those of so many `blocks` are on their
+    way at once.
+    """
+    clocks = card.units * card.ghz * 1e9
+    waves = min(prod(launch.global_size) / 32 / card.units, figure.occupancy)
+    issue = _elements(launch) * figure.each / (card.lanes * clocks)
+    waiting = _bytes(launch) * card.latency / (waves * blocks * BYTES_OF_BLOCK * clocks)
+    memory = _bytes(launch) / (REACHED * card.bandwidth * 1e9)
+    # Filling the units with loads at the beginning, and the sums at the end.
+    return max(memory, issue, waiting) + 2 * card.latency / (card.ghz * 1e9) + LAUNCH_S
+
+
+def blocks_of(figure: Figures) -> float:
+    """Blocks whose words a lane's registers hold at once."""
+    if figure.each > _OF_PAIRS:
+        return 1.0
+    return max(1.0, (figure.registers - OTHER_REGISTERS) * 4 * 32 / BYTES_OF_BLOCK / 2)
+
+
+def many_rows(card: Card, launch: Launch, figure: Figures, rows: int) -> float:
+    """Seconds of a product of a prompt's rows."""
+    clocks = card.units * card.ghz * 1e9
+    made = _elements(launch) * rows
+    issue, unit = made * figure.each / (card.lanes * clocks), made / (card.matrix * clocks)
+    return (max(issue, unit) if card.beside else issue + unit) / BUSY + LAUNCH_S
+
+
+def step_s(card: Card, launches: Iterable[Launch], known: Mapping[str, Figures]) -> float:
+    """Seconds of all launches of a step."""
+    total = 0.0
+    for launch in launches:
+        figure = known.get(Program.of(launch).name)
+        if launch.family == "matmul_tiled" and figure is not None and figure.each:
+            total += one_row(card, launch, figure, blocks_of(figure))
+        elif launch.family == "matmul_wide":
+            total += many_rows(card, launch, known[Program.of(launch).name], PROMPT)
+        else:
+            total += SMALL_S + LAUNCH_S
+    return total
+
+
+@cache
+def _figures(target: str) -> Mapping[str, Figures]:
+    return {name: found[target] for name, found in kept().kernels.items() if target in found}
+
+
+@cache
+def _steps(target: str, units: int, small: bool) -> Mapping[str, list[Launch]]:
+    traits = replace(TRAITS, dot4=DOTS[target], matrix=MATRIX[target], compute_units=units)
+    if small or TARGETS[target] != NVIDIA:
+        traits = replace(traits, max_work_group=256)
+    with TemporaryDirectory() as folder:
+        return steps(built(Path(folder), "8b"), traits)
+
+
+def _known(launch: Launch, target: str) -> Launch:
+    """The launch with the team of the figures: these are of a device of other size."""
+    found = _figures(target)
+    for team in (launch.defines.get("TEAM"), 8, 16, 32):
+        one = replace(launch, defines={**launch.defines, "TEAM": team}) if team else launch
+        if Program.of(one).name in found:
+            return one
+    return launch
+
+
+def speed(card: Card, old: Figures | None = None) -> Speed:
+    """Of 8B Q4_K_M on a card; products of one row as `old` and in small groups, if there is one."""
+    made = _steps(card.target, card.units, old is not None)
+    known = _figures(card.target)
+    if old is not None:
+        known = {n: old if n.startswith("matmul_tiled") else f for n, f in known.items()}
+    each = {name: [_known(one, card.target) for one in made[name]] for name in made}
+    decode = step_s(card, each["decode"], known) + HOST_S
+    read = sum(map(_bytes, each["decode"]))
+    prefill = step_s(card, each["prefill"], known) + HOST_S
+    return Speed(1 / decode, read / decode / (card.bandwidth * 1e9), PROMPT / prefill)
+
+
+def main() -> None:
+    """Print the table."""
+    print(f"{'8B Q4_K_M':12}{'decode t/s':>11}{'of bandwidth':>13}{'prefill t/s':>12}  llama.cpp's")
+    for name, card in CARDS.items():
+        found = speed(card)
+        against = f"{found.prefill / card.anchor:.0%} of {card.anchor:.0f}" if card.anchor else "-"
+        print(
+            f"{name:12}{found.decode:11.0f}{found.bandwidth:13.0%}{found.prefill:12.0f}  {against}"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""By the model a change that takes more instructions, or fewer groups, is seen before any card has
+it; on each card decode and prefill reach their goals.
+"""
+
+from math import prod
+
+import pytest
+
+from engine.backends.opencl.launch import DeviceTraits
+from engine.gguf.formats import Q4_K
+from tests.judge.figures import Figures
+from tests.judge.model import CARDS, speed
+from tests.kernels.test_matmul_lanes import launches
+
+TODAY = {"H200": 232, "A100 80 GB": 184, "RTX 4090": 147, "RTX 3090": 132}
+"""Tokens a second of the kernels before these, by the design's own model."""
+
+
+@pytest.mark.parametrize("name", CARDS)
+def test_decode_reaches_a_part_of_the_bandwidth(name: str) -> None:
+    """The faster a memory, the more launches cost: 307 of them keep an H200 at a third."""
+    card = CARDS[name]
+    least = 0.6 if card.bandwidth <= 1100 else 0.5 if card.bandwidth <= 2100 else 0.33
+    assert least <= speed(card).bandwidth < 0.92
+
+
+@pytest.mark.parametrize("name", [name for name, card in CARDS.items() if card.anchor])
+def test_prompts_are_half_as_fast_as_by_llama_cpp(name: str) -> None:
+    assert speed(CARDS[name]).prefill >= 0.5 * CARDS[name].anchor
+
+
+@pytest.mark.parametrize("name", TODAY)
+def test_kernels_of_four_bytes_a_load_were_as_slow_as_the_design_found(name: str) -> None:
+    """5.3 instructions a weight, one block on its way, teams of eight: what the model is worth."""
+    old = Figures(45, 0, 44, {}, 170, 22, each=5.3)
+    found = speed(CARDS[name], old=old).decode
+    assert 0.8 < found / TODAY[name] < 1.25
+
+
+@pytest.mark.parametrize("units", [108, 128, 132])
+def test_a_unit_has_sixteen_waves(units: int) -> None:
+    """Where it has a group, of which there are 128 for 4096 rows."""
+    traits = DeviceTraits(False, units, 1024, 48 << 10, dot4="NVIDIA")
+    (launch,) = launches(Q4_K, 1, traits, (4096, 4096))
+    waves, groups = prod(launch.global_size) // 32, launch.global_size[0] // 32
+    assert waves >= 16 * min(groups, units)
