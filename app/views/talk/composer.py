@@ -405,7 +405,7 @@ class OtherModel(QWidget):
         super().__init__()
         self._bench = bench
         self.words = label("", "quiet", "small", wrap=True)
-        self.button = Button("", self._open, "link")
+        self.button = Button("Open", self._open, "link")
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(GRID)
