@@ -121,3 +121,9 @@ def test_limits_hold_in_a_process_of_its_own() -> None:
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert "MemoryError" in ended.stderr
+
+
+def test_a_size_on_disk_is_counted_in_blocks() -> None:
+    """A file with a hole, or one that is not on the disk yet, takes less than its length."""
+    told = os.stat_result([0] * 6 + [10**6, 0, 0, 0], {"st_blocks": 3})
+    assert system.size_on_disk(told) == 3 * 512
