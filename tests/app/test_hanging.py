@@ -184,7 +184,7 @@ def test_stopped_anywhere(
     picture = end_of(window, window.client.ask(PutPicture(0, png(noise(1)))))
     assert isinstance(picture, PictureInfo)
     window.heard.clear()
-    if what == "load":  # it waits for the answers before it
+    if what in ("load", "embedding"):  # they wait for the answers before them
         number = window.client.ask(make(path, picture.digest))
         others = server.client.ask(WITHOUT_END)
     else:
