@@ -125,6 +125,8 @@ class Database:
         self._lock = threading.RLock()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
+            if path.exists() and not path.is_file():  # SQLite would wait for a pipe for ever
+                raise OSError("it is not a file; `cutaway doctor --repair` sets it aside")
             self._set_aside_lone_wal(path)
             path.touch(mode=0o600)  # nobody else's to read
             self.connection = self._open(path)

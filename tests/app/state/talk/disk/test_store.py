@@ -1,5 +1,6 @@
 """Chats on disk: what is kept, found, deleted, and what becomes of a file that is broken."""
 
+import os
 import sqlite3
 from pathlib import Path
 
@@ -311,3 +312,12 @@ def test_thousands_of_messages_go_in_a_few_statements(tmp_path: Path) -> None:
         assert connection.execute("SELECT text FROM messages").fetchall() == [("kept",)]
         assert connection.execute("SELECT text FROM search").fetchall() == [("kept",)]
         assert connection.execute("SELECT count(*) FROM chats").fetchone() == (1,)
+
+
+def test_a_pipe_in_the_place_of_chats_does_not_hang(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "chats.sqlite")
+    store = ChatStore(tmp_path / "chats.sqlite")
+    assert "it is not a file; `cutaway doctor --repair` sets it aside" in store.notice
+    store.create("a chat that is not kept")
+    store.close()
+    assert (tmp_path / "chats.sqlite").is_fifo()
