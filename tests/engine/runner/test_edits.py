@@ -187,6 +187,23 @@ def test_positions(positions: str, edited: Sequence[int], model: LoadedModel) ->
     assert made.first == differ[0]
 
 
+def test_of_the_last_layer_a_step_has_its_outputs_alone(model: LoadedModel) -> None:
+    """An edit of the last token finds its row, one of another token changes nothing."""
+    last, rows = model.built.n_layer - 1, []
+    for positions in ("last", "0"):
+        edit = Edit.of("scale", "feed_forward", last, 0.3, positions=positions)
+        edits = edits_for(model.built, [edit], 7)
+        sequence = Sequenced(model.stepper)
+        sequence.reuse((), edits=edits)
+        step = sequence.begin(TOKENS[:7], TEXT)
+        rows.append((step(), logits(model, TOKENS[:7], edits)[-1]))
+        sequence.clear()
+    for alone, among_all in rows:
+        assert nmse(alone, among_all) < 1e-10
+    assert nmse(rows[0][0], rows[1][0]) > 1e-6
+    np.testing.assert_allclose(rows[1][0], logits(model, TOKENS[:7], PLAIN)[-1], atol=1e-4)
+
+
 def test_cells_are_shared_up_to_the_first_edit(model: LoadedModel) -> None:
     def made(value: float, positions: str) -> SequenceEdits:
         return edits_for(
