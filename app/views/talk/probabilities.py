@@ -116,7 +116,8 @@ class TokenAnswer(QWidget):
             chance = f"{_percent(exp(info.logprob))}  ·  logprob {info.logprob:.2f}"
             if info.top:
                 chance += f"  ·  {entropy(info.top):.1f} bits"
-        chance += _draft_words(info)
+        if self._measure == "speculation":
+            chance = _draft_words(info)
         top = sorted(info.top, key=lambda alternative: -alternative.logprob)
         choices = [OtherToken(visible(a.text), exp(a.logprob), a.token == info.token) for a in top]
         hint = "↑↓ and Enter, or a click, branch from here" if top else ""
@@ -174,15 +175,15 @@ class TokenAnswer(QWidget):
 
 
 def _draft_words(info: TokenInfo) -> str:
-    """Describe what was drafted in the token's place: nothing where nothing was."""
+    """Describe what was drafted in the token's place."""
     if not info.source:
-        return ""
-    by = "the form" if info.source == "form" else info.source
+        return "nothing was drafted here"
+    by = "form" if info.source == "form" else "n-gram"
     if not info.drafted:
-        return f"  ·  drafted by {by}"
+        return f"drafted by {by}, accepted"
     ranks = [other.text for other in sorted(info.top, key=lambda other: -other.logprob)]
     rank = f", rank {ranks.index(info.drafted) + 1}" if info.drafted in ranks else ""
-    return f"  ·  {by} drafted “{visible(info.drafted)}”{rank}"
+    return f"{by} drafted “{visible(info.drafted)}”{rank}"
 
 
 def _percent(share: float) -> str:

@@ -205,7 +205,7 @@ def test_by_speculation(talk: Talk, engine: ScriptedEngine) -> None:
     chat.open(number)
     answer = tokens_of(talk, 1)
     assert answer.painter.bands == list(DRAFT_BANDS)
-    for index, words in ((1, "drafted by the form"), (3, "ngram drafted “␣other”, rank 3")):
+    for index, words in ((1, "drafted by form, accepted"), (3, "n-gram drafted “␣other”, rank 3")):
         answer.painter.go_to(index)
         assert answer.card is not None
         assert words in answer.card.all_words
