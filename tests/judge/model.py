@@ -49,6 +49,8 @@ CARDS: Mapping[str, Card] = {
     "RTX 3090": Card("sm_80", 82, 1.70, 936, 600, 128, 512, anchor=4753),
     "RTX 3060": Card("sm_80", 28, 1.78, 360, 600, 128, 512),
     "RX 7900 XTX": Card("gfx1100", 96, 2.4, 960, 700, 64, 256, False, anchor=3227),
+    # 1,457 t/s of a 9B by llama.cpp's SYCL, in its pull request 22066.
+    "Arc A770": Card("dg2", 32, 2.1, 560, 700, 128, 1024, anchor=1457 * 9 / 8),
 }
 """Vendors' numbers; anchors: the design's, of 7B and 8B models."""
 

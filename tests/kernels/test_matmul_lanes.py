@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from math import prod
 
 import numpy as np
 import pytest
@@ -139,3 +140,16 @@ def test_few_columns_and_small_memories_take_the_other_kernel() -> None:
     )  # a tile's columns: 8 KiB
     assert "SHARED" in launches(Q4_K, 512, between)[0].defines
     assert "SHARED" not in gated_launch(Q4_K, 512, between).defines
+
+
+@pytest.mark.parametrize(
+    ("group", "local", "wide"),
+    [(1024, 32 << 10, True), (128, 32 << 10, True), (64, 32 << 10, False), (1024, 16 << 10, False)],
+)
+def test_small_devices_bring_records_one_by_one(group: int, local: int, wide: bool) -> None:
+    """Groups of 128 and 17 KiB of local memory are what matmul_wide takes, with digits."""
+    traits = replace(GPU, max_work_group=group, local_memory=local, dot4="PLAIN")
+    (launch,) = launches(Q4_K, 70, traits)
+    assert launch.family == ("matmul_wide" if wide else "matmul_tiled")
+    assert launch.local_size is not None
+    assert prod(launch.local_size) <= group
