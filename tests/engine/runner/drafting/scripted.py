@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from engine.protocol import Finished, Generate, Piece
+from engine.runner.answering.answer import RunningAnswer
 from engine.runner.api import Model
 from engine.runner.drafting.drafts import NO_DRAFT, Draft, Drafts
 from engine.runner.drafting.economy import Chances
@@ -48,8 +49,7 @@ def answered(
     scripts = {i: [info.token for info in infos] for i, (_, infos, _) in plain.items()}  # type: ignore[attr-defined]
     many = Many(model, economy=Fixed(n))
     for request in requests:
-        answer = many.ask(request)
-        drawing = answer.drawing
+        drawing = _asked(many, request).drawing
         drawing.drafts = Scripted(
             drawing._seen, scripts[request.id], wrong, model.loaded.built.n_vocab
         )
@@ -61,8 +61,15 @@ def _run(
 ) -> dict[int, tuple[str, list[object], Finished]]:
     many = Many(model, economy=economy)
     for request in requests:
-        many.ask(request)
+        _asked(many, request)
     return _told(many, requests)
+
+
+def _asked(many: Many, request: Generate) -> RunningAnswer:
+    """An answer whose form is ready: a turn does not wait for it."""
+    answer = many.ask(request)
+    assert answer.drawing.guide is None or answer.drawing.guide.wait(60)
+    return answer
 
 
 def _told(

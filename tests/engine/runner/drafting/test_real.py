@@ -14,7 +14,10 @@ from tests.engine.runner.answering.test_real import SUBJECTS, TIE
 from tests.engine.runner.drafting.scripted import KINDS, answered
 
 LENGTH, PROMPTS = 24, 50
-MOST_PARTED = 5
+MOST_PARTED = 15
+"""Of PROMPTS: kernels for other sizes of steps add up in another order (TIE), and with a temperature
+the random number may lie between what both make of it.
+"""
 SCHEMA = (
     '{"type": "object", "properties": {"thing": {"type": "string", "maxLength": 12},'
     ' "is_alive": {"type": "boolean"}}, "required": ["thing", "is_alive"]}'
