@@ -64,6 +64,7 @@ def test_matrix_units_that_lie_hang_or_do_not_compile_are_off(monkeypatch):
         "print(said.get(way, 'does not compile'))\n"
     )
     monkeypatch.setattr(trials, "ATTEMPT", saying(act))
+    monkeypatch.setattr(trials, "TIMEOUT", 2.0)
     found = matrix_trials("gpu:0", ("a", "1"))
     assert told((Trial("AMD"), *found)) == (
         "dot4 by AMD; matrix by DPAS8 (IMMA: no answer within 2 s; "
