@@ -15,7 +15,7 @@ from tests.engine.runner.drafting.scripted import KINDS, answered
 
 LENGTH, PROMPTS = 24, 50
 MOST_PARTED = 15
-"""Of PROMPTS: kernels for other sizes of steps add up in another order (TIE), and with a temperature
+"""Of PROMPTS: kernels for other sizes of steps add up in another order (TIE). With a temperature
 the random number may lie between what both make of it.
 """
 SCHEMA = (
