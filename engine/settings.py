@@ -347,9 +347,9 @@ class EngineOptions:
         _gigabytes,
     )
     spec_type: str = _option(
-        "auto",
+        "none",
         *("spec-type", "TYPE"),
-        "what guesses tokens ahead, which several at once are checked: none, auto, ngram (auto)",
+        "what guesses tokens ahead, to check several in one step: none, auto, ngram (none)",
         _spec_type,
     )
     draft_max: int | None = _option(

@@ -63,9 +63,10 @@ def run_speculation(
             expected = f"a text of 1 to {room} tokens; set --ctx"
             raise BadSetting("--spec", f"{len(prompt)} tokens", expected)
         turns = SpeculationTurns()
+        drafts = Speculation("auto" if options.spec_type == "none" else options.spec_type)
         for i in range(repetitions):
             turns.plain.append((without := _answer(engine, prompt, n_tokens, OFF))[0])
-            turns.ours.append((made := _answer(engine, prompt, n_tokens, Speculation()))[0])
+            turns.ours.append((made := _answer(engine, prompt, n_tokens, drafts))[0])
             if turns.parted is None:
                 pairs = enumerate(zip(without[1], made[1], strict=False))
                 turns.parted = next((at for at, (one, other) in pairs if one != other), None)

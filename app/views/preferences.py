@@ -34,8 +34,8 @@ LIMITS = {"Prepared weights on disk": None, "Keep none": 0} | {
     f"Keep at most {n} GB": n for n in (10, 20, 50, 100, 200, 500)
 }
 DRAFTS = {
-    "Automatic": "auto",
     "Off": "none",
+    "Automatic": "auto",
     "From earlier text (n-gram)": "ngram",
 }
 SIZES = {f"{part:.0%}": part for part in (0.75, 0.9, 1.0, 1.15, 1.3, 1.6, 2.0)}

@@ -20,7 +20,7 @@ GOOD: dict[str, Any] = {
     "last_model": "/m/a.gguf", "recent": ["/m/a.gguf", "/m/b.gguf"],
     "open_last_model": False, "models_folder": "/m", "default_ctx": 2048, "draft": "hello",
     "probabilities_shown": True, "prepared_gb": 20,
-    "speculation": "none",
+    "speculation": "ngram",
     "window": {
         "geometry": "AdnQywADAAA=", "splitters": {"main": [100, 200]}, "chats_listed": False,
         "inspector_shown": True, "tab": "model",

@@ -66,8 +66,8 @@ def test_the_limit_is_what_models_are_opened_with(window: MainWindow) -> None:
 
 def test_speculation_is_a_choice(window: MainWindow) -> None:
     view, preferences = window.sheets.preferences, window.bench.preferences
-    assert view.speculation.currentText() == "Automatic"
-    for text, wanted in (("Off", "none"), ("From earlier text (n-gram)", "ngram")):
+    assert view.speculation.currentText() == "Off"
+    for text, wanted in (("Automatic", "auto"), ("From earlier text (n-gram)", "ngram")):
         view.speculation.setCurrentText(text)
         view.speculation.activated.emit(view.speculation.currentIndex())
         assert preferences.value.speculation == wanted

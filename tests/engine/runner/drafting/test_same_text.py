@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from engine.protocol import Finished, Generate, JsonSchema, Piece, Sampling
+from engine.protocol import Finished, Generate, JsonSchema, Piece, Sampling, Speculation
 from engine.runner.api import Model, load
 from tests.engine.runner.answering.many import Fixed, Many, asked, ids, tiny
 from tests.engine.runner.drafting.scripted import KINDS, K, answered
@@ -125,7 +126,7 @@ def test_a_form_forces_tokens(plain: Model) -> None:
     request = Generate(1, prompt="abcd", sampling=WARM, max_tokens=80, form=JsonSchema(schema))
     (expected,) = answered(plain, [request]).values()
     many = Many(plain, economy=Fixed(K))
-    many.ask(request)
+    many.ask(replace(request, speculation=Speculation("auto")))
     many.finish()
     end = many.end(1)
     assert isinstance(end, Finished)
@@ -152,7 +153,7 @@ def test_what_repeats_is_drafted_by_itself(plain: Model) -> None:
     request = asked(1, IDS[:12] * 2, 50, bias=few, sampling=WARM)
     (expected,) = answered(plain, [request]).values()
     many = Many(plain, economy=Fixed(K))
-    many.ask(request)
+    many.ask(replace(request, speculation=Speculation("auto")))
     many.finish()
     end = many.end(1)
     assert isinstance(end, Finished)
