@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QCoreApplication
 
 from app.state.problem import Problem
 from app.state.talk.answering import AnswerSaver
@@ -49,8 +48,7 @@ class Window:
 
 
 @pytest.fixture
-def window(tmp_path: Path) -> Iterator[Window]:
-    _ = QCoreApplication.instance() or QCoreApplication([])
+def window(qapp: object, tmp_path: Path) -> Iterator[Window]:
     made = Window(tmp_path)
     yield made
     made.bench.close()
