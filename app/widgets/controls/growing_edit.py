@@ -40,7 +40,7 @@ class GrowingEdit(QPlainTextEdit):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.document().setDocumentMargin(2)
         self.document().clearUndoRedoStacks()  # of the margin
-        self.hidden = HiddenText(self.document())
+        self.hidden = HiddenText(self)
         self._known: str | None = None
         self.document().contentsChange.connect(self._forget)
         self.document().documentLayout().documentSizeChanged.connect(self._fit)

@@ -16,6 +16,7 @@ from PySide6.QtGui import (
     QTextDocument,
     QTextFormat,
 )
+from PySide6.QtWidgets import QPlainTextEdit
 
 from app.theme import fonts
 from app.theme.theme import tokens
@@ -31,14 +32,22 @@ _PADDING = 6
 
 
 class HiddenText:
-    """The hidden parts of a document's lines. Undo may bring any of them back, so they are kept
-    until `clear`.
+    """The hidden parts of a field's lines. Undo may bring any of them back, so they are kept until
+    `clear`.
     """
 
-    def __init__(self, document: QTextDocument) -> None:
-        self._document = document
+    def __init__(self, field: QPlainTextEdit) -> None:
+        self._field = field
         self._parts: list[str] = []
-        document.documentLayout().registerHandler(_KIND, _Tile(document))
+        self._tile = _Tile(field)
+        self._document.documentLayout().registerHandler(_KIND, self._tile)
+
+    @property
+    def _document(self) -> QTextDocument:
+        """The field's document. It is not kept: Qt for Python may take a wrapper that is kept for
+        deleted while the document lives.
+        """
+        return self._field.document()
 
     def clear(self) -> None:
         """Forget all parts; the document no longer has their tiles."""

@@ -45,14 +45,15 @@ def test_what_is_run_is_the_test(model: Model, monkeypatch: pytest.MonkeyPatch) 
     ticks = itertools.count(step=1000)
     monkeypatch.setattr(bench_module, "perf_counter_ns", lambda: next(ticks))
     sequence, sizes = sequence_of(model), []
-    start = sequence.stepper.start
+    start = sequence.stepper.start_together
 
-    def counting(tokens, first, outputs, *rest, **more):
-        sizes.append((first, len(tokens)))
-        assert list(outputs) == [len(tokens) - 1]
-        return start(tokens, first, outputs, *rest, **more)
+    def counting(parts, *rest, **more):
+        [part] = parts
+        sizes.append((part.first_position, len(part.tokens)))
+        assert list(part.outputs) == [len(part.tokens) - 1]
+        return start(parts, *rest, **more)
 
-    monkeypatch.setattr(sequence.stepper, "start", counting)
+    monkeypatch.setattr(sequence.stepper, "start_together", counting)
     test = BenchTest(n_prompt=3, n_gen=2, n_depth=5)
     samples = list(bench(model.loaded, sequence, test, 2, True, never))
     assert samples == [1000, 1000]

@@ -23,13 +23,14 @@ class Asked:
         self.loaded, self.sequence = model.loaded, Sequenced(model.loaded.stepper)
         self.begun = 0
         self.cancelled = False
-        start = self.sequence.stepper.start
+        start = self.sequence.stepper.start_together
 
-        def counting(tokens, *rest, **more):
-            self.begun += len(tokens) == 1 and bool(self.sequence.items)
-            return start(tokens, *rest, **more)
+        def counting(parts, *rest, **more):
+            [part] = parts
+            self.begun += len(part.tokens) == 1 and bool(self.sequence.items)
+            return start(parts, *rest, **more)
 
-        monkeypatch.setattr(self.sequence.stepper, "start", counting)
+        monkeypatch.setattr(self.sequence.stepper, "start_together", counting)
 
     def answer(self, **changes: object) -> Iterator[Reply]:
         sampling = Sampling(temperature=0)

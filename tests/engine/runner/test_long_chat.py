@@ -122,12 +122,12 @@ def test_a_budget_that_fits_the_plan_survives_a_shift(tmp_path: Path, device: st
 
 def test_what_belongs_to_a_plan_goes_with_it(tiny_path: Path) -> None:
     """A chat makes plans for ever; the numbers of old ones' inputs are not kept."""
-    with load(tiny_path, device="host", ctx=256) as model:
+    with load(tiny_path, device="host", ctx=300) as model:
         stepper = model.loaded.stepper
-        for n in BUCKETS[:12]:
+        for n in BUCKETS[: KEPT + 2]:
             stepper.step([5] * n, 0, [n - 1])
             stepper.forget(0)
-        assert len(BUCKETS[:12]) > KEPT
+        assert len(BUCKETS[: KEPT + 2]) > KEPT
         gc.collect()
         mine = [one for one in gc.get_objects() if type(one) is Pass]
         assert len(mine) <= KEPT
