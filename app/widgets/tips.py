@@ -3,6 +3,7 @@
 import textwrap
 
 from PySide6.QtCore import QPoint
+from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QToolTip, QWidget
 
 WIDTH = 100  # characters of a line
@@ -23,9 +24,9 @@ def plain_tip(text: str) -> str:
     return "\n".join(lines).replace("<", f"<{_NOTHING}").replace("&", f"&{_NOTHING}")
 
 
-def set_tip(widget: QWidget, text: str) -> None:
-    """Set a widget's tooltip as plain text."""
-    widget.setToolTip(plain_tip(text))
+def set_tip(shown: QWidget | QAction, text: str) -> None:
+    """Set the tooltip of a widget or of a menu's row as plain text."""
+    shown.setToolTip(plain_tip(text))
 
 
 def show_tip(place: QPoint, text: str, widget: QWidget) -> None:

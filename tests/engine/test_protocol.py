@@ -44,12 +44,12 @@ def test_a_new_message_fails_and_is_cancelled_as_all_others(worker: Worker) -> N
 
 @pytest.mark.smoke
 def test_every_request_has_a_handler_and_an_end_that_can_be_sent() -> None:
-    """What is asked about files is answered beside the worker, by whoever has the disk."""
+    """Requests about files are answered by whoever has the disk, `Generate` by all answers' pool."""
     requests = {kind for kind in kinds(Request) if kind.__module__.startswith(OURS)}
     about_files = {kind for kind in requests if kind.__module__ == file.__name__}
     assert about_files
     handled = {kind for kind in HANDLERS if kind.__module__.startswith(OURS)}  # not a test's
-    assert requests - about_files == handled
+    assert requests - about_files == handled | {protocol.Generate}
     for kind in requests:
         assert issubclass(kind, Request)
         assert kind.ends in set(kinds(Reply))

@@ -153,7 +153,7 @@ class ToolsButton(IconButton):
         action = QAction(title.replace("&", "&&"), menu)
         action.setCheckable(True)
         action.setChecked(name in self._bench.chat.details.tools)
-        action.setToolTip(tip)
+        set_tip(action, tip)
         action.triggered.connect(lambda on: self._switch(name, on))
         menu.addAction(action)
 
