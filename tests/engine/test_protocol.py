@@ -44,7 +44,7 @@ def test_a_new_message_fails_and_is_cancelled_as_all_others(worker: Worker) -> N
 
 @pytest.mark.smoke
 def test_every_request_has_a_handler_and_an_end_that_can_be_sent() -> None:
-    """Requests about files are answered by whoever has the disk, `Generate` by all answers' pool."""
+    """Whoever has the disk answers requests about files, the pool of answers `Generate`."""
     requests = {kind for kind in kinds(Request) if kind.__module__.startswith(OURS)}
     about_files = {kind for kind in requests if kind.__module__ == file.__name__}
     assert about_files

@@ -31,6 +31,7 @@ from app.widgets.controls.flow import Flow
 from app.widgets.numbers import duration
 from app.widgets.pictures.loader import PictureLoader
 from app.widgets.pictures.strip import PictureStrip
+from app.widgets.tips import set_tip
 
 ARM_MS = 500  # before a click allows anything: one that was meant for something else does not
 SHOWN = 100_000  # characters of a text
