@@ -33,7 +33,7 @@ def _schema(required: Sequence[str], **properties: dict[str, str]) -> str:
 
 CALCULATOR = KnownTool(
     *("", "", "calculator", "calculator"),
-    "Calculates an expression of numbers with + - * / // % ** and parentheses.",
+    "Calculates an expression of numbers with +, -, *, /, //, %, ** and parentheses.",
     _schema(["expression"], expression={"type": "string"}),
 )
 CURRENT_TIME = KnownTool(
@@ -99,7 +99,7 @@ def _value(node: ast.expr) -> int | float:
         if isinstance(node.op, ast.Pow):
             _check_power(left, right)
         return _bounded(OPERATORS[type(node.op)](left, right))
-    raise ValueError("only numbers, + - * / // % ** and parentheses are known")
+    raise ValueError("only numbers, +, -, *, /, //, %, ** and parentheses are known")
 
 
 def _check_power(base: int | float, exponent: int | float) -> None:

@@ -167,7 +167,9 @@ def _checked(title: str, entry: _Entry, file: str) -> ServerConfig:
         tuple(sorted(entry.headers.items())),
     )
     if not server.slug or len(title) > LONGEST_NAME or not title.isprintable():
-        raise BadTools(f"{where}: a name has 1 to {LONGEST_NAME} letters, digits, - or _")
+        raise BadTools(
+            f"{where}: a name has 1 to {LONGEST_NAME} letters, digits, underscores or hyphens"
+        )
     if bool(entry.command) == bool(entry.url):
         raise BadTools(f'{where}: needs either "command" or "url"')
     texts = [entry.command, entry.cwd, entry.url, *entry.args]
