@@ -6,6 +6,7 @@ from typing import Any
 
 from app.terminal.options import add_engine_options, engine_options
 from app.terminal.text import print_json, table
+from app.words import UNKNOWN
 from engine.errors import BadSetting
 
 NAME = "steer"
@@ -99,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
 def _print(rows: list[dict[str, Any]]) -> None:
     lines = [["layer", "residual norm", "gap", "AUC"]]
     for row in rows:
-        gap, auc = ("-" if row[k] is None else f"{row[k]:.3f}" for k in ("gap", "auc"))
+        gap, auc = (UNKNOWN if row[k] is None else f"{row[k]:.3f}" for k in ("gap", "auc"))
         lines.append([str(row["layer"]), f"{row['residual_norm']:.2f}", gap, auc])
     for line in table(lines):
         print(line)

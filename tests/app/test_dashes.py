@@ -12,7 +12,6 @@ WRONG = re.compile(r"—|^-$|(?<=\S) - (?=\S)|(?<=\w)– |(?<= )–(?=\w)")
 # A single "-" that is no text: parts of names, versions, file names and options.
 NO_TEXT = {
     "app/commands/run.py",
-    "app/commands/steer.py",
     "app/cli.py",
     "app/defaults/places.py",
     "app/defaults/suggest.py",
