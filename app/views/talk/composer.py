@@ -2,92 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from PySide6.QtCore import QEvent, QPoint, Signal
+from PySide6.QtGui import QColor, QPainter, QPaintEvent
+from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
-from PySide6.QtCore import QEvent, QPoint, QSize, Signal
-from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter, QPaintEvent
-from PySide6.QtWidgets import QHBoxLayout, QInputDialog, QMenu, QSizePolicy, QVBoxLayout, QWidget
-
-from app import names
-from app.state.presets import LONGEST_PROMPT, LONGEST_PROMPT_NAME, SavedPrompt
-from app.state.talk.chat import ChatState
 from app.state.talk.context import DraftTokens
 from app.state.workbench import Workbench
 from app.theme import fonts
 from app.theme.theme import tokens
 from app.theme.tokens import GRID, PADDING, RADIUS_CARD
+from app.views.talk.composer_parts import OtherModel, Overflow, PromptMenu, Queued, SendButton
 from app.views.talk.documents import AttachedStrip
 from app.views.talk.pictures.attachments import Attachments
 from app.views.talk.sampling import SamplingPopover, in_words
-from app.views.talk.settings import WhenFullChoice
 from app.views.talk.tools import ServerQuestion, ToolsButton
-from app.widgets.basics import Button, IconButton, label, set_tone, surface
+from app.widgets.basics import Button, IconButton, label, surface
 from app.widgets.controls.elided import ElidedLabel
 from app.widgets.controls.growing_edit import GrowingEdit
 from app.widgets.numbers import grouped
 from app.widgets.pictures.loader import PictureLoader
 from app.widgets.tips import set_tip
-
-MOST_SHOWN = 30  # saved prompts in a menu
-LOST = {
-    "shift": "the oldest messages will be dropped",
-    "middle": "the middle will be cut",
-    "stop": "shorten it to send it",
-}
-
-
-class Overflow(QWidget):
-    """Hidden where all fits."""
-
-    document_wanted = Signal(int)  # place of a document to be cut
-
-    def __init__(self, bench: Workbench) -> None:
-        super().__init__()
-        self._bench = bench
-        self.words = label("", "warn", "small", wrap=True)
-        self.words.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        self.choice = WhenFullChoice(bench)
-        self.parts = Button("Choose parts…", self._choose_parts, "link")
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(GRID)
-        row.addWidget(self.words, 1)
-        row.addWidget(self.parts)
-        row.addWidget(self.choice)
-        self.hide()
-
-    @property
-    def refuses(self) -> bool:
-        """True if the message cannot be sent."""
-        return not self.isHidden() and self._policy == "stop"
-
-    def show_question(self, tokens: int | None) -> None:
-        """Take the tokens of the question; None where unknown, or where nothing is written."""
-        if tokens is None:
-            self.hide()
-            return
-        use = self._bench.chat.context
-        needed = use.used + tokens
-        over = needed - (use.n_ctx - 1)  # one is for the answer
-        self.setVisible(use.n_ctx > 0 and over > 0)
-        self.words.setText(
-            f"{grouped(max(0, over))} token{'' if over == 1 else 's'} too long"
-            f" for the context of {grouped(use.n_ctx)}: {LOST[self._policy]}."
-        )
-        set_tone(self.words, "bad" if self._policy == "stop" else "warn")
-        self.parts.setVisible(bool(self._bench.chat.documents.documents))
-
-    def _choose_parts(self) -> None:
-        """Open the longest document, of which less can be sent."""
-        documents = self._bench.chat.documents.documents
-        if documents:
-            sizes = [len(document.text) for document in documents]
-            self.document_wanted.emit(sizes.index(max(sizes)))
-
-    @property
-    def _policy(self) -> str:
-        return self._bench.chat.details.limits.when_full
 
 
 class Composer(QWidget):
@@ -293,145 +227,3 @@ class Composer(QWidget):
         self.queued.refresh()
         self.next.setVisible(chat.busy and self._sendable and not (chat.queued or chat.sends_next))
         self.send_button.show_state(chat.busy, self._sendable)
-
-
-class PromptMenu(QMenu):
-    """Saved prompts; one that is chosen takes the place of a "/", or follows what is written."""
-
-    def __init__(self, bench: Workbench, field: GrowingEdit, parent: QWidget) -> None:
-        super().__init__(parent)
-        self.setAccessibleName("Saved prompts")
-        self._preferences, self._field = bench.preferences, field
-
-    def refresh(self) -> None:
-        """Show the prompts of now."""
-        self.clear()
-        prompts = self._preferences.value.prompts
-        for prompt in prompts[:MOST_SHOWN]:
-            self.addAction(prompt.name.replace("&", "&&"), partial(self._insert, prompt))
-        self.addSeparator()
-        save = self.addAction("Save the message as a prompt…", self.save)
-        save.setEnabled(bool(self._written))
-        delete = self.addMenu("Delete a prompt")
-        delete.setEnabled(bool(prompts))
-        for prompt in prompts[:MOST_SHOWN]:
-            remove = partial(self._preferences.delete_prompt, prompt.name)
-            delete.addAction(prompt.name.replace("&", "&&"), remove)
-
-    def save(self) -> None:
-        """Ask for a name and keep the message under it."""
-        text = self._written[:LONGEST_PROMPT]
-        usual = " ".join(text.split())[:40]
-        name, agreed = QInputDialog.getText(self, "Save as prompt", "Name", text=usual)
-        name = " ".join(name.split())[:LONGEST_PROMPT_NAME]
-        if agreed and name and text:
-            self._preferences.save_prompt(SavedPrompt(name, text))
-
-    @property
-    def _written(self) -> str:
-        text = self._field.text.strip()
-        return "" if text == "/" else text
-
-    def _insert(self, prompt: SavedPrompt) -> None:
-        self._field.set_text("\n\n".join(filter(None, (self._written, prompt.text))))
-        self._field.setFocus()
-
-
-class SendButton(Button):
-    """Sends; during an answer it stops it, in the same place and size."""
-
-    def __init__(self, send: Callable[[], object], stop: Callable[[], object]) -> None:
-        super().__init__("Send", lambda: (stop if self._stops else send)(), "primary")
-        self.key = "Enter"
-        self._stops = False
-
-    def show_state(self, busy: bool, sendable: bool) -> None:
-        """`busy` during an answer."""
-        self._stops = busy
-        self.setText("Stop" if busy else "Send")
-        self.setAccessibleName("Stop the answer" if busy else "Send")
-        set_tip(self, "Esc" if busy else self.key)
-        self.setEnabled(busy or sendable)
-
-    def sizeHint(self) -> QSize:  # noqa: N802
-        """Room for either word."""
-        hint = super().sizeHint()
-        metrics = self.fontMetrics()
-        widths = [metrics.horizontalAdvance(word) for word in ("Send", "Stop")]
-        return QSize(
-            hint.width() + max(widths) - metrics.horizontalAdvance(self.text()), hint.height()
-        )
-
-    def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:  # noqa: N802
-        """A double click sends; its second press does not stop the answer."""
-        event.accept()
-
-    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
-        if not event.isAutoRepeat():  # a key held down would send, then stop
-            super().keyPressEvent(event)
-
-
-class Queued(QWidget):
-    """Shown while the last question waits for the model, or what is written for the answer."""
-
-    def __init__(self, chat: ChatState) -> None:
-        super().__init__()
-        self._chat = chat
-        self.words = label("", "quiet", "small", wrap=True)
-        self.button = Button("Cancel", self._cancel, "link", name="Cancel sending the message")
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(GRID)
-        row.addWidget(self.words, 1)
-        row.addWidget(self.button)
-
-    def refresh(self) -> None:
-        """Say what the message waits for."""
-        self.setVisible(self._chat.queued or self._chat.sends_next)
-        waits_for = "the model is ready" if self._chat.queued else "the answer ends"
-        self.words.setText(f"Sent when {waits_for}.")
-
-    def _cancel(self) -> None:
-        if self._chat.queued:
-            self._chat.take_back()
-        else:
-            self._chat.set_sends_next(False)
-
-
-class OtherModel(QWidget):
-    """Shown where the chat's last answer came from another model than the next one would."""
-
-    def __init__(self, bench: Workbench) -> None:
-        super().__init__()
-        self._bench = bench
-        self.words = label("", "quiet", "small", wrap=True)
-        self.button = Button("Open", self._open, "link")
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(GRID)
-        row.addWidget(self.words, 1)
-        row.addWidget(self.button)
-
-    def refresh(self) -> None:
-        """Compare the chat's last model with the open one."""
-        session, before = self._bench.session, self._before
-        shown = before != "" and session.status != "loading" and before != session.model_name
-        self.setVisible(shown)
-        if not shown:
-            return
-        title = names.title(before)
-        now = f"; new answers use {session.model_title}" if session.model is not None else ""
-        self.words.setText(f"This chat used {title}{now}.")
-        self.button.setText(f"Open {title}")
-        self.button.setAccessibleName(self.button.text())
-        self.button.setVisible(self._bench.path_of(before) is not None)
-
-    def _open(self) -> None:
-        path = self._bench.path_of(self._before)
-        if path is not None:
-            self._bench.open_model(path)
-
-    @property
-    def _before(self) -> str:
-        path = self._bench.chat.path
-        return next((m.model for m in reversed(path) if m.role == "assistant" and m.model), "")

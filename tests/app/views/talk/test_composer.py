@@ -19,7 +19,8 @@ from app.state.talk.disk.store import ChatStore, StoreError
 from app.state.talk.message import Message
 from app.state.workbench import Workbench
 from app.theme.theme import Theme
-from app.views.talk.composer import Composer, PromptMenu
+from app.views.talk.composer import Composer
+from app.views.talk.composer_parts import PromptMenu
 from app.views.talk.sampling import SamplingPopover
 from app.views.talk.settings import stops_of
 from app.widgets.pictures.loader import PictureLoader
