@@ -14,7 +14,7 @@ from time import monotonic
 from types import FunctionType, TracebackType
 from typing import Any
 
-from PySide6.QtCore import QObject, QRectF, QSize, QSizeF, Qt
+from PySide6.QtCore import QMimeData, QObject, QRectF, QSize, QSizeF, Qt
 
 SOURCE = "unexpected"  # of what is logged here
 log = logging.getLogger(SOURCE)
@@ -25,6 +25,10 @@ INSTEAD: dict[str, Callable[[], object]] = {
     **dict.fromkeys(("event", "eventFilter", "focusNextPrevChild"), lambda: False),
     "filterAcceptsRow": lambda: True,
     **dict.fromkeys(("hasHeightForWidth", "canInsertFromMimeData", "setData"), lambda: False),
+    "dropMimeData": lambda: False,
+    **dict.fromkeys(("mimeData", "createMimeDataFromSelection"), QMimeData),
+    "mimeTypes": list,
+    "supportedDropActions": lambda: Qt.DropAction.IgnoreAction,
     **dict.fromkeys(("sizeHint", "minimumSizeHint"), lambda: QSize(0, 0)),
     **dict.fromkeys(("rowCount", "columnCount", "heightForWidth"), lambda: 0),
     **dict.fromkeys(("data", "headerData"), lambda: None),

@@ -104,7 +104,9 @@ NAMES = sorted({name for cls in classes() for name in overrides(cls)})
 # Which class of Qt has it, where that is no widget of its own.
 OTHERS = {
     **dict.fromkeys(("rowCount", "columnCount", "data", "headerData", "flags", "sort"), Rows),
-    "setData": Rows,
+    **dict.fromkeys(("setData", "mimeTypes", "mimeData", "dropMimeData"), Rows),
+    "supportedDropActions": Rows,
+    "createMimeDataFromSelection": QPlainTextEdit,
     "boundingRect": Square,
     "paint": QStyledItemDelegate,
     "paintSection": QHeaderView,
@@ -180,15 +182,26 @@ class Board(QWidget):
         self.plain.move(1, 1)
         self.table.sortByColumn(0, Qt.SortOrder.AscendingOrder)
         self.model.setData(self.model.index(0, 0), "y")
+        self._drag()
         self.found.rowCount()
         self.area.verticalScrollBar().setValue(9)
         QGuiApplication.clipboard().setText("pasted")
         self.text.paste()
         self.text.canPaste()
+        self.text.selectAll()
+        self.text.copy()
         self.plain.hide()
         self.plain.show()
         self.plain.close()
         self.close()
+
+    def _drag(self) -> None:
+        """A row onto another."""
+        first, last = self.model.index(0, 0), self.model.index(1, 0)
+        data = self.model.mimeData([first])
+        assert isinstance(self.model.mimeTypes(), list)
+        move = self.model.supportedDropActions() & Qt.DropAction.MoveAction
+        self.model.dropMimeData(data, move, -1, -1, last)
 
 
 @pytest.fixture
