@@ -59,8 +59,8 @@ def licence(name: str, package: Distribution) -> str:
         c.split("::")[-1].strip() for c in meta.get_all("Classifier") or [] if "License" in c
     ]
     named = [text for text in classes if text != "OSI Approved"]
-    written = (meta["License"] or "").strip().splitlines()
-    choices = (meta["License-Expression"], " and ".join(named), *written[:1], UNNAMED.get(name))
+    written = (meta.get("License") or "").strip().splitlines()
+    choices = (meta.get("License-Expression"), " and ".join(named), *written[:1], UNNAMED.get(name))
     return next((choice for choice in choices if choice), "")
 
 
@@ -69,7 +69,7 @@ def home(package: Distribution) -> str:
     entries = (text.split(",", 1) for text in package.metadata.get_all("Project-URL") or [])
     urls = {label.strip().lower(): url.strip() for label, url in entries}
     best = [urls.get(label, "") for label in LABELS]
-    choices = (package.metadata["Home-page"], *best, *urls.values())
+    choices = (package.metadata.get("Home-page"), *best, *urls.values())
     return next((url for url in choices if url and url.startswith("http")), "")
 
 
