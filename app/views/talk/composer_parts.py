@@ -1,4 +1,4 @@
-"""What stands around the field of a message: buttons, and lines that say what becomes of it."""
+"""Buttons and lines around the field of a message: sending, waiting, length, the other model."""
 
 from collections.abc import Callable
 from functools import partial
