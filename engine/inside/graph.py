@@ -16,7 +16,7 @@ from engine.kvcache.causal import CausalCache
 from engine.kvcache.states import StatePart, StateStep
 from engine.layers.step import Step
 from engine.memory.placement import Placement
-from engine.models.build import BuiltModel
+from engine.models.build import BuiltModel, StepShape
 from engine.protocol import (
     ArenaLife,
     ArenaMap,
@@ -53,7 +53,7 @@ def describe_graph(
         expected = f"{n_tokens} to the {built.n_ctx} tokens of the context"
         raise BadSetting("n_cells", n_cells, expected)
     cells = built.buckets([n_cells] * len(built.caches.caches))
-    p, graph = built.build(bucket_of(n_tokens), 1, cells, fused_attention)
+    p, graph = built.build(StepShape(bucket_of(n_tokens), 1, cells), fused_attention)
     inputs = p.fill(_step(built, n_tokens, n_cells))
     made = outline(graph)
     return _Description(built, placement, made, inputs).told(request.id, n_tokens, n_cells)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import cast
+from typing import NamedTuple, cast
 
 from engine.device.backend import Component, Owner
 from engine.errors import BadFile, ShapeError, UnsupportedModel
@@ -30,6 +30,34 @@ from engine.models.vision.base import TextHost
 from engine.models.vision.build import BuiltTower, build_tower
 from engine.weights.bind import Bound, bind
 from engine.weights.params import read_params
+
+
+class StepShape(NamedTuple):
+    """All that a step's graph depends on; equal shapes have equal graphs, and one plan.
+
+    `cells` [caches] are how many cells of each cache attention may look at. `planes` are the rows
+    that a picture brings for each of its places, 0 where all are tokens. `encoded` is how many rows
+    enter the cache of cross attention, and how many of its cells may be looked at. `output` is by
+    default what the model is for. `parts` are the sequences at most, where a state is carried.
+    """
+
+    n_tokens: int
+    n_outputs: int
+    cells: tuple[int, ...]
+    planes: int = 0
+    encoded: tuple[int, int] | None = None
+    output: Output | None = None
+    parts: int = 1
+    edits: EditShape = NO_EDITS
+
+    @property
+    def counts(self) -> Counts:
+        """Its tokens, outputs and cells."""
+        return Counts(self.n_tokens, self.n_outputs, self.cells)
+
+    def with_counts(self, counts: Counts) -> "StepShape":
+        """The same kind of step, with other counts."""
+        return StepShape(*counts, *self[len(counts) :])
 
 
 @dataclass(frozen=True)
@@ -93,7 +121,7 @@ class BuiltModel:
         """How many numbers of that kind there are for a token."""
         if output not in self._widths:
             empty = self.buckets([0] * len(self.caches.caches))
-            _, graph = self.build(1, 1, empty, output=output)
+            _, graph = self.build(StepShape(1, 1, empty, output=output))
             self._widths[output] = graph.outputs[0].shape[0]
         return self._widths[output]
 
@@ -111,30 +139,25 @@ class BuiltModel:
         caches = zip(used, self.caches.caches, strict=True)
         return tuple(bucket_of_cells(n, cache.n_cells) for n, cache in caches)
 
-    def build(
-        self,
-        n_tokens: int,
-        n_outputs: int,
-        cells: tuple[int, ...],
-        fused_attention: bool = True,
-        output: Output | None = None,
-        planes: int = 0,
-        encoded: tuple[int, int] | None = None,
-        parts: int = 1,
-        edits: EditShape = NO_EDITS,
-    ) -> tuple[Pass, Graph]:
-        """The graph of one forward pass: logits [V, n_outputs] or embeddings [E, n_outputs], by
-        default what the model is for; with `planes` of rows where pictures are among the tokens, or
-        rows `encoded` for layers that look at them; of so many sequences at most, where a state is
-        carried (engine/layers/step.py); with its results hooked where `edits` say.
+    def build(self, shape: StepShape, fused_attention: bool = True) -> tuple[Pass, Graph]:
+        """The graph of one forward pass: logits [V, n_outputs] or embeddings [E, n_outputs], with
+        its results hooked where edits say.
         """
-        carried = (self.states, parts)
-        p = Pass(n_tokens, n_outputs, cells, fused_attention, planes, encoded, *carried)
+        p = Pass(
+            shape.n_tokens,
+            shape.n_outputs,
+            shape.cells,
+            fused_attention,
+            shape.planes,
+            shape.encoded,
+            self.states,
+            shape.parts,
+        )
         x = self.model.hidden(p, self.layers)
-        if (output or self.output) is Output.LOGITS:
+        if (shape.output or self.output) is Output.LOGITS:
             x = self.model.logits(x)
         graph = Graph.of([x], p.effects)
-        return p, edited(p, graph, edits, self.results) if edits.points else graph
+        return p, edited(p, graph, shape.edits, self.results) if shape.edits.points else graph
 
     @cached_property
     def results(self) -> EditableResults:
@@ -142,7 +165,7 @@ class BuiltModel:
 
         def build(counts: Counts) -> tuple[Pass, Graph]:
             encoded = None if self.caches.encoded is None else (1, CELL_STEP)
-            return self.build(*counts, encoded=encoded)
+            return self.build(StepShape(*counts, encoded=encoded))
 
         cells = self.buckets([0] * len(self.caches.caches))
         return EditableResults.of(build, cells, self.model.n_heads)

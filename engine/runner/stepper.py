@@ -15,7 +15,7 @@ from engine.layers.edits import NO_EDITS, EditShape
 from engine.layers.step import Pass, Shift, Step, build_shift
 from engine.models.axes import Axes, Counts, KnownAxes, counted_axes, cut
 from engine.models.base import Output
-from engine.models.build import BuiltModel, bucket_of_cells
+from engine.models.build import BuiltModel, StepShape, bucket_of_cells
 from engine.runner.edits import PLAIN, EditArrays, EditedPart, SequenceEdits
 from engine.scheduler.outline import Outline
 from engine.scheduler.plan import Plan, Planner
@@ -210,9 +210,9 @@ class Stepper:
         seen = None if encoded is None else (len(encoded.ids), len(encoded.cells))
         n_parts = bucket_of(max(1, len(states)))
         edits = self._edits.of(joined.edited, bucket)
-        shape = NO_EDITS if edits is None else edits.shape
-        kind = (planes, seen, probes, output, n_parts, shape)
-        plan, p, axes = self._plan(bucket, n_outputs, cells, *kind)
+        edit_shape = NO_EDITS if edits is None else edits.shape
+        shape = StepShape(bucket, n_outputs, cells, planes, seen, output, n_parts, edit_shape)
+        plan, p, axes = self._plan(shape, probes)
         step = Step(
             _padded(joined.tokens, bucket, 0),
             _padded(joined.positions, bucket, 0),
@@ -291,75 +291,45 @@ class Stepper:
 
     def ready(self, n_tokens: int = 1, n_outputs: int = 1, n_sequences: int = 1) -> None:
         """Build what the next tokens need, of an answer or a prompt; nothing runs."""
-        size, cells, parts = self._next(n_tokens, n_sequences)
-        self._plan(size, n_outputs, cells, parts=parts)
+        self._plan(self._next(n_tokens, n_outputs, n_sequences))
 
     def is_ready(self, n_tokens: int, n_outputs: int, n_sequences: int) -> bool:
         """True if there is a plan for so many next tokens."""
-        size, cells, parts = self._next(n_tokens, n_sequences)
-        return self.planner.has(self._key(Counts(size, n_outputs, cells), parts=parts))
+        return self.planner.has(self._next(n_tokens, n_outputs, n_sequences))
 
-    def _next(self, n_tokens: int, n_sequences: int) -> tuple[int, tuple[int, ...], int]:
-        """Tokens, cells and parts of the plan for so many next tokens."""
-        cells = [cache.n_kv + n_tokens for cache in self.built.caches.caches]
+    def _next(self, n_tokens: int, n_outputs: int, n_sequences: int) -> StepShape:
+        """The shape of a step of so many next tokens."""
+        cells = self.built.buckets([c.n_kv + n_tokens for c in self.built.caches.caches])
         parts = bucket_of(n_sequences) if self.built.caches.states.n_slots else 1
-        return bucket_of(n_tokens), self.built.buckets(cells), parts
-
-    def _key(
-        self,
-        counts: Counts,
-        planes: int = 0,
-        encoded: tuple[int, int] | None = None,
-        output: Output | None = None,
-        parts: int = 1,
-        edits: EditShape = NO_EDITS,
-    ) -> tuple[object, ...]:
-        """The key of a plan."""
-        return (*counts, planes, encoded, edits, output or self.built.output, parts)
+        size, output = bucket_of(n_tokens), self.built.output
+        return StepShape(size, n_outputs, cells, output=output, parts=parts)
 
     def one_token(self, edits: SequenceEdits = PLAIN) -> Outline:
         """The outline of a decode step with an empty cache, and all that edits hook."""
         cells = self.built.buckets([0] * len(self.built.caches.caches))
         points = tuple(sorted({one.point for one in edits.instructions}))
-        plan, _, _ = self._plan(1, 1, cells, edits=EditShape(points, len(edits.instructions)))
-        return plan.outline
+        hooked = EditShape(points, len(edits.instructions))
+        shape = StepShape(1, 1, cells, output=self.built.output, edits=hooked)
+        return self._plan(shape)[0].outline
 
-    def _plan(
-        self,
-        n_tokens: int,
-        n_outputs: int,
-        cells: tuple[int, ...],
-        planes: int = 0,
-        encoded: tuple[int, int] | None = None,
-        probes: Probes = NO_PROBES,
-        output: Output | None = None,
-        parts: int = 1,
-        edits: EditShape = NO_EDITS,
-    ) -> tuple[Plan, Pass, Axes]:
-        counts = Counts(n_tokens, n_outputs, cells)
+    def _plan(self, shape: StepShape, probes: Probes = NO_PROBES) -> tuple[Plan, Pass, Axes]:
+        def build(shape: StepShape) -> tuple[Pass, Graph]:
+            return self.built.build(shape, self.fused_attention)
 
-        def build(counts: Counts) -> tuple[Pass, Graph]:
-            return self.built.build(
-                *counts,
-                self.fused_attention,
-                planes=planes,
-                encoded=encoded,
-                output=output,
-                parts=parts,
-                edits=edits,
-            )
-
-        key = self._key(counts, planes, encoded, output, parts, edits)
-        edited = bool(edits.points)
-        plan, p = self.planner.plan_with(key, lambda: build(counts), probes, edited)
+        edited = bool(shape.edits.points)
+        plan, p = self.planner.plan_with(shape, lambda: build(shape), probes, edited)
         if not probes:
             return plan, p, {}
         graph = plan.outline.graph
-        alike = (n_tokens, n_outputs, *key[len(counts) :])
         axes = self._axes.of(
             graph,
-            alike if self.fused_attention else graph,
-            lambda: counted_axes(graph, counts, lambda c: build(c)[1], self.fused_attention),
+            shape._replace(cells=()) if self.fused_attention else graph,
+            lambda: counted_axes(
+                graph,
+                shape.counts,
+                lambda counts: build(shape.with_counts(counts))[1],
+                self.fused_attention,
+            ),
         )
         return plan, p, axes
 

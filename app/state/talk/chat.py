@@ -1,6 +1,7 @@
 """The chat that is open: the messages of its active path, and what a person can do with them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -193,7 +194,12 @@ class ChatState(QObject):
         attached = self.attached.pictures or self.documents.documents
         arriving = self.attached.arriving or self.documents.arriving
         says = bool(text.strip() or attached) and not arriving
-        return says and self._may_ask() and self._attempt(self._send, text)
+        if not says or not self._may_ask():
+            return False
+        with self._storing():
+            self._send(text)
+            return True
+        return False
 
     def set_sends_next(self, sends: bool) -> None:
         """Send the draft when the answer under way has ended by itself. An answer that is stopped
@@ -227,23 +233,20 @@ class ChatState(QObject):
         self._answering.stop(running)
         asked_once = len(self.siblings(running.message)) == len(self.siblings(question)) == 1
         if asked_once and row == len(self.path) - 1:
-            self._attempt(self._unsend, question, row - 1)
+            with self._storing():
+                self._unsend(question, row - 1)
 
     def regenerate(self, row: int) -> bool:
         """Another answer beside the one at `row`, or an answer to the question there."""
         question = row if self.path[row].role == "user" else row - 1
-        return self._may_ask() and self._attempt(self._answer, self.path[question], question + 1)
+        return self._may_ask() and self._answer(self.path[question], question + 1)
 
     def try_changed(self, row: int, changes: Sequence[Change], most: int) -> bool:
         """Another answer beside the one at `row`, by a model that is changed, of at most so many
         tokens.
         """
         above = self._thread.parent(self.path[row])
-        return (
-            above is not None
-            and self._may_ask()
-            and self._attempt(self._answer, above, row, changes, most)
-        )
+        return above is not None and self._may_ask() and self._answer(above, row, changes, most)
 
     def edit_and_resend(
         self, row: int, text: str, pictures: tuple[Picture, ...] | None = None
@@ -254,10 +257,21 @@ class ChatState(QObject):
         message = self.path[row]
         if message.role == "assistant":
             free = not self.details.served or self._is_free()
-            return free and self._attempt(self._edit_answer, message, row, text)
+            return free and self._edit_answer(message, row, text)
         shown = message.pictures if pictures is None else pictures
-        says = bool(text.strip() or shown or message.documents)
-        return says and self._may_ask() and self._attempt(self._ask_anew, row, text, shown)
+        if not (text.strip() or shown or message.documents) or not self._may_ask():
+            return False
+        with self._storing():
+            above = self._thread.parent(message)
+            with self._thread.together():
+                question = self._thread.add(
+                    "user", above, text, pictures=shown, documents=message.documents
+                )
+                answer = self._thread.answer_to(question)
+            self._show_path(row)
+            self._begin(answer)
+            return True
+        return False
 
     def edit_pictures(self, row: int, parent: QObject) -> EditedPictures:
         """The pictures of the question at `row`, to be changed for `edit_and_resend`."""
@@ -273,9 +287,18 @@ class ChatState(QObject):
 
     def continue_answer(self, row: int) -> bool:
         """Go on where the answer at `row` ended; beside it where something follows it."""
-        if self.path[row].calls:  # the model goes on with their results
-            return self._may_ask() and self._attempt(self._answer, self.path[row], row + 1)
-        return self._may_ask() and self._attempt(self._continue, self.path[row], row)
+        if not self._may_ask():
+            return False
+        message = self.path[row]
+        if message.calls:  # the model goes on with their results
+            return self._answer(message, row + 1)
+        with self._storing():
+            answer = self._thread.go_on(message, self._same_model(message))
+            if answer.message is not message:
+                self._show_path(row)
+            self._begin(answer)
+            return True
+        return False
 
     def branch_from_token(self, row: int, index: int, alternative: int) -> bool:
         """Add a sibling that takes `tokens(row)[index].top[alternative]` there and continues."""
@@ -283,23 +306,44 @@ class ChatState(QObject):
 
     def branch_with(self, row: int, index: int, other: Alternative) -> bool:
         """Add a sibling that takes that token in the place of `tokens(row)[index]`."""
-        return self._may_ask() and self._attempt(self._branch, row, index, other)
+        if not self._may_ask():
+            return False
+        with self._storing():
+            message = self.path[row]
+            answer = self._thread.branch(message, index, other, self._same_model(message))
+            self._show_path(row)
+            self._begin(answer)
+            return True
+        return False
 
     def choose_sibling(self, row: int, step: int) -> None:
         """Show the next (+1) or the previous (-1) branch at `row`; nothing at the ends."""
         sibling = self._thread.sibling(row, step)
         if sibling is not None:
-            self._attempt(self._thread.choose, sibling)
+            with self._storing():
+                self._thread.choose(sibling)
             self._show_path(row)
 
     def delete_message(self, row: int) -> bool:
         """Remove the message with all that follows it; a sibling takes its place."""
-        return self._is_free() and self._attempt(self._delete, row)
+        if not self._is_free():
+            return False
+        with self._storing():
+            gone = self._thread.delete(row)
+            self._show_path(row)
+            self.message_deleted.emit(gone)
+            return True
+        return False
 
     def undo_delete_message(self) -> bool:
         """Put back what `delete_message` took out last, while its chat is shown."""
-        possible = self._thread.can_put_back and self._is_free()
-        return possible and self._attempt(self._put_back)
+        if not self._thread.can_put_back or not self._is_free():
+            return False
+        with self._storing():
+            self._thread.put_back()
+            self._show_path(0)
+            return True
+        return False
 
     def row_of(self, message_id: int) -> int | None:
         """Where a message stands in the path; None where it does not."""
@@ -353,18 +397,17 @@ class ChatState(QObject):
             self.problem.emit(Problem("NoModel", "no model is open; open one first", "open"))
         return self._answering.possible
 
-    def _attempt(self, do: Callable[..., Any], *args: Any) -> bool:
+    @contextmanager
+    def _storing(self) -> Iterator[None]:
+        """End the block where the store fails, and emit the problem."""
         try:
-            do(*args)
+            yield
         except ChatGone as error:
             self._leave_deleted()
             step = "your message is kept; send it again to start a new chat"
             self.problem.emit(Problem(error.kind, f"{error}; {step}"))
-            return False
         except StoreError as error:
             self.problem.emit(Problem(error.kind, str(error)))
-            return False
-        return True
 
     def _send(self, text: str) -> None:
         details, begins = self.details, self.chat_id is None
@@ -409,20 +452,13 @@ class ChatState(QObject):
         self.details.draft_changed.emit(draft)
         self.stored.emit()
 
-    def _ask_anew(self, row: int, text: str, pictures: tuple[Picture, ...]) -> None:
-        above, documents = self._thread.parent(self.path[row]), self.path[row].documents
-        attached: dict[str, Any] = {"pictures": pictures, "documents": documents}
-        with self._thread.together():
-            question = self._thread.add("user", above, text, **attached)
-            answer = self._thread.answer_to(question)
-        self._show_path(row)
-        self._begin(answer)
-
-    def _edit_answer(self, message: Message, row: int, text: str) -> None:
-        self._thread.add(
-            "assistant", self._thread.parent(message), text, finish="edited", model=message.model
-        )
-        self._show_path(row)
+    def _edit_answer(self, message: Message, row: int, text: str) -> bool:
+        above, model = self._thread.parent(message), message.model
+        with self._storing():
+            self._thread.add("assistant", above, text, finish="edited", model=model)
+            self._show_path(row)
+            return True
+        return False
 
     def _answer(
         self,
@@ -430,35 +466,17 @@ class ChatState(QObject):
         row: int,
         changes: Sequence[Change] = (),
         most: int | None = None,
-    ) -> None:
-        """A new answer below a question, shown at `row`."""
-        answer = self._thread.answer_to(question, changes)
-        if row == len(self.path):
-            self._append(answer.message)
-        else:
-            self._show_path(row)
-        self._begin(answer, most)
-
-    def _continue(self, message: Message, row: int) -> None:
-        answer = self._thread.go_on(message, self._same_model(message))
-        if answer.message is not message:
-            self._show_path(row)
-        self._begin(answer)
-
-    def _branch(self, row: int, index: int, other: Alternative) -> None:
-        message = self.path[row]
-        answer = self._thread.branch(message, index, other, self._same_model(message))
-        self._show_path(row)
-        self._begin(answer)
-
-    def _delete(self, row: int) -> None:
-        gone = self._thread.delete(row)
-        self._show_path(row)
-        self.message_deleted.emit(gone)
-
-    def _put_back(self) -> None:
-        self._thread.put_back()
-        self._show_path(0)
+    ) -> bool:
+        """Add an answer below a question, shown at `row`; return False where it is not stored."""
+        with self._storing():
+            answer = self._thread.answer_to(question, changes)
+            if row == len(self.path):
+                self._append(answer.message)
+            else:
+                self._show_path(row)
+            self._begin(answer, most)
+            return True
+        return False
 
     def _begin(self, answer: Answer, most: int | None = None) -> None:
         self._thread.keep_tokens(answer.message, None)
@@ -473,15 +491,12 @@ class ChatState(QObject):
         """Begin the answer that follows the calls of another one."""
         if self._rounds is None or before.again is None:
             return
-        try:
+        with self._storing():
             answer = self._rounds.next(before)
-        except StoreError as error:
-            self.problem.emit(Problem(error.kind, str(error)))
-            return
-        answer.again = before.again
-        if self.path and self.path[-1] is before.message:
-            self._append(answer.message)
-        self._answering.begin(answer, answer.again(answer))
+            answer.again = before.again
+            if self.path and self.path[-1] is before.message:
+                self._append(answer.message)
+            self._answering.begin(answer, answer.again(answer))
 
     def _request(
         self,
@@ -492,7 +507,7 @@ class ChatState(QObject):
         digests: Mapping[str, str],
         form: AnswerForm | None,
     ) -> Generate:
-        """Make the request for the open model;"""
+        """Make the request for the open model."""
         sampling = self.details.drawn_with(own).sampling
         limits = self.details.limits
         if most is not None:
@@ -535,7 +550,8 @@ class ChatState(QObject):
         """Store details of the chat; False where there is none yet."""
         if self.chat_id is None:
             return False
-        self._attempt(partial(self._store.update, self.chat_id, touch=False, **fields))
+        with self._storing():
+            self._store.update(self.chat_id, touch=False, **fields)
         return True
 
     def _on_appended(self, answer: Answer, first: int) -> None:

@@ -1,7 +1,8 @@
 """The list of chats: searched, renamed, deleted and brought back, taken in and out."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -67,8 +68,7 @@ class ChatList(QObject):
 
     def refresh(self) -> None:
         """Look again."""
-
-        def look() -> None:
+        with self._storing():
             self._version = self._store.version()
             rows = self._store.chats(self.query)
             everything = self._store.chats() if self.query else rows
@@ -77,23 +77,20 @@ class ChatList(QObject):
                 self.rows = rows
                 self.changed.emit()
 
-        self._attempt(look)
-
     def refresh_if_changed(self) -> None:
         """Look again where another window has written; for when this one is activated."""
-
-        def look() -> None:
+        with self._storing():
             if self._store.version() != self._version:
                 self.refresh()
-
-        self._attempt(look)
 
     def rename(self, chat_id: int, title: str) -> None:
         """Another title; an empty one is ignored."""
         title = title.strip()[:LONGEST_TITLE]
-        if title and self._attempt(lambda: self._store.update(chat_id, touch=False, title=title)):
-            self.renamed.emit(chat_id, title)
-            self.refresh()
+        if title:
+            with self._storing():
+                self._store.update(chat_id, touch=False, title=title)
+                self.renamed.emit(chat_id, title)
+                self.refresh()
 
     def set_pinned(self, chat_id: int, pinned: bool) -> None:
         """Keep a chat at the top of the list, or no longer."""
@@ -105,14 +102,10 @@ class ChatList(QObject):
 
     def rename_folder(self, folder: str, name: str) -> None:
         """Give a folder another name; with an empty one its chats are in no folder."""
-
-        def rename() -> None:
-            with self._store.together():
-                for chat in self._store.chats():
-                    if chat.folder == folder:
-                        self._store.update(chat.id, touch=False, folder=_folder_name(name))
-
-        self._attempt(rename)
+        with self._storing(), self._store.together():
+            for chat in self._store.chats():
+                if chat.folder == folder:
+                    self._store.update(chat.id, touch=False, folder=_folder_name(name))
         self.refresh()
 
     def set_tags(self, chat_id: int, text: str) -> None:
@@ -122,20 +115,18 @@ class ChatList(QObject):
         self._update(chat_id, tags=list(tags)[:MOST_TAGS])
 
     def _update(self, chat_id: int, **fields: Any) -> None:
-        self._attempt(lambda: self._store.update(chat_id, touch=False, **fields))
+        with self._storing():
+            self._store.update(chat_id, touch=False, **fields)
         self.refresh()
 
     def delete(self, chat_id: int) -> None:
         """Put aside until the program ends; `undo_delete` brings it back."""
-
-        def delete() -> None:
+        with self._storing():
             chat = self._store.chat(chat_id)
             if chat is not None:
                 self._store.delete(chat_id)
                 self._deleted.append(chat_id)
                 self.deleted.emit(chat)
-
-        self._attempt(delete)
         self.refresh()
 
     @property
@@ -148,10 +139,11 @@ class ChatList(QObject):
         if not self._deleted:
             return None
         chat_id = self._deleted.pop()
-        if not self._attempt(lambda: self._store.undelete(chat_id)):
-            return None
-        self.refresh()
-        return chat_id
+        with self._storing():
+            self._store.undelete(chat_id)
+            self.refresh()
+            return chat_id
+        return None
 
     def duplicate(self, chat_id: int) -> None:
         """A copy with all branches: `arrived`."""
@@ -209,13 +201,13 @@ class ChatList(QObject):
         self.transfer = transfer
         self.transfer_changed.emit()
 
-    def _attempt(self, do: Callable[[], object]) -> bool:
+    @contextmanager
+    def _storing(self) -> Iterator[None]:
+        """End the block where the store fails, and emit the problem."""
         try:
-            do()
+            yield
         except CutawayError as error:
             self.problem.emit(Problem(error.kind, str(error)))
-            return False
-        return True
 
 
 def _folder_name(text: str) -> str:

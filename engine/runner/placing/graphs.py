@@ -6,7 +6,7 @@ from typing import Self
 
 from engine.graph.graph import Graph
 from engine.graph.tensor import Tensor
-from engine.models.build import BuiltModel
+from engine.models.build import BuiltModel, StepShape
 from engine.models.kept import pictures_of
 from engine.runner.stepper import bucket_of, shift_of, with_rope
 from engine.scheduler.outline import Lowerings
@@ -35,7 +35,7 @@ class ModelGraphs:
     def one_token(self) -> Graph:
         """A decode step with an empty cache."""
         cells = self.built.buckets([0] * len(self.built.caches.caches))
-        return self.built.build(1, 1, cells, self.fused)[1]
+        return self.built.build(StepShape(1, 1, cells), self.fused)[1]
 
     @cached_property
     def worst(self) -> tuple[Graph, ...]:
@@ -61,14 +61,15 @@ def worst_cases(built: BuiltModel, fused_attention: bool = True) -> list[Graph]:
     several = bucket_of(built.n_sequences)
     n_outputs = most if built.model.whole else several
     parts = several if built.caches.states.n_slots else 1
-    _, batch = built.build(most, n_outputs, cells, fused_attention, parts=parts)
+    shape = StepShape(most, n_outputs, cells)
+    _, batch = built.build(shape._replace(parts=parts), fused_attention)
     graphs = [batch, *(shift_of(built, cache).graph for cache in with_rope(built))]
     if built.caches.encoded is not None:
         n_cells = built.caches.encoded.n_cells
         seen = (n_cells // pictures_of(built.n_sequences), n_cells)
-        graphs.append(built.build(most, n_outputs, cells, fused_attention, encoded=seen)[1])
+        graphs.append(built.build(shape._replace(encoded=seen), fused_attention)[1])
     if built.tower is not None:
-        _, pictured = built.build(most, n_outputs, cells, fused_attention, planes=built.planes)
+        _, pictured = built.build(shape._replace(planes=built.planes), fused_attention)
         _, tower = built.tower.build(built.tower.tower.worst(built.limits))
         graphs += [pictured, tower]
     return graphs

@@ -9,7 +9,7 @@ import pytest
 from engine.errors import BadFile, UnsupportedModel
 from engine.gguf import open_gguf
 from engine.graph.op import Op
-from engine.models.build import build_model, find, supported
+from engine.models.build import StepShape, build_model, find, supported
 from engine.weights.load import matmul_only
 from tests.engine.models.text.encoders import ENCODERS
 from tests.engine.models.text.rows import ROW_ARCHITECTURES
@@ -21,7 +21,7 @@ from tests.goldens.vision.families import TEXTS
 def test_smollm2_makes_the_known_graph(smollm2_path: Path) -> None:
     with open_gguf(smollm2_path) as file:
         built = build_model(file, None, 512)
-        _, graph = built.build(1, 1, (256,))
+        _, graph = built.build(StepShape(1, 1, (256,)))
         counts = Counter(node.op for node in graph.nodes)
     assert counts[Op.MATMUL] == 211
     assert counts[Op.RMS_NORM] == 61

@@ -19,7 +19,7 @@ from engine.inside.token.attention import lookings
 from engine.layers.step import Step
 from engine.models import text
 from engine.models.base import Output
-from engine.models.build import build_model, supported
+from engine.models.build import StepShape, build_model, supported
 from engine.protocol import Change, Sampling
 from engine.runner import load
 from engine.runner.api import Model
@@ -204,7 +204,7 @@ def test_it_can_be_asked_for_embeddings(path: Path) -> None:
         positions = np.arange(8, dtype=np.int32)
         steps = tuple(built.caches.start(positions, 0))
         cells = built.buckets([s.n_kv for s in steps])
-        p, graph = built.build(8, 8, cells, output=Output.EMBEDDINGS)
+        p, graph = built.build(StepShape(8, 8, cells, output=Output.EMBEDDINGS))
         assert graph.outputs[0].dims == (E, 8)
         values = p.fill(Step(TOKENS[:8], positions, positions, steps))
         (rows,) = planner.plan("embeddings", lambda: graph).run(values)

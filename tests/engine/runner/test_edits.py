@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from engine.errors import BadSetting, NotSupported
+from engine.models.build import StepShape
 from engine.protocol import Edit
 from engine.runner.edits import ALL, PLAIN, SequenceEdits, common, edits_for
 from engine.runner.loading import LoadedModel, load_model
@@ -96,8 +97,8 @@ TOKENS = tiny_tokens("llama").tolist()
 def test_without_edits_nothing_is_hooked(model: LoadedModel) -> None:
     """Neither in a plain step nor in one whose edits are of other positions."""
     built, plain = model.built, logits(model, TOKENS[:9], PLAIN)
-    cells = built.buckets([0])
-    assert built.build(4, 1, cells)[1].text() == built.build(4, 1, cells)[1].text()
+    shape = StepShape(4, 1, built.buckets([0]))
+    assert built.build(shape)[1].text() == built.build(shape)[1].text()
     later = edits_for(built, [Edit.of("scale", "residual", 1, 0.0, positions="20:")], 9)
     np.testing.assert_array_equal(logits(model, TOKENS[:9], later), plain)
     assert not model.stepper.planner._edited

@@ -20,6 +20,7 @@ from engine.backends.opencl.lowering.norm_fusions import (
     norm_quantize,
 )
 from engine.backends.opencl.lowering.rewrite import Pattern
+from engine.models.build import StepShape
 from engine.runner.loading import load_model
 from engine.settings import EngineOptions
 from tests.goldens.tiny import ARCHITECTURES, tiny_tokens, write_tiny
@@ -96,7 +97,7 @@ def logits(path: Path, device: str, tokens: list[int]) -> tuple[np.ndarray, int]
         parts = [step(tokens[:30], 0, range(30)), step(tokens[30:33], 30, range(3))]
         parts += [step([t], i, [0]) for i, t in enumerate(tokens[33:36], 33)]
         cells = tuple(cache.n_cells for cache in model.built.caches.caches)
-        _, graph = model.built.build(1, 1, cells)
+        _, graph = model.built.build(StepShape(1, 1, cells))
         splits = model.stepper.planner.outline(graph).splits
         return np.concatenate(parts), sum(bool(t.src) for part in splits for t in part.nodes)
 

@@ -12,7 +12,7 @@ import pytest
 from gguf import GGUFValueType
 
 from engine.layers.step import Pass
-from engine.models.build import CELL_STEP, BuiltModel
+from engine.models.build import CELL_STEP, BuiltModel, StepShape
 from engine.runner import load
 from engine.runner.loading import load_model
 from engine.runner.sequence import Sequenced
@@ -60,7 +60,7 @@ def check_every_plan(path: Path, wanted: EngineOptions) -> None:
         stepper, built = room.stepper, placed.dry.built
         for cells in depths(built):
             for n in BUCKETS:
-                _, graph = built.build(n, 1, cells, stepper.fused_attention)
+                _, graph = built.build(StepShape(n, 1, cells), stepper.fused_attention)
                 stepper.planner.reserve(graph)
                 assert held(placed.dry) == before, (n, cells)
         built.caches.start(np.arange(20, dtype=np.int32), 0)

@@ -21,7 +21,7 @@ from engine.gguf import GGUFFile, open_gguf
 from engine.graph.graph import is_numbered
 from engine.graph.op import VIEW_OPS
 from engine.graph.tensor import Role, Tensor
-from engine.models.build import BuiltModel, build_model
+from engine.models.build import BuiltModel, StepShape, build_model
 from engine.runner.stepper import Stepper
 from engine.scheduler.assign import NO_PINS, Pins
 from engine.scheduler.plan import Planner
@@ -38,7 +38,7 @@ def spread(
 ) -> Iterator[Stepper]:
     """The model with every weight and cache on the backend that `home` names."""
     host = backends[-1]
-    _, graph = built.build(1, 1, built.buckets([0] * len(built.caches.caches)))
+    _, graph = built.build(StepShape(1, 1, built.buckets([0] * len(built.caches.caches))))
     tiled = matmul_only(graph)
     mapped = {t: host.map(file.data(name)) for t, name in built.sources.items()}
     placed: dict[Tensor, Location] = {}
@@ -114,7 +114,8 @@ def _number(layer: int | None) -> int:
 
 def _pins(built: BuiltModel, backends: Sequence[Backend], chance: random.Random) -> Pins:
     """Half of what reads no weight and writes no cache, each anywhere."""
-    _, graph = built.build(BATCH, BATCH, built.buckets([BATCH] * len(built.caches.caches)))
+    cells = built.buckets([BATCH] * len(built.caches.caches))
+    _, graph = built.build(StepShape(BATCH, BATCH, cells))
     free = [
         node.name
         for node in graph.nodes
@@ -141,7 +142,7 @@ def run(path: Path, n_tokens: int, n_ctx: int) -> Iterator[Mapping[str, object]]
                 got = logits(stepper, tokens)
                 again = logits_again(stepper, tokens)
                 cells = built.buckets([n_tokens] * len(built.caches.caches))
-                outline = stepper.planner.outline(built.build(1, 1, cells)[1])
+                outline = stepper.planner.outline(built.build(StepShape(1, 1, cells))[1])
             splits = [part.split.backend.name for part in outline.splits]
             made = [copy for part in outline.splits for copy in part.split.copies]
             copies = [(copy.source, copy.target, copy.made) for copy in made]

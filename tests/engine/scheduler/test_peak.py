@@ -11,7 +11,7 @@ from engine.device.backend import Backend, BufferType
 from engine.gguf import open_gguf
 from engine.graph.graph import Graph
 from engine.graph.tensor import Role, Tensor
-from engine.models.build import BuiltModel, build_model
+from engine.models.build import BuiltModel, StepShape, build_model
 from engine.scheduler.outline import outline
 from engine.weights.load import matmul_only
 from tests.engine.scheduler import shadow
@@ -72,7 +72,7 @@ def test_the_peak_is_near_its_bound(
     """Within 5 %, what the inputs take left aside; and every byte that is read is still there."""
     for cells in (256, 4096):
         used = tuple(min(cells, cache.n_cells) for cache in built.caches.caches)
-        _, graph = built.build(tokens, outputs, used, flash)
+        _, graph = built.build(StepShape(tokens, outputs, used), flash)
         types = types_of(built, graph, backends)
         made = outline(graph, backends, types, fused)
         assert shadow.check(made, backends) > 0  # something was made in place

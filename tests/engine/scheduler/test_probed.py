@@ -10,6 +10,7 @@ from gguf import GGMLQuantizationType as Type
 
 from engine.graph.op import Op
 from engine.graph.tensor import Tensor
+from engine.models.build import StepShape
 from engine.runner.loading import LoadedModel, load_model
 from engine.scheduler.allocate import ArenaPlace
 from engine.scheduler.outline import Outline
@@ -56,7 +57,7 @@ def spelled(node: Tensor) -> tuple[str, ...]:
 @pytest.mark.parametrize("n_tokens", [1, 32])
 def test_only_what_is_probed_changes(model: LoadedModel, n_tokens: int) -> None:
     cells = tuple(cache.n_cells for cache in model.built.caches.caches)
-    _, graph = model.built.build(n_tokens, 1, cells)
+    _, graph = model.built.build(StepShape(n_tokens, 1, cells))
     plain = model.stepper.planner.outline(graph)
     # Of the first layer and around the layers: others are alike.
     wanted = [(k, t) for k, t in named_results(graph) if k.name[-2:] not in OTHER_LAYERS]
@@ -89,7 +90,7 @@ def test_only_what_is_probed_changes(model: LoadedModel, n_tokens: int) -> None:
 def test_the_copy_stands_right_behind(model: LoadedModel) -> None:
     """Nothing that might take the bytes over runs in between."""
     cells = tuple(cache.n_cells for cache in model.built.caches.caches)
-    _, graph = model.built.build(32, 1, cells)
+    _, graph = model.built.build(StepShape(32, 1, cells))
     made = probed(model.stepper.planner.outline(graph), Probes((".*",)))
     assert len(made.slots) == len(list(named_results(graph)))
     stay = [

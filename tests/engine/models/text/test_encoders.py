@@ -10,7 +10,7 @@ from gguf import GGMLQuantizationType as Kind
 from engine.errors import BadFile, GivesNoText
 from engine.gguf import open_gguf
 from engine.models.base import Output
-from engine.models.build import build_model
+from engine.models.build import StepShape, build_model
 from engine.runner import load
 from engine.runner.api import Model
 from engine.runner.loading import load_model
@@ -48,7 +48,7 @@ def test_what_pads_a_text_is_not_seen(row: Row, tmp_path: Path) -> None:
         padded = hidden(model, ids[0], 65)
         model.loaded.stepper.step(ids[1].tolist(), 0, [0], output=Output.EMBEDDINGS)
         assert nmse(hidden(model, ids[0], 65), padded) == 0
-        plan = model.loaded.built.build(65, 65, ())
+        plan = model.loaded.built.build(StepShape(65, 65, ()))
         assert plan[1].outputs[0].shape[1] == 65
 
 

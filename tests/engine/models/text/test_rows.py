@@ -21,7 +21,7 @@ from engine.device.backend import PLAIN, BufferType
 from engine.gguf import open_gguf
 from engine.graph.op import VIEW_OPS, Op
 from engine.graph.tensor import Tensor
-from engine.models.build import build_model, find
+from engine.models.build import StepShape, build_model, find
 from engine.runner import load
 from engine.runner.api import Model
 from engine.weights.load import matmul_only
@@ -138,7 +138,7 @@ def launched(path: Path) -> list[str]:
     """The launches of one token, lowered and fused for a CPU of two cores, whatever is at hand."""
     with open_gguf(path) as file:
         built = build_model(file, 128, 16)
-        _, graph = built.build(1, 1, built.buckets([0] * len(built.caches.caches)))
+        _, graph = built.build(StepShape(1, 1, built.buckets([0] * len(built.caches.caches))))
     tiled = matmul_only(graph)
 
     def type_of(tensor: Tensor) -> BufferType:
