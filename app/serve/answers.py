@@ -7,9 +7,9 @@ from types import MappingProxyType
 from typing import Self
 
 from app.serve.clients import Clients, ServedRequest
+from app.serve.collected import Collected
 from app.serve.counts import ServedCounts
 from app.serve.flow import Gate, HeldSlots, Inbound, Said
-from app.serve.gathered import Gathered
 from app.serve.web.refusal import PicturesGone, Refusal, unavailable
 from engine.protocol import Finished, Generate, Piece, Progress, PutPicture, Reply, Stats
 
@@ -133,9 +133,9 @@ class Answers:
             self._clients.ended(self._row, reason, self._timing.stats)
 
 
-async def all_of(answers: Answers) -> list[Gathered]:
+async def all_of(answers: Answers) -> list[Collected]:
     """The whole answers, once all have ended. Raises `Refusal`."""
-    made = [Gathered.of(request) for request in answers.requests]
+    made = [Collected.of(request) for request in answers.requests]
     async with answers:
         while said := await answers.batch():
             for place, reply in said:

@@ -7,9 +7,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from app.serve import asked
+from app.serve import request_fields as fields
 from app.serve.answers import all_of
-from app.serve.gathered import timings
+from app.serve.collected import timings
 from app.serve.served import OpenModel
 from app.serve.web.body import decoded
 from app.serve.web.refusal import Refusal, error, unavailable
@@ -174,11 +174,11 @@ def _piece(data: bytes) -> str | list[int]:
         return list(data)
 
 
-class CompletionBody(asked.TextRequest):
+class CompletionBody(fields.TextRequest):
     """A request; `n_predict` is llama-server's name of `max_tokens`."""
 
     prompt: str | list[int] = ""
-    n_predict: asked.Count | None = None
+    n_predict: fields.Count | None = None
 
 
 async def completion(call: HttpCall) -> Reply:
@@ -191,15 +191,15 @@ async def completion(call: HttpCall) -> Reply:
         0,
         prompt=body.prompt if isinstance(body.prompt, str) else None,
         prompt_tokens=None if isinstance(body.prompt, str) else body.prompt,
-        sampling=call.sampling(asked.sampling(body), openai=True),
-        max_tokens=asked.limit(most),
-        stop=asked.stops(body.stop),
-        form=asked.form(body),
-        bias=asked.bias(body.logit_bias),
+        sampling=call.sampling(fields.sampling(body), openai=True),
+        max_tokens=fields.limit(most),
+        stop=fields.stops(body.stop),
+        form=fields.form(body),
+        bias=fields.bias(body.logit_bias),
         edits=body.edits or [],
         endless=bool(body.ignore_eos),
         when_full="stop",
-        speculation=asked.speculation(body),
+        speculation=fields.speculation(body),
     )
     if body.stream:
         return FrameStream(_frames(call, request, model.name), error_event)

@@ -85,10 +85,10 @@ class Running:
         if state == "down":
             self.turns.refuse_waiting(f"the engine is down: {reason}")
 
-    def stop(self, patience: float, telling: float) -> None:
+    def stop(self, patience: float, style: float) -> None:
         """End, in the order that `Serving.stop` says."""
         if self._stopping is None:
-            self._stopping = asyncio.create_task(self._stop(patience, telling))
+            self._stopping = asyncio.create_task(self._stop(patience, style))
 
     def hurry(self) -> None:
         """Wait no longer for answers that go on."""
@@ -100,11 +100,11 @@ class Running:
         elif isinstance(event, SlotTable):
             self.gate.table = event
 
-    async def _stop(self, patience: float, telling: float) -> None:
+    async def _stop(self, patience: float, style: float) -> None:
         self.turns.close_door(ENDS)
         await self._quiet(patience, self._hurry)
         self.gate.end_all(ENDS)
-        await self._quiet(telling, asyncio.Event())
+        await self._quiet(style, asyncio.Event())
         self._server.should_exit = True
 
     async def _quiet(self, seconds: float, enough: asyncio.Event) -> None:

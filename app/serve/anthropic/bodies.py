@@ -4,26 +4,25 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Raw, Struct
 
+from app.serve import chat_fields
 from app.serve.fetching import AskedPictures
 from app.serve.web.body import NULL, raw_text
 from app.serve.web.refusal import Refusal
+from engine import protocol
 from engine.protocol import (
     AnswerForm,
     ChatMessage,
     JsonSchema,
     PicturePart,
     TextPart,
-    Tool,
     ToolCall,
     Tools,
 )
 
-MOST_TOOLS = 128
-MOST_SCHEMA = 1 << 18
 Fraction = Annotated[float, Meta(ge=0, le=1)]
 
 
-class PictureSource(Struct):
+class ImageSource(Struct):
     """Where a picture is."""
 
     type: Literal["base64", "url"]
@@ -31,19 +30,19 @@ class PictureSource(Struct):
     url: str = ""
 
 
-class SpokenBlock(Struct, tag_field="type", tag="text"):
+class TextBlock(Struct, tag_field="type", tag="text"):
     """Text."""
 
     text: str
 
 
-class PictureBlock(Struct, tag_field="type", tag="image"):
+class ImageBlock(Struct, tag_field="type", tag="image"):
     """A picture."""
 
-    source: PictureSource
+    source: ImageSource
 
 
-class UseBlock(Struct, tag_field="type", tag="tool_use"):
+class ToolUseBlock(Struct, tag_field="type", tag="tool_use"):
     """A call that the assistant made."""
 
     id: str
@@ -51,11 +50,11 @@ class UseBlock(Struct, tag_field="type", tag="tool_use"):
     input: Raw = Raw(b"{}")
 
 
-class ResultBlock(Struct, tag_field="type", tag="tool_result"):
+class ToolResultBlock(Struct, tag_field="type", tag="tool_result"):
     """The result of a tool call."""
 
     tool_use_id: str
-    content: str | list[SpokenBlock | PictureBlock] | None = None
+    content: str | list[TextBlock | ImageBlock] | None = None
     is_error: bool | None = None
 
 
@@ -65,21 +64,23 @@ class ThinkingBlock(Struct, tag_field="type", tag="thinking"):
     thinking: str = ""
 
 
-class RedactedBlock(Struct, tag_field="type", tag="redacted_thinking"):
+class RedactedThinkingBlock(Struct, tag_field="type", tag="redacted_thinking"):
     """Encrypted reasoning, which only its provider can read."""
 
 
-Block = SpokenBlock | PictureBlock | UseBlock | ResultBlock | ThinkingBlock | RedactedBlock
+Block = (
+    TextBlock | ImageBlock | ToolUseBlock | ToolResultBlock | ThinkingBlock | RedactedThinkingBlock
+)
 
 
-class Turn(Struct):
+class Message(Struct):
     """One message."""
 
     role: Literal["user", "assistant", "system"]
     content: str | list[Block]
 
 
-class ToolOffered(Struct):
+class Tool(Struct):
     """A tool."""
 
     name: str
@@ -88,7 +89,7 @@ class ToolOffered(Struct):
     type: str | None = None
 
 
-class ToolWanted(Struct):
+class ToolChoice(Struct):
     """Which tool is to be used."""
 
     type: Literal["auto", "any", "tool", "none"]
@@ -96,7 +97,7 @@ class ToolWanted(Struct):
     disable_parallel_tool_use: bool | None = None
 
 
-class ThinkingWanted(Struct):
+class Thinking(Struct):
     """The setting for reasoning."""
 
     type: Literal["enabled", "disabled", "adaptive"]
@@ -109,7 +110,7 @@ class OutputFormat(Struct):
     schema: Raw = NULL
 
 
-class OutputWanted(Struct):
+class OutputConfig(Struct):
     """How the answer is to be."""
 
     format: OutputFormat | None = None
@@ -119,12 +120,12 @@ class OutputWanted(Struct):
 class CountBody(Struct):
     """The fields of a request that the token count needs."""
 
-    messages: list[Turn]
+    messages: list[Message]
     model: str | None = None
-    system: str | list[SpokenBlock] | None = None
-    tools: list[ToolOffered] | None = None
-    tool_choice: ToolWanted | None = None
-    thinking: ThinkingWanted | None = None
+    system: str | list[TextBlock] | None = None
+    tools: list[Tool] | None = None
+    tool_choice: ToolChoice | None = None
+    thinking: Thinking | None = None
 
 
 class MessagesBody(CountBody, kw_only=True):
@@ -136,7 +137,7 @@ class MessagesBody(CountBody, kw_only=True):
     top_k: Annotated[int, Meta(ge=0, le=(1 << 31) - 1)] | None = None
     stop_sequences: list[str] | None = None
     stream: bool | None = None
-    output_config: OutputWanted | None = None
+    output_config: OutputConfig | None = None
 
 
 def sampling(body: MessagesBody) -> dict[str, Any]:
@@ -148,35 +149,28 @@ def form(body: MessagesBody) -> AnswerForm | None:
     """Return the requested response format. Raises `Refusal`."""
     wanted = body.output_config.format if body.output_config is not None else None
     text = raw_text(wanted.schema) if wanted is not None else None
-    if text is not None and len(text) > MOST_SCHEMA:
-        raise Refusal(400, f"output_config: a schema longer than {MOST_SCHEMA >> 10} KiB")
-    return None if text is None else JsonSchema(text)
+    return None if text is None else JsonSchema(chat_fields.bounded(text, "output_config"))
 
 
 def tools(body: CountBody) -> Tools:
     """Return the requested tools. Raises `Refusal`."""
-    given, choice = body.tools or [], body.tool_choice
-    if len(given) > MOST_TOOLS:
-        raise Refusal(400, f"tools: at most {MOST_TOOLS}", param="tools")
-    known = [_tool(one) for one in given]
+    known = [_tool(one) for one in body.tools or []]
+    choice = body.tool_choice
     if choice is None:
-        return Tools(known)
+        return chat_fields.tools(known)
+    if choice.type == "tool" and not choice.name:
+        raise Refusal(400, "tool_choice: a tool needs its name", param="tool_choice")
+    only = choice.name if choice.type == "tool" else ""
+    words: dict[str, Any] = {"any": "required", "tool": "required"}
     several = not choice.disable_parallel_tool_use
-    if choice.type == "tool" and choice.name not in [tool.name for tool in known]:
-        raise Refusal(400, f"tool_choice: there is no tool named {choice.name[:100]!r}")
-    if choice.type in ("any", "tool") and not known:
-        raise Refusal(400, "tool_choice: there are no tools")
-    word: Any = {"any": "required", "tool": "required"}.get(choice.type, choice.type)
-    return Tools(known, word, choice.name if choice.type == "tool" else "", several)
+    return chat_fields.tools(known, words.get(choice.type, choice.type), only, several)
 
 
-def _tool(given: ToolOffered) -> Tool:
-    text = raw_text(given.input_schema)
+def _tool(item: Tool) -> protocol.Tool:
+    text = raw_text(item.input_schema)
     if text is None:
-        raise Refusal(400, f"tools: {given.name[:100]!r} has no input_schema")
-    if len(text) > MOST_SCHEMA:
-        raise Refusal(400, f"tools: the schema of {given.name[:100]!r} is too long")
-    return Tool(given.name, given.description or "", text)
+        raise Refusal(400, f"tools: {item.name[:100]!r} has no input_schema")
+    return chat_fields.tool(item.name, item.description, text)
 
 
 def template(body: CountBody) -> dict[str, Any]:
@@ -201,44 +195,36 @@ async def chat(body: CountBody, pictures: AskedPictures) -> list[ChatMessage]:
     return said
 
 
-async def _turn(turn: Turn, pictures: AskedPictures) -> list[ChatMessage]:
+async def _turn(turn: Message, pictures: AskedPictures) -> list[ChatMessage]:
     """A message, and before it those of tools that spoke in it."""
     if isinstance(turn.content, str):
         return [ChatMessage(turn.role, turn.content)]
     results, parts, calls, thought = [], [], [], ""
     for block in turn.content:
-        if isinstance(block, ResultBlock):
+        if isinstance(block, ToolResultBlock):
             results.append(await _result(block, pictures))
-        elif isinstance(block, UseBlock):
+        elif isinstance(block, ToolUseBlock):
             calls.append(ToolCall(block.id, block.name, bytes(block.input).decode()))
         elif isinstance(block, ThinkingBlock):
             thought += block.thinking
-        elif isinstance(block, SpokenBlock | PictureBlock):
+        elif isinstance(block, TextBlock | ImageBlock):
             parts.append(await _part(block, pictures))
     if parts or calls or thought or not results:
-        results.append(ChatMessage(turn.role, _plain(parts), thought, calls))
+        results.append(ChatMessage(turn.role, chat_fields.content(parts), thought, calls))
     return results
 
 
-async def _result(block: ResultBlock, pictures: AskedPictures) -> ChatMessage:
+async def _result(block: ToolResultBlock, pictures: AskedPictures) -> ChatMessage:
     content = block.content or ""
     if isinstance(content, str):
         return ChatMessage("tool", content, call_id=block.tool_use_id)
     parts = [await _part(part, pictures) for part in content]
-    return ChatMessage("tool", _plain(parts), call_id=block.tool_use_id)
+    return ChatMessage("tool", chat_fields.content(parts), call_id=block.tool_use_id)
 
 
-async def _part(
-    block: SpokenBlock | PictureBlock, pictures: AskedPictures
-) -> TextPart | PicturePart:
-    if isinstance(block, SpokenBlock):
+async def _part(block: TextBlock | ImageBlock, pictures: AskedPictures) -> TextPart | PicturePart:
+    if isinstance(block, TextBlock):
         return TextPart(block.text)
     if block.source.type == "url":
         return await pictures.from_url(block.source.url)
     return await pictures.from_base64(block.source.data)
-
-
-def _plain(parts: list[TextPart | PicturePart]) -> str | list[TextPart | PicturePart]:
-    if any(isinstance(part, PicturePart) for part in parts):
-        return parts
-    return "".join(part.text for part in parts if isinstance(part, TextPart))

@@ -4,17 +4,15 @@ import secrets
 from collections.abc import AsyncIterator
 from typing import Any
 
-import msgspec
-
 from app.serve.answers import all_of
 from app.serve.anthropic import bodies
 from app.serve.anthropic.events import MessageStream, error_frame, event, reason, usage
-from app.serve.gathered import Gathered
+from app.serve.chat_fields import arguments_of_call, split_prefix
+from app.serve.collected import Collected
 from app.serve.web.body import decoded
-from app.serve.web.refusal import Refusal
 from app.serve.web.site import HttpCall
 from app.serve.web.stream import FrameStream, Reply, json
-from engine.protocol import ChatMessage, Generate, Render
+from engine.protocol import Generate, Render
 
 PING = event({"type": "ping"})
 
@@ -43,11 +41,11 @@ async def count_tokens(call: HttpCall) -> Reply:
 
 async def _request(call: HttpCall, body: bodies.MessagesBody) -> Generate:
     given, template = bodies.tools(body), bodies.template(body)
-    chat, begun = _begun(await bodies.chat(body, call.pictures))
+    chat, prefix = split_prefix(await bodies.chat(body, call.pictures))
     return Generate(
         0,
         messages=chat,
-        prefix=begun,
+        prefix=prefix,
         sampling=call.sampling(bodies.sampling(body), template),
         max_tokens=body.max_tokens,
         stop=[text for text in body.stop_sequences or [] if text],
@@ -59,22 +57,14 @@ async def _request(call: HttpCall, body: bodies.MessagesBody) -> Generate:
     )
 
 
-def _begun(chat: list[ChatMessage]) -> tuple[list[ChatMessage], str]:
-    """The chat without an answer that it ends with, which is gone on with, and its text."""
-    last = chat[-1]
-    if last.role != "assistant" or last.calls or len(chat) == 1:
-        return chat, ""
-    return chat[:-1], last.text
-
-
-def _whole(made: Gathered, number: str, model: str) -> dict[str, Any]:
+def _whole(made: Collected, number: str, model: str) -> dict[str, Any]:
     content: list[dict[str, Any]] = []
     if made.thought:
         content.append({"type": "thinking", "thinking": made.thought, "signature": ""})
     if made.text:
         content.append({"type": "text", "text": made.text})
     content += [
-        {"type": "tool_use", "id": c.id, "name": c.name, "input": _input(c.arguments)}
+        {"type": "tool_use", "id": c.id, "name": c.name, "input": arguments_of_call(c.arguments)}
         for c in made.calls
     ]
     return {
@@ -87,13 +77,6 @@ def _whole(made: Gathered, number: str, model: str) -> dict[str, Any]:
         "stop_sequence": made.end.matched,
         "usage": usage(made.end.stats),
     }
-
-
-def _input(arguments: str) -> Any:
-    try:
-        return msgspec.json.decode(arguments or "{}")
-    except msgspec.DecodeError:
-        raise Refusal(500, "the model's tool call is not valid JSON") from None
 
 
 async def _frames(call: HttpCall, request: Generate, stream: MessageStream) -> AsyncIterator[bytes]:

@@ -5,30 +5,19 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Raw, Struct
 
+from app.serve import chat_fields
+from app.serve.chat_fields import bounded
 from app.serve.fetching import AskedPictures
 from app.serve.served import OpenModel
 from app.serve.web.body import NULL, raw_text
 from app.serve.web.refusal import Refusal
 from app.serve.web.site import HttpCall
-from engine.protocol import (
-    AnswerForm,
-    ChatMessage,
-    Generate,
-    JsonObject,
-    JsonSchema,
-    PicturePart,
-    TextPart,
-    Tool,
-    ToolCall,
-    Tools,
-)
+from engine import protocol
 
-MOST_TOOLS = 128
-MOST_SCHEMA = 1 << 18
 Think = bool | Literal["low", "medium", "high"]
 
 
-class Knobs(Struct):
+class Options(Struct):
     """Ollama's `options`."""
 
     num_ctx: int | None = None
@@ -45,11 +34,11 @@ class Knobs(Struct):
     stop: str | list[str] | None = None
 
 
-class TextAsked(Struct):
+class TextRequest(Struct):
     """Fields that chats and plain prompts have in common."""
 
     model: str
-    options: Knobs | None = None
+    options: Options | None = None
     format: Literal["", "json"] | dict[str, Any] | None = None
     stream: bool | None = None
     think: Think | None = None
@@ -57,31 +46,31 @@ class TextAsked(Struct):
     top_logprobs: Annotated[int, Meta(ge=0, le=20)] | None = None
 
 
-class NamedCall(Struct):
+class CalledFunction(Struct):
     """The called function, with arguments as an object."""
 
     name: str
     arguments: Raw = Raw(b"{}")
 
 
-class CallSaid(Struct):
+class ToolCall(Struct):
     """A call that the assistant made."""
 
-    function: NamedCall
+    function: CalledFunction
 
 
-class MessageSaid(Struct):
+class Message(Struct):
     """One message."""
 
     role: Literal["system", "user", "assistant", "tool"]
     content: str | None = None
     thinking: str | None = None
     images: list[str] | None = None
-    tool_calls: list[CallSaid] | None = None
+    tool_calls: list[ToolCall] | None = None
     tool_name: str | None = None
 
 
-class FunctionSaid(Struct):
+class Function(Struct):
     """A function by its name and the schema of its arguments."""
 
     name: str
@@ -89,20 +78,20 @@ class FunctionSaid(Struct):
     parameters: Raw = NULL
 
 
-class ToolSaid(Struct):
+class Tool(Struct):
     """A tool."""
 
-    function: FunctionSaid
+    function: Function
 
 
-class ChatAsked(TextAsked, kw_only=True):
+class ChatRequest(TextRequest, kw_only=True):
     """A chat."""
 
-    messages: list[MessageSaid] = []
-    tools: list[ToolSaid] | None = None
+    messages: list[Message] = []
+    tools: list[Tool] | None = None
 
 
-class GenerateAsked(TextAsked, kw_only=True):
+class GenerateRequest(TextRequest, kw_only=True):
     """A prompt."""
 
     prompt: str = ""
@@ -112,17 +101,17 @@ class GenerateAsked(TextAsked, kw_only=True):
     raw: bool | None = None
 
 
-def asked_for(call: HttpCall, model: OpenModel, body: TextAsked) -> Generate:
+def asked_for(call: HttpCall, model: OpenModel, body: TextRequest) -> protocol.Generate:
     """All of a request but its words. Raises `Refusal`."""
-    knobs = body.options or Knobs()
+    options = body.options or Options()
     n_ctx = model.loaded.n_ctx
-    if knobs.num_ctx is not None and knobs.num_ctx > n_ctx:
-        raise Refusal(400, f"num_ctx: {knobs.num_ctx} is more than the context, {n_ctx} tokens")
-    stops = [knobs.stop] if isinstance(knobs.stop, str) else knobs.stop or []
-    most, template = knobs.num_predict, _template(body.think)
-    return Generate(
+    if options.num_ctx is not None and options.num_ctx > n_ctx:
+        raise Refusal(400, f"num_ctx: {options.num_ctx} is more than the context, {n_ctx} tokens")
+    stops = [options.stop] if isinstance(options.stop, str) else options.stop or []
+    most, template = options.num_predict, _template(body.think)
+    return protocol.Generate(
         0,
-        sampling=call.sampling(_sampling(knobs), template),
+        sampling=call.sampling(_sampling(options), template),
         max_tokens=None if most is None or most < 0 else most,
         stop=[text for text in stops if text],
         form=_form(body.format),
@@ -133,29 +122,26 @@ def asked_for(call: HttpCall, model: OpenModel, body: TextAsked) -> Generate:
     )
 
 
-def _sampling(knobs: Knobs) -> dict[str, Any]:
+def _sampling(options: Options) -> dict[str, Any]:
     return {
-        "temperature": knobs.temperature,
-        "top_k": None if knobs.top_k is None else max(0, knobs.top_k),
-        "top_p": knobs.top_p,
-        "min_p": knobs.min_p,
-        "penalty_last_n": knobs.repeat_last_n,
-        "repeat_penalty": knobs.repeat_penalty,
-        "presence_penalty": knobs.presence_penalty,
-        "frequency_penalty": knobs.frequency_penalty,
-        "seed": None if knobs.seed is None or knobs.seed < 0 else knobs.seed,
+        "temperature": options.temperature,
+        "top_k": None if options.top_k is None else max(0, options.top_k),
+        "top_p": options.top_p,
+        "min_p": options.min_p,
+        "penalty_last_n": options.repeat_last_n,
+        "repeat_penalty": options.repeat_penalty,
+        "presence_penalty": options.presence_penalty,
+        "frequency_penalty": options.frequency_penalty,
+        "seed": None if options.seed is None or options.seed < 0 else options.seed,
     }
 
 
-def _form(given: str | dict[str, Any] | None) -> AnswerForm | None:
+def _form(given: str | dict[str, Any] | None) -> protocol.AnswerForm | None:
     if not given:
         return None
     if isinstance(given, str):
-        return JsonObject()
-    text = msgspec.json.encode(given).decode()
-    if len(text) > MOST_SCHEMA:
-        raise Refusal(400, f"format: longer than {MOST_SCHEMA >> 10} KiB")
-    return JsonSchema(text)
+        return protocol.JsonObject()
+    return protocol.JsonSchema(bounded(msgspec.json.encode(given).decode(), "format"))
 
 
 def _template(think: Think | None) -> dict[str, Any]:
@@ -166,39 +152,37 @@ def _template(think: Think | None) -> dict[str, Any]:
     return {"enable_thinking": think}
 
 
-async def chat(body: ChatAsked, pictures: AskedPictures) -> list[ChatMessage]:
+async def chat(body: ChatRequest, pictures: AskedPictures) -> list[protocol.ChatMessage]:
     """The messages. Raises `Refusal`."""
     return [await _message(one, pictures) for one in body.messages]
 
 
-async def _message(said: MessageSaid, pictures: AskedPictures) -> ChatMessage:
+async def _message(said: Message, pictures: AskedPictures) -> protocol.ChatMessage:
     content = await shown(said.content or "", said.images, pictures)
     calls = [
-        ToolCall(f"call_{i}", one.function.name, bytes(one.function.arguments).decode())
+        protocol.ToolCall(f"call_{i}", one.function.name, bytes(one.function.arguments).decode())
         for i, one in enumerate(said.tool_calls or [])
     ]
-    return ChatMessage(said.role, content, said.thinking or "", calls, said.tool_name or "")
+    return protocol.ChatMessage(
+        said.role, content, said.thinking or "", calls, said.tool_name or ""
+    )
 
 
 async def shown(
     text: str, images: list[str] | None, pictures: AskedPictures
-) -> str | list[TextPart | PicturePart]:
+) -> str | list[protocol.TextPart | protocol.PicturePart]:
     """A message's content, its pictures first. Raises `Refusal`."""
     if not images:
         return text
-    parts: list[TextPart | PicturePart] = [await pictures.from_base64(one) for one in images]
-    return [*parts, TextPart(text)]
+    parts: list[protocol.TextPart | protocol.PicturePart] = [
+        await pictures.from_base64(one) for one in images
+    ]
+    return [*parts, protocol.TextPart(text)]
 
 
-def tools(given: list[ToolSaid] | None) -> Tools:
+def tools(items: list[Tool] | None) -> protocol.Tools:
     """Return the requested tools. Raises `Refusal`."""
-    if len(given or []) > MOST_TOOLS:
-        raise Refusal(400, f"tools: at most {MOST_TOOLS}")
-    known = []
-    for one in given or []:
-        function = one.function
-        text = raw_text(function.parameters) or "{}"
-        if len(text) > MOST_SCHEMA:
-            raise Refusal(400, f"tools: the schema of {function.name[:100]!r} is too long")
-        known.append(Tool(function.name, function.description or "", text))
-    return Tools(known)
+    functions = [item.function for item in items or []]
+    return chat_fields.tools(
+        [chat_fields.tool(f.name, f.description, raw_text(f.parameters)) for f in functions]
+    )

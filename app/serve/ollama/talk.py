@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 
 from app.serve.answers import all_of
-from app.serve.gathered import Gathered
+from app.serve.chat_fields import arguments_of_call, split_prefix
+from app.serve.collected import Collected
 from app.serve.ollama import bodies
 from app.serve.web.body import decoded
 from app.serve.web.refusal import Refusal
@@ -33,7 +34,7 @@ Wrap = Callable[[str, str, list[ToolCall]], dict[str, Any]]
 
 
 @dataclass(frozen=True)
-class TalkTelling:
+class OllamaStyle:
     """How one request is answered: `wrap` makes fields of text, thought and calls."""
 
     model: str
@@ -86,30 +87,27 @@ class TalkTelling:
 
 async def chat(call: HttpCall) -> Reply:
     """Answer a chat; one without messages only asks whether the model is there."""
-    body = decoded(call.body, bodies.ChatAsked)
+    body = decoded(call.body, bodies.ChatRequest)
     request = bodies.asked_for(call, await call.model(body.model), body)
-    telling = _telling(body, _chat_fields)
+    style = _style(body, _chat_fields)
     if not body.messages:
-        return json(telling.line() | {"done": True, "done_reason": "load"})
-    messages = await bodies.chat(body, call.pictures)
-    begun = ""
-    if messages[-1].role == "assistant" and not messages[-1].calls and len(messages) > 1:
-        begun = messages.pop().text
+        return json(style.line() | {"done": True, "done_reason": "load"})
+    messages, prefix = split_prefix(await bodies.chat(body, call.pictures))
     request = msgspec.structs.replace(
-        request, messages=messages, prefix=begun, tools=bodies.tools(body.tools)
+        request, messages=messages, prefix=prefix, tools=bodies.tools(body.tools)
     )
-    return await _answered(call, body, request, telling)
+    return await _answered(call, body, request, style)
 
 
 async def generate(call: HttpCall) -> Reply:
     """Answer a prompt: as a chat of one message, or as it stands where it is `raw`."""
-    body = decoded(call.body, bodies.GenerateAsked)
+    body = decoded(call.body, bodies.GenerateRequest)
     if body.suffix:
         raise Refusal(400, "suffix: fill-in-the-middle is not supported")
     request = bodies.asked_for(call, await call.model(body.model), body)
-    telling = _telling(body, _generate_fields)
+    style = _style(body, _generate_fields)
     if not body.prompt and not body.images:
-        return json(telling.line() | {"done": True, "done_reason": "load"})
+        return json(style.line() | {"done": True, "done_reason": "load"})
     if body.raw:
         request = msgspec.structs.replace(request, prompt=body.prompt, apart=False)
     else:
@@ -117,22 +115,22 @@ async def generate(call: HttpCall) -> Reply:
         system = [ChatMessage("system", body.system)] if body.system else []
         messages = [*system, ChatMessage("user", content)]
         request = msgspec.structs.replace(request, messages=messages)
-    return await _answered(call, body, request, telling)
+    return await _answered(call, body, request, style)
 
 
-def _telling(body: bodies.TextAsked, wrap: Wrap) -> TalkTelling:
+def _style(body: bodies.TextRequest, wrap: Wrap) -> OllamaStyle:
     top = body.top_logprobs or 0
-    return TalkTelling(body.model, monotonic_ns(), wrap, bool(body.logprobs), top)
+    return OllamaStyle(body.model, monotonic_ns(), wrap, bool(body.logprobs), top)
 
 
 async def _answered(
-    call: HttpCall, body: bodies.TextAsked, request: Generate, telling: TalkTelling
+    call: HttpCall, body: bodies.TextRequest, request: Generate, style: OllamaStyle
 ) -> Reply:
     if body.stream is not False:
-        return FrameStream(_lines(call, request, telling), error_line, LINES, alive=b"")
+        return FrameStream(_lines(call, request, style), error_line, LINES, alive=b"")
     (made,) = await all_of(call.answers([request]))
-    told = telling.line(made.text, made.thought, made.calls) | telling.end(made.end)
-    return json(told | telling.probabilities(made.tokens))
+    told = style.line(made.text, made.thought, made.calls) | style.end(made.end)
+    return json(told | style.probabilities(made.tokens))
 
 
 def _chat_fields(text: str, thought: str, calls: list[ToolCall]) -> dict[str, Any]:
@@ -141,7 +139,8 @@ def _chat_fields(text: str, thought: str, calls: list[ToolCall]) -> dict[str, An
         message["thinking"] = thought
     if calls:
         message["tool_calls"] = [
-            {"function": {"name": one.name, "arguments": _arguments(one)}} for one in calls
+            {"function": {"name": one.name, "arguments": arguments_of_call(one.arguments)}}
+            for one in calls
         ]
     return {"message": message}
 
@@ -150,16 +149,9 @@ def _generate_fields(text: str, thought: str, calls: list[ToolCall]) -> dict[str
     return {"response": text} | ({"thinking": thought} if thought else {})
 
 
-def _arguments(call: ToolCall) -> Any:
-    try:
-        return msgspec.json.decode(call.arguments or "{}")
-    except msgspec.DecodeError:
-        raise Refusal(500, "the model's tool call is not valid JSON") from None
-
-
-async def _lines(call: HttpCall, request: Generate, telling: TalkTelling) -> AsyncIterator[bytes]:
+async def _lines(call: HttpCall, request: Generate, style: OllamaStyle) -> AsyncIterator[bytes]:
     """A line for each piece; calls, which Ollama tells as a whole, in the last but one."""
-    calls, held = Gathered(), []
+    calls, held = Collected(), []
     async with call.answers([request]) as answers:
         while said := await answers.batch():
             lines: list[dict[str, Any]] = []
@@ -171,13 +163,13 @@ async def _lines(call: HttpCall, request: Generate, telling: TalkTelling) -> Asy
                     elif reply.text:
                         thought = reply.kind == "thought"
                         told = ("", reply.text) if thought else (reply.text, "")
-                        lines.append(telling.line(*told) | telling.probabilities(held))
+                        lines.append(style.line(*told) | style.probabilities(held))
                         held = []
                 elif isinstance(reply, Finished):
                     calls.hear(reply)
                     calls.drop_cut_call()
                     if calls.calls:
-                        lines.append(telling.line(calls=calls.calls))
-                    lines.append(telling.line() | telling.end(reply))
+                        lines.append(style.line(calls=calls.calls))
+                    lines.append(style.line() | style.end(reply))
             if lines:
                 yield b"".join(msgspec.json.encode(line) + b"\n" for line in lines)

@@ -6,16 +6,16 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from app.serve import asked
+from app.serve import request_fields as fields
 from app.serve.answers import all_of
+from app.serve.chat_fields import split_prefix
+from app.serve.collected import FINISH, Collected, logprobs, timings, usage
 from app.serve.flow import choices
-from app.serve.gathered import FINISH, Gathered, logprobs, timings, usage
 from app.serve.openai.messages import (
-    ChosenTool,
-    FramesTelling,
-    SaidMessage,
-    ToolGiven,
-    begun,
+    ResponseStyle,
+    Message,
+    Tool,
+    ToolChoice,
     messages,
     tools,
 )
@@ -28,22 +28,22 @@ from engine.protocol import Finished, Generate, Piece, TokenInfo
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
 
 
-class ChatBody(asked.TextRequest):
+class ChatBody(fields.TextRequest):
     """A request; see `serving` for what each field means."""
 
-    messages: list[SaidMessage] = []
-    max_completion_tokens: asked.Count | None = None
+    messages: list[Message] = []
+    max_completion_tokens: fields.Count | None = None
     logprobs: bool | None = None
     top_logprobs: Annotated[int, Meta(ge=0, le=20)] | None = None
-    tools: list[ToolGiven] | None = None
-    tool_choice: Literal["none", "auto", "required"] | ChosenTool | None = None
+    tools: list[Tool] | None = None
+    tool_choice: Literal["none", "auto", "required"] | ToolChoice | None = None
     parallel_tool_calls: bool | None = None
     reasoning_effort: Effort | None = None
     chat_template_kwargs: dict[str, Any] | None = None
 
 
 @dataclass
-class Telling(FramesTelling):
+class ChatStyle(ResponseStyle):
     """How a chat is answered."""
 
     prefix = "chatcmpl-"
@@ -56,13 +56,13 @@ async def chat(call: HttpCall) -> Reply:
     """Answer a chat."""
     body = decoded(call.body, ChatBody)
     model = await call.model(body.model)
-    n = asked.n_choices(body, call.gate.turns.slots)
+    n = fields.n_choices(body, call.gate.turns.slots)
     request = await _request(call, body)
     wants_usage = bool(body.stream_options and body.stream_options.include_usage)
-    telling = Telling(model.name, _top(body), wants_usage, n)
+    style = ChatStyle(model.name, _top(body), wants_usage, n)
     if body.stream:
-        return FrameStream(_frames(call, choices(request, n), telling), error_event)
-    return json(await _whole(call, choices(request, n), telling))
+        return FrameStream(_frames(call, choices(request, n), style), error_event)
+    return json(await _whole(call, choices(request, n), style))
 
 
 async def _request(call: HttpCall, body: ChatBody) -> Generate:
@@ -74,24 +74,24 @@ async def _request(call: HttpCall, body: ChatBody) -> Generate:
         template.setdefault("reasoning_effort", body.reasoning_effort)
     top = _top(body)
     most = body.max_completion_tokens if body.max_tokens is None else body.max_tokens
-    chat, so_far = begun(await messages(body.messages, call.pictures))
+    chat, so_far = split_prefix(await messages(body.messages, call.pictures))
     return Generate(
         0,
         messages=chat,
         prefix=so_far,
-        sampling=call.sampling(asked.sampling(body), template, openai=True),
-        max_tokens=asked.limit(most),
-        stop=asked.stops(body.stop),
-        form=asked.form(body),
+        sampling=call.sampling(fields.sampling(body), template, openai=True),
+        max_tokens=fields.limit(most),
+        stop=fields.stops(body.stop),
+        form=fields.form(body),
         tools=given,
         template=template,
-        bias=asked.bias(body.logit_bias),
+        bias=fields.bias(body.logit_bias),
         edits=body.edits or [],
         endless=bool(body.ignore_eos),
         apart=True,
         logprobs=0 if top is None else max(1, top),
         when_full="stop",
-        speculation=asked.speculation(body),
+        speculation=fields.speculation(body),
     )
 
 
@@ -103,17 +103,17 @@ def _top(body: ChatBody) -> int | None:
     return body.top_logprobs or 0
 
 
-async def _whole(call: HttpCall, requests: list[Generate], telling: Telling) -> dict[str, Any]:
+async def _whole(call: HttpCall, requests: list[Generate], style: ChatStyle) -> dict[str, Any]:
     made = await all_of(call.answers(requests))
-    return telling.head | {
-        "object": telling.kind,
-        "choices": [_choice(i, one, telling) for i, one in enumerate(made)],
+    return style.head | {
+        "object": style.kind,
+        "choices": [_choice(i, one, style) for i, one in enumerate(made)],
         "usage": usage(made),
         "timings": timings(made[0].end.stats),
     }
 
 
-def _choice(index: int, made: Gathered, telling: Telling) -> dict[str, Any]:
+def _choice(index: int, made: Collected, style: ChatStyle) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": made.text}
     if made.thought:
         message["reasoning_content"] = made.thought
@@ -127,23 +127,23 @@ def _choice(index: int, made: Gathered, telling: Telling) -> dict[str, Any]:
         "index": index,
         "message": message,
         "finish_reason": FINISH[made.end.reason],
-        "logprobs": None if telling.top is None else logprobs(made.tokens, telling.top),
+        "logprobs": None if style.top is None else logprobs(made.tokens, style.top),
     }
 
 
 async def _frames(
-    call: HttpCall, requests: list[Generate], telling: Telling
+    call: HttpCall, requests: list[Generate], style: ChatStyle
 ) -> AsyncIterator[bytes]:
     """Frames of a stream, all that wait together as one piece."""
-    streams = [ChoiceStream(i, telling) for i in range(len(requests))]
+    streams = [ChoiceStream(i, style) for i in range(len(requests))]
     async with call.answers(requests) as answers:
         while said := await answers.batch():
             frames = [frame for place, reply in said for frame in streams[place].frames(reply)]
             if frames:
                 yield b"".join(frames)
     made = [stream.made for stream in streams]
-    last = telling.head | {"object": f"{telling.kind}.chunk", "choices": []}
-    if telling.usage:
+    last = style.head | {"object": f"{style.kind}.chunk", "choices": []}
+    if style.usage:
         yield event(last | {"usage": usage(made), "timings": timings(made[0].end.stats)})
     yield b"data: [DONE]\n\n"
 
@@ -151,9 +151,9 @@ async def _frames(
 class ChoiceStream:
     """One choice's chunks. Tokens whose text is held back are told with the text they become."""
 
-    def __init__(self, index: int, telling: Telling) -> None:
-        self._index, self._telling = index, telling
-        self.made = Gathered()
+    def __init__(self, index: int, style: ChatStyle) -> None:
+        self._index, self._style = index, style
+        self.made = Collected()
         self._begun = False
         self._held: list[TokenInfo] = []
 
@@ -189,7 +189,7 @@ class ChoiceStream:
         return [self._chunk(delta, tokens=tokens)]
 
     def _times(self, finished: Finished) -> dict[str, Any]:
-        alone = not self._telling.usage and self._telling.n == 1
+        alone = not self._style.usage and self._style.n == 1
         return {"timings": timings(finished.stats)} if alone else {}
 
     def _chunk(
@@ -199,11 +199,11 @@ class ChoiceStream:
         more: dict[str, Any] | None = None,
         tokens: list[TokenInfo] | None = None,
     ) -> bytes:
-        telling = self._telling
+        style = self._style
         choice: dict[str, Any] = {"index": self._index, "delta": delta, "finish_reason": reason}
-        if tokens and telling.top is not None:
-            choice["logprobs"] = logprobs(tokens, telling.top)
-        told = telling.head | {"object": f"{telling.kind}.chunk", "choices": [choice]}
-        if telling.usage:
+        if tokens and style.top is not None:
+            choice["logprobs"] = logprobs(tokens, style.top)
+        told = style.head | {"object": f"{style.kind}.chunk", "choices": [choice]}
+        if style.usage:
             told["usage"] = None
         return event(told | (more or {}))

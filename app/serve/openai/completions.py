@@ -8,11 +8,11 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from app.serve import asked
+from app.serve import request_fields as fields
 from app.serve.answers import all_of
+from app.serve.collected import FINISH, Collected, text_bytes, timings, usage
 from app.serve.flow import choices
-from app.serve.gathered import FINISH, Gathered, text_bytes, timings, usage
-from app.serve.openai.messages import FramesTelling
+from app.serve.openai.messages import ResponseStyle
 from app.serve.web.body import decoded
 from app.serve.web.refusal import Refusal
 from app.serve.web.site import HttpCall
@@ -24,7 +24,7 @@ USUAL_TOKENS = 16  # as OpenAI's
 Prompt = str | list[int]
 
 
-class TextBody(asked.TextRequest):
+class TextBody(fields.TextRequest):
     """A request."""
 
     prompt: str | list[str | int | list[int]] = ""
@@ -35,7 +35,7 @@ class TextBody(asked.TextRequest):
 
 
 @dataclass
-class TextTelling(FramesTelling):
+class TextStyle(ResponseStyle):
     """How texts are gone on with."""
 
     prefix = "cmpl-"
@@ -55,17 +55,17 @@ async def completions(call: HttpCall) -> Reply:
         raise Refusal(400, "suffix: fill-in-the-middle is not supported", param="suffix")
     if (body.best_of or 1) > (body.n or 1):
         raise Refusal(400, "best_of: not supported", param="best_of")
-    n = asked.n_choices(body, call.gate.turns.slots)
+    n = fields.n_choices(body, call.gate.turns.slots)
     prompts = _prompts(body.prompt)
     requests = [one for prompt in prompts for one in choices(_request(call, body, prompt), n)]
     wants_usage = bool(body.stream_options and body.stream_options.include_usage)
     echoes = [
         await _text(call, prompt) if body.echo else "" for prompt in prompts for _ in range(n)
     ]
-    telling = TextTelling(model.name, body.logprobs, wants_usage, echoes)
+    style = TextStyle(model.name, body.logprobs, wants_usage, echoes)
     if body.stream:
-        return FrameStream(_frames(call, requests, telling), error_event)
-    return json(await _whole(call, requests, telling, n))
+        return FrameStream(_frames(call, requests, style), error_event)
+    return json(await _whole(call, requests, style, n))
 
 
 def _prompts(given: str | list[str | int | list[int]]) -> list[Prompt]:
@@ -87,17 +87,17 @@ def _request(call: HttpCall, body: TextBody, prompt: Prompt) -> Generate:
         0,
         prompt=prompt if isinstance(prompt, str) else None,
         prompt_tokens=None if isinstance(prompt, str) else prompt,
-        sampling=call.sampling(asked.sampling(body), openai=True),
-        max_tokens=asked.limit(body.max_tokens, USUAL_TOKENS),
-        stop=asked.stops(body.stop),
-        form=asked.form(body),
-        bias=asked.bias(body.logit_bias),
+        sampling=call.sampling(fields.sampling(body), openai=True),
+        max_tokens=fields.limit(body.max_tokens, USUAL_TOKENS),
+        stop=fields.stops(body.stop),
+        form=fields.form(body),
+        bias=fields.bias(body.logit_bias),
         edits=body.edits or [],
         endless=bool(body.ignore_eos),
         logprobs=0 if top is None else max(1, top),
         prompt_logprobs=top if body.echo and top is not None else None,
         when_full="stop",
-        speculation=asked.speculation(body),
+        speculation=fields.speculation(body),
     )
 
 
@@ -108,17 +108,17 @@ async def _text(call: HttpCall, prompt: Prompt) -> str:
 
 
 async def _whole(
-    call: HttpCall, requests: list[Generate], telling: TextTelling, n: int
+    call: HttpCall, requests: list[Generate], style: TextStyle, n: int
 ) -> dict[str, Any]:
     made = await all_of(call.answers(requests))
-    return telling.head | {
-        "choices": [_choice(i, one, telling) for i, one in enumerate(made)],
+    return style.head | {
+        "choices": [_choice(i, one, style) for i, one in enumerate(made)],
         "usage": _usage(made, n),
         "timings": timings(made[0].end.stats),
     }
 
 
-def _usage(made: list[Gathered], n: int) -> dict[str, Any]:
+def _usage(made: list[Collected], n: int) -> dict[str, Any]:
     """Return the token usage of all prompts, each of which was read once for its `n` choices."""
     total = usage(made[:n])
     for i in range(n, len(made), n):
@@ -130,11 +130,11 @@ def _usage(made: list[Gathered], n: int) -> dict[str, Any]:
     return total
 
 
-def _choice(index: int, made: Gathered, telling: TextTelling) -> dict[str, Any]:
-    echo = telling.echoes[index]
+def _choice(index: int, made: Collected, style: TextStyle) -> dict[str, Any]:
+    echo = style.echoes[index]
     told = None
-    if telling.top is not None:
-        told = token_lists([*made.prompt_tokens, *made.tokens], telling.top, echo + made.text)
+    if style.top is not None:
+        told = token_lists([*made.prompt_tokens, *made.tokens], style.top, echo + made.text)
     return {
         "text": echo + made.text,
         "index": index,
@@ -183,9 +183,9 @@ def _named(text: str, data: bytes) -> str:
 
 
 async def _frames(
-    call: HttpCall, requests: list[Generate], telling: TextTelling
+    call: HttpCall, requests: list[Generate], style: TextStyle
 ) -> AsyncIterator[bytes]:
-    streams = [TextStream(i, telling, request) for i, request in enumerate(requests)]
+    streams = [TextStream(i, style, request) for i, request in enumerate(requests)]
     async with call.answers(requests) as answers:
         while said := await answers.batch():
             frames = [
@@ -196,21 +196,21 @@ async def _frames(
             if frames:
                 yield b"".join(frames)
     made = [stream.made for stream in streams]
-    if telling.usage:
+    if style.usage:
         told = {"usage": usage(made), "timings": timings(made[0].end.stats)}
-        yield event(telling.head | {"choices": []} | told)
+        yield event(style.head | {"choices": []} | told)
     yield b"data: [DONE]\n\n"
 
 
 class TextStream:
     """One choice's chunks."""
 
-    def __init__(self, index: int, telling: TextTelling, request: Generate) -> None:
-        self._index, self._telling = index, telling
-        self.made = Gathered.of(request)
+    def __init__(self, index: int, style: TextStyle, request: Generate) -> None:
+        self._index, self._style = index, style
+        self.made = Collected.of(request)
         self._held: list[TokenInfo] = []
         self._at = 0
-        self._echo = telling.echoes[index]
+        self._echo = style.echoes[index]
 
     def frames(self, replies: list[Any]) -> list[bytes]:
         """Convert replies to event frames; the first includes the start of the choice."""
@@ -231,10 +231,10 @@ class TextStream:
 
     def _chunk(self, text: str, reason: str | None = None) -> bytes:
         told = None
-        if self._telling.top is not None and text:
-            told = token_lists(self._held, self._telling.top, text, self._at)
+        if self._style.top is not None and text:
+            told = token_lists(self._held, self._style.top, text, self._at)
             self._held = []
         self._at += len(text)
         choice = {"text": text, "index": self._index, "logprobs": told, "finish_reason": reason}
-        more = {"usage": None} if self._telling.usage else {}
-        return event(self._telling.head | {"choices": [choice]} | more)
+        more = {"usage": None} if self._style.usage else {}
+        return event(self._style.head | {"choices": [choice]} | more)

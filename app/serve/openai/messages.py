@@ -7,71 +7,70 @@ from typing import Any, ClassVar, Literal
 
 from msgspec import Raw, Struct
 
-from app.serve.asked import MOST_SCHEMA
+from app.serve import chat_fields
+from app.serve.chat_fields import MOST_SCHEMA
+from app.serve.collected import FINGERPRINT
 from app.serve.fetching import AskedPictures
-from app.serve.gathered import FINGERPRINT
 from app.serve.web.body import NULL, raw_text
 from app.serve.web.refusal import Refusal
-from engine.protocol import ChatMessage, PicturePart, TextPart, Tool, ToolCall, Tools
-
-MOST_TOOLS = 128
+from engine import protocol
 
 
-class PictureAddress(Struct):
+class ImageUrl(Struct):
     """Where a picture is."""
 
     url: str
     detail: str | None = None
 
 
-class SaidText(Struct, tag_field="type", tag="text"):
+class TextPart(Struct, tag_field="type", tag="text"):
     """A part of a message."""
 
     text: str
 
 
-class SaidRefusal(Struct, tag_field="type", tag="refusal"):
+class RefusalPart(Struct, tag_field="type", tag="refusal"):
     """A part of an assistant's message, told as text."""
 
     refusal: str
 
 
-class SaidPicture(Struct, tag_field="type", tag="image_url"):
+class ImagePart(Struct, tag_field="type", tag="image_url"):
     """A part of a message that is a picture."""
 
-    image_url: PictureAddress | str
+    image_url: ImageUrl | str
 
 
-SaidPart = SaidText | SaidRefusal | SaidPicture
+ContentPart = TextPart | RefusalPart | ImagePart
 
 
-class CallMade(Struct):
+class CalledFunction(Struct):
     """The called function."""
 
     name: str
     arguments: str | Raw = "{}"
 
 
-class SaidCall(Struct):
+class ToolCall(Struct):
     """A call that an assistant made."""
 
-    function: CallMade
+    function: CalledFunction
     id: str = ""
     type: Literal["function"] = "function"
 
 
-class SaidMessage(Struct):
+class Message(Struct):
     """One message."""
 
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
-    content: str | list[SaidPart] | None = None
-    tool_calls: list[SaidCall] | None = None
+    content: str | list[ContentPart] | None = None
+    tool_calls: list[ToolCall] | None = None
     tool_call_id: str | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
 
 
-class FunctionGiven(Struct):
+class Function(Struct):
     """A function by its name and the schema of its arguments."""
 
     name: str
@@ -79,10 +78,10 @@ class FunctionGiven(Struct):
     parameters: Raw = NULL
 
 
-class ToolGiven(Struct):
+class Tool(Struct):
     """A tool."""
 
-    function: FunctionGiven
+    function: Function
     type: Literal["function"] = "function"
 
 
@@ -92,29 +91,21 @@ class NamedFunction(Struct):
     name: str
 
 
-class ChosenTool(Struct):
+class ToolChoice(Struct):
     """A tool that must be called."""
 
     function: NamedFunction
     type: Literal["function"] = "function"
 
 
-async def messages(said: list[SaidMessage], pictures: AskedPictures) -> list[ChatMessage]:
+async def messages(said: list[Message], pictures: AskedPictures) -> list[protocol.ChatMessage]:
     """The chat. Raises `Refusal`."""
     if not said:
         raise Refusal(400, "messages: at least one is required", param="messages")
     return [await _message(one, i, pictures) for i, one in enumerate(said)]
 
 
-def begun(chat: list[ChatMessage]) -> tuple[list[ChatMessage], str]:
-    """The chat without an answer that it ends with, which is gone on with, and its text."""
-    last = chat[-1]
-    if last.role != "assistant" or last.calls or len(chat) == 1:
-        return chat, ""
-    return chat[:-1], last.text
-
-
-async def _message(said: SaidMessage, i: int, pictures: AskedPictures) -> ChatMessage:
+async def _message(said: Message, i: int, pictures: AskedPictures) -> protocol.ChatMessage:
     role = {"developer": "system", "function": "tool"}.get(said.role, said.role)
     param = f"messages[{i}].content"
     if said.content is None and role != "assistant":
@@ -124,65 +115,46 @@ async def _message(said: SaidMessage, i: int, pictures: AskedPictures) -> ChatMe
         content = await _parts(content, param, pictures)
     calls = [_call(call, i) for call in said.tool_calls or []]
     thought = said.reasoning_content or said.reasoning or ""
-    return ChatMessage(role, content, thought, calls, said.tool_call_id or "")
+    return protocol.ChatMessage(role, content, thought, calls, said.tool_call_id or "")
 
 
 async def _parts(
-    parts: list[SaidPart], param: str, pictures: AskedPictures
-) -> str | list[TextPart | PicturePart]:
-    made: list[TextPart | PicturePart] = []
+    parts: list[ContentPart], param: str, pictures: AskedPictures
+) -> str | list[protocol.TextPart | protocol.PicturePart]:
+    made: list[protocol.TextPart | protocol.PicturePart] = []
     for number, part in enumerate(parts):
-        if isinstance(part, SaidPicture):
+        if isinstance(part, ImagePart):
             given = part.image_url
             url = given if isinstance(given, str) else given.url
             made.append(await pictures.from_url(url, f"{param}[{number}].image_url"))
         else:
-            made.append(TextPart(part.text if isinstance(part, SaidText) else part.refusal))
-    if any(isinstance(part, PicturePart) for part in made):
-        return made
-    return "".join(part.text for part in made if isinstance(part, TextPart))
+            made.append(
+                protocol.TextPart(part.text if isinstance(part, TextPart) else part.refusal)
+            )
+    return chat_fields.content(made)
 
 
-def _call(call: SaidCall, i: int) -> ToolCall:
+def _call(call: ToolCall, i: int) -> protocol.ToolCall:
     given = call.function.arguments
     arguments = given if isinstance(given, str) else bytes(given).decode()
     if len(arguments) > MOST_SCHEMA:
         raise Refusal(400, "a call's arguments are too long", param=f"messages[{i}].tool_calls")
-    return ToolCall(call.id, call.function.name, arguments or "{}")
+    return protocol.ToolCall(call.id, call.function.name, arguments or "{}")
 
 
 def tools(
-    given: list[ToolGiven] | None, choice: str | ChosenTool | None, several: bool | None
-) -> Tools:
+    items: list[Tool] | None, choice: str | ToolChoice | None, several: bool | None
+) -> protocol.Tools:
     """Return the requested tools. Raises `Refusal`."""
-    if len(given or []) > MOST_TOOLS:
-        raise Refusal(400, f"tools: at most {MOST_TOOLS}", param="tools")
-    known = [
-        tool(one.function.name, one.function.description, one.function.parameters)
-        for one in given or []
-    ]
-    names = [one.name for one in known]
-    only = choice.function.name if isinstance(choice, ChosenTool) else ""
-    if only and only not in names:
-        raise Refusal(
-            400, f"tool_choice: there is no tool named {only[:100]!r}", param="tool_choice"
-        )
-    word = "required" if only else choice or "auto"
-    if word == "required" and not known:
-        raise Refusal(400, "tool_choice: there are no tools", param="tool_choice")
-    return Tools(known, word, only, several is not False)  # type: ignore[arg-type]
-
-
-def tool(name: str, description: str | None, parameters: Raw) -> Tool:
-    """One function. Raises `Refusal` for a schema that is too long."""
-    text = raw_text(parameters) or "{}"
-    if len(text) > MOST_SCHEMA:
-        raise Refusal(400, f"tools: the schema of {name[:100]!r} is too long", param="tools")
-    return Tool(name, description or "", text)
+    functions = [item.function for item in items or []]
+    known = [chat_fields.tool(f.name, f.description, raw_text(f.parameters)) for f in functions]
+    only = choice.function.name if isinstance(choice, ToolChoice) else ""
+    word: Any = "auto" if only else choice or "auto"
+    return chat_fields.tools(known, word, only, several is not False)
 
 
 @dataclass
-class FramesTelling:
+class ResponseStyle:
     """How one request is answered: what every frame has, and what was asked for."""
 
     prefix: ClassVar[str]

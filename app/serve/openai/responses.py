@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Raw, Struct
 
-from app.serve import asked
+from app.serve import chat_fields
+from app.serve import request_fields as fields
 from app.serve.fetching import AskedPictures
-from app.serve.openai.messages import MOST_TOOLS, tool
 from app.serve.web.body import NULL, decoded, raw_text
 from app.serve.web.refusal import Refusal, error_value
 from app.serve.web.site import HttpCall
@@ -94,9 +94,9 @@ class ResponseBody(Struct):
     input: str | list[GivenItem] = ""
     model: str | None = None
     instructions: str | None = None
-    max_output_tokens: asked.Count | None = None
+    max_output_tokens: fields.Count | None = None
     temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
-    top_p: asked.Fraction | None = None
+    top_p: fields.Fraction | None = None
     tools: list[GivenFunction] | None = None
     tool_choice: Literal["none", "auto", "required"] | WantedFunction | None = None
     parallel_tool_calls: bool | None = None
@@ -144,26 +144,19 @@ async def _content(
             raise Refusal(400, f"{param}: a picture must be a data URL", param=param)
         else:
             parts.append(await pictures.from_url(part.image_url, param))
-    if any(isinstance(part, PicturePart) for part in parts):
-        return parts
-    return "".join(part.text for part in parts if isinstance(part, TextPart))
+    return chat_fields.content(parts)
 
 
 def tools_of(body: ResponseBody) -> Tools:
     """Return the requested tools. Raises `Refusal`."""
-    given, choice = body.tools or [], body.tool_choice
-    if len(given) > MOST_TOOLS:
-        raise Refusal(400, f"tools: at most {MOST_TOOLS}", param="tools")
-    known = [tool(one.name, one.description, one.parameters) for one in given]
+    known = [
+        chat_fields.tool(one.name, one.description, raw_text(one.parameters))
+        for one in body.tools or []
+    ]
+    choice = body.tool_choice
     only = choice.name if isinstance(choice, WantedFunction) else ""
-    if only and only not in [one.name for one in known]:
-        raise Refusal(
-            400, f"tool_choice: there is no tool named {only[:100]!r}", param="tool_choice"
-        )
-    word: Any = "required" if only else choice or "auto"
-    if word == "required" and not known:
-        raise Refusal(400, "tool_choice: there are no tools", param="tool_choice")
-    return Tools(known, word, only, body.parallel_tool_calls is not False)
+    word: Any = "auto" if only else choice or "auto"
+    return chat_fields.tools(known, word, only, body.parallel_tool_calls is not False)
 
 
 def form_of(body: ResponseBody) -> AnswerForm | None:
@@ -174,7 +167,7 @@ def form_of(body: ResponseBody) -> AnswerForm | None:
     text = raw_text(wanted.schema)
     if wanted.type == "json_object" or text is None:
         return JsonObject()
-    return asked.schema(text, "text.format.schema")
+    return fields.schema(text, "text.format.schema")
 
 
 def template_of(body: ResponseBody) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from engine.protocol import (
 
 
 @dataclass
-class Gathered:
+class Collected:
     """The text, tokens and calls of one choice so far; `finished` is its end."""
 
     text: str = ""
@@ -88,7 +88,7 @@ FINISH = {
 FINGERPRINT = f"cutaway-{version()}"
 
 
-def usage(choices: list[Gathered]) -> dict[str, Any]:
+def usage(choices: list[Collected]) -> dict[str, Any]:
     """Tokens of a prompt that was read once, and of all its answers."""
     stats = [choice.end.stats for choice in choices]
     prompt, made = stats[0].n_prompt, sum(one.n_generated for one in stats)

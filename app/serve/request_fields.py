@@ -4,13 +4,13 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Raw, Struct
 
+from app.serve.chat_fields import bounded
 from app.serve.web.body import NULL, raw_text
 from app.serve.web.refusal import Refusal
 from engine.protocol import AnswerForm, Edit, Grammar, JsonObject, JsonSchema, Speculation
 from engine.settings import drafters
 
 MOST_STOPS = 4
-MOST_SCHEMA = 1 << 18
 Fraction = Annotated[float, Meta(ge=0, le=1)]
 Penalty = Annotated[float, Meta(ge=-2, le=2)]
 Count = Annotated[int, Meta(ge=-1, le=(1 << 31) - 1)]
@@ -140,7 +140,7 @@ def bias(given: dict[str, Any] | None) -> dict[int, float]:
 def form(body: TextRequest) -> AnswerForm | None:
     """Return the requested response format. Raises `Refusal`."""
     if body.grammar:
-        return Grammar(_short(body.grammar, "grammar"), "gbnf")
+        return Grammar(bounded(body.grammar, "grammar"), "gbnf")
     if given := raw_text(body.json_schema):
         return schema(given, "json_schema")
     wanted = body.response_format
@@ -155,15 +155,9 @@ def form(body: TextRequest) -> AnswerForm | None:
 
 def schema(text: str, param: str) -> JsonSchema:
     """A schema, which must be an object or a truth value. Raises `Refusal`."""
-    if _short(text, param).strip()[:1] not in ("{", "t", "f"):
+    if bounded(text, param).strip()[:1] not in ("{", "t", "f"):
         raise Refusal(400, f"{param}: a schema must be an object", param=param)
     return JsonSchema(text)
-
-
-def _short(text: str, param: str) -> str:
-    if len(text) > MOST_SCHEMA:
-        raise Refusal(400, f"{param}: longer than {MOST_SCHEMA >> 10} KiB", param=param)
-    return text
 
 
 def limit(given: int | None, usual: int | None = None) -> int | None:
