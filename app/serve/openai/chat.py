@@ -12,8 +12,8 @@ from app.serve.chat_fields import split_prefix
 from app.serve.collected import FINISH, Collected, logprobs, timings, usage
 from app.serve.flow import choices
 from app.serve.openai.messages import (
-    ResponseStyle,
     Message,
+    ResponseStyle,
     Tool,
     ToolChoice,
     messages,
