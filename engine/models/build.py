@@ -57,7 +57,8 @@ class StepShape(NamedTuple):
 
     def with_counts(self, counts: Counts) -> "StepShape":
         """The same kind of step, with other counts."""
-        return StepShape(*counts, *self[len(counts) :])
+        tokens, outputs, cells = counts
+        return self._replace(n_tokens=tokens, n_outputs=outputs, cells=cells)
 
 
 @dataclass(frozen=True)
