@@ -183,3 +183,8 @@ class IconButton(QToolButton):
     def _tint(self) -> None:
         self.setIcon(icon(self._picture, "quiet"))
         self.setIconSize(fonts.square(self._size))
+
+
+def literal(text: str) -> str:
+    """Text of a menu or button in which & marks no key."""
+    return text.replace("&", "&&")

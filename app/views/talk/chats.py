@@ -23,7 +23,7 @@ from app.state.workbench import Workbench
 from app.theme import fonts
 from app.theme.tokens import GRID
 from app.views.talk.chat_rows import UNTITLED, ChatDelegate, ChatsModel, Heading, under_headings
-from app.widgets.basics import IconButton, label, surface
+from app.widgets.basics import IconButton, label, literal, surface
 from app.widgets.focus import has_focus
 
 
@@ -181,7 +181,7 @@ class ChatsView(QWidget):
 
     def _add_folders(self, menu: QMenu, chat: ChatRow) -> None:
         for folder in self._chats.folders:
-            move = menu.addAction(_unmarked(folder), partial(self._chats.move, chat.id, folder))
+            move = menu.addAction(literal(folder), partial(self._chats.move, chat.id, folder))
             move.setCheckable(True)
             move.setChecked(folder == chat.folder)
         if chat.folder:
@@ -268,13 +268,8 @@ class ChatsView(QWidget):
         menu.addAction("Tags…", self.edit_tags)
         for tag in item.tags:
             find = partial(self.search.setText, f"#{tag}")
-            menu.addAction(_unmarked(f"Show all with #{tag}"), find)
+            menu.addAction(literal(f"Show all with #{tag}"), find)
         menu.addAction("Duplicate", self.duplicate_current)
         menu.addAction("Export…", self.export_current)
         menu.addSeparator()
         menu.addAction("Delete", self.delete_current)
-
-
-def _unmarked(text: str) -> str:
-    """A menu's text in which & is no mark of a key."""
-    return text.replace("&", "&&")

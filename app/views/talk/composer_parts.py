@@ -13,7 +13,7 @@ from app.state.talk.chat import ChatState
 from app.state.workbench import Workbench
 from app.theme.tokens import GRID
 from app.views.talk.settings import WhenFullChoice
-from app.widgets.basics import Button, label, set_tone
+from app.widgets.basics import Button, label, literal, set_tone
 from app.widgets.controls.growing_edit import GrowingEdit
 from app.widgets.numbers import grouped
 from app.widgets.tips import set_tip
@@ -92,7 +92,7 @@ class PromptMenu(QMenu):
         self.clear()
         prompts = self._preferences.value.prompts
         for prompt in prompts[:MOST_SHOWN]:
-            self.addAction(prompt.name.replace("&", "&&"), partial(self._insert, prompt))
+            self.addAction(literal(prompt.name), partial(self._insert, prompt))
         self.addSeparator()
         save = self.addAction("Save the message as a prompt…", self.save)
         save.setEnabled(bool(self._written))
@@ -100,7 +100,7 @@ class PromptMenu(QMenu):
         delete.setEnabled(bool(prompts))
         for prompt in prompts[:MOST_SHOWN]:
             remove = partial(self._preferences.delete_prompt, prompt.name)
-            delete.addAction(prompt.name.replace("&", "&&"), remove)
+            delete.addAction(literal(prompt.name), remove)
 
     def save(self) -> None:
         """Ask for a name and keep the message under it."""

@@ -21,7 +21,7 @@ from app.state.talk.documents import AttachedDocuments, DocumentTokens, PartsSea
 from app.state.workbench import Workbench
 from app.theme import fonts
 from app.theme.tokens import GRID, PADDING
-from app.widgets.basics import Button, IconButton, label, surface
+from app.widgets.basics import Button, IconButton, label, literal, surface
 from app.widgets.controls.flow import Flow
 from app.widgets.numbers import grouped, kib, mib
 from engine.units import MIB
@@ -55,7 +55,7 @@ class DocumentChip(QFrame):
         self.button.shortened = Qt.TextElideMode.ElideMiddle
         room = fonts.px(LONGEST_NAME)
         shown = self.button.fontMetrics().elidedText(name, Qt.TextElideMode.ElideMiddle, room)
-        self.button.setText(shown.replace("&", "&&"))
+        self.button.setText(literal(shown))
         self.button.setAccessibleName(f"{name}, {facts}" if facts else name)
         self.button.setEnabled(opened is not None)
         row.addWidget(self.button)

@@ -26,7 +26,7 @@ from app.tools.config import ServerConfig, visible
 from app.tools.consent import Decision
 from app.views.talk.message_row import MessageRow
 from app.views.talk.pictures.words import item
-from app.widgets.basics import Button, IconButton, label, set_tone, surface
+from app.widgets.basics import Button, IconButton, label, literal, set_tone, surface
 from app.widgets.controls.flow import Flow
 from app.widgets.numbers import duration
 from app.widgets.pictures.loader import PictureLoader
@@ -151,7 +151,7 @@ class ToolsButton(IconButton):
         menu.popup(self.mapToGlobal(QPoint(0, -menu.sizeHint().height())))
 
     def _add(self, menu: QMenu, name: str, title: str, tip: str = "") -> None:
-        action = QAction(title.replace("&", "&&"), menu)
+        action = QAction(literal(title), menu)
         action.setCheckable(True)
         action.setChecked(name in self._bench.chat.details.tools)
         set_tip(action, tip)

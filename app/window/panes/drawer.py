@@ -9,7 +9,16 @@ from app.state.workbench import Workbench
 from app.theme import fonts
 from app.theme.tokens import GRID
 from app.views.log import LogView
-from app.widgets.basics import TEXT_SIZE, Button, IconButton, divider, label, set_tone, surface
+from app.widgets.basics import (
+    TEXT_SIZE,
+    Button,
+    IconButton,
+    divider,
+    label,
+    literal,
+    set_tone,
+    surface,
+)
 from app.widgets.controls.elided import ElidedLabel
 from app.widgets.focus import focus_first, has_focus
 from app.widgets.tips import set_tip
@@ -48,7 +57,7 @@ class RunningLine(QWidget):
         probes = self._probes
         pattern = "".join(c if c.isprintable() else " " for c in probes.pattern)
         short = pattern if len(pattern) <= LONGEST else f"{pattern[:LONGEST]}…"
-        self.probing.setText(f"probe {short}".replace("&", "&&"))
+        self.probing.setText(literal(f"probe {short}"))
         self.probing.setAccessibleName(f"Pinned probe {pattern}")
         set_tip(self.probing, f"Results named {pattern} are collected while its view is open")
         self.probing.setVisible(probes.pinned)

@@ -241,7 +241,7 @@ class Database:
         if gone and wal.exists() and wal.stat().st_size > 0:
             aside = wal.with_name(f"{wal.name}.left-{time.strftime('%Y%m%d-%H%M%S')}")
             wal.rename(aside)
-            self.notice = f"{path} was empty beside changes to it; they are in {aside}"
+            self.notice = f"{path} was lost or empty; its last changes are kept in {aside}"
 
     def _migrate(self, connection: sqlite3.Connection) -> None:
         if _version(connection) == VERSION:
