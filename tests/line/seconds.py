@@ -25,6 +25,7 @@ class Seconds:
         self._before = processor_seconds()
         self.clock: dict[str, float] = defaultdict(float)
         self.processor: dict[str, float] = defaultdict(float)
+        self.tests: dict[str, float] = {}
 
     def pytest_runtest_logstart(self) -> None:
         self._before = processor_seconds()
@@ -41,11 +42,15 @@ class Seconds:
         file = report.nodeid.partition("::")[0]
         self.clock[file] += report.duration
         if report.when == "teardown":
-            self.processor[file] += sum(
-                float(str(value)) for name, value in report.user_properties if name == PROCESSOR
-            )
+            own = sum(float(str(v)) for name, v in report.user_properties if name == PROCESSOR)
+            self.processor[file] += own
+            self.tests[report.nodeid] = round(own, 3)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Print the longest files; processor seconds of each test are in pytest's cache."""
+        cache = terminalreporter.config.cache
+        if cache is not None:
+            cache.set("seconds", dict(sorted(self.tests.items(), key=lambda one: -one[1])))
         longest = sorted(self.clock, key=lambda file: -self.clock[file])[:MOST]
         longest = [file for file in longest if self.clock[file] >= LEAST]
         if not longest:
