@@ -48,7 +48,7 @@ class Seconds:
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the longest files; processor seconds of each test are in pytest's cache."""
-        cache = terminalreporter.config.cache
+        cache = getattr(terminalreporter.config, "cache", None)  # "-p no:cacheprovider"
         if cache is not None:
             cache.set("seconds", dict(sorted(self.tests.items(), key=lambda one: -one[1])))
         longest = sorted(self.clock, key=lambda file: -self.clock[file])[:MOST]
