@@ -4,20 +4,21 @@ A dash is one sign everywhere, "–": alone for what is unknown or nothing, betw
 range without spaces, between names with them. "-" joins words and begins options; "—" is not used.
 """
 
+from app.language import mark
 from engine.protocol import StageName
 
 UNKNOWN = "–"
 
 STAGES: dict[StageName, str] = {
-    "load": "Loading the model",
-    "compile": "Building kernels",
-    "decode": "Decoding the picture",
-    "encode": "Encoding the picture",
-    "form": "Reading the output format",
-    "prefill": "Reading the prompt",
-    "look": "Inspecting a token",
-    "score": "Scoring the text",
-    "embed": "Embedding the texts",
-    "bench": "Measuring",
+    "load": mark("Loading the model"),
+    "compile": mark("Building kernels"),
+    "decode": mark("Decoding the picture"),
+    "encode": mark("Encoding the picture"),
+    "form": mark("Reading the output format"),
+    "prefill": mark("Reading the prompt"),
+    "look": mark("Inspecting a token"),
+    "score": mark("Scoring the text"),
+    "embed": mark("Embedding the texts"),
+    "bench": mark("Measuring"),
 }
 """What the engine does, as a title; in a line of text without the capital."""

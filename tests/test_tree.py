@@ -43,6 +43,7 @@ ORDER = [
     ("engine.worker",),
     # The app. Widgets know no domain, state knows no widgets, and a view of one area knows no other
     # area's views, but for those in a row before it.
+    ("app.language",),
     (
         "app.engine",
         "app.files",

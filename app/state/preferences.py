@@ -9,6 +9,7 @@ import msgspec
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.files import write_atomically
+from app.language import tr
 from app.remote.connection import Connection
 from app.state.presets import (
     BUILT_IN,
@@ -145,7 +146,10 @@ class PreferencesState(QObject):
         try:
             usable_folder(self.value.models_folder or ".")
         except ValueError as error:
-            return f"the models folder is not used: expected {error}; choose one in the preferences"
+            return tr(
+                "the models folder is not used: expected {error}; choose one in the preferences",
+                error=error,
+            )
         return ""
 
     def update(self, **fields: Any) -> None:
@@ -210,7 +214,9 @@ class PreferencesState(QObject):
             self.tried.emit("")
         except (OSError, ValueError) as error:  # ValueError: half a character in a draft
             problem = error.strerror if isinstance(error, OSError) else str(error)
-            self.notice = f"preferences are not saved: {self.path}: {problem}"
+            self.notice = tr(
+                "preferences are not saved: {path}: {problem}", path=self.path, problem=problem
+            )
             self._timer.start(AGAIN_MS)
             self.tried.emit(self.notice)
 
@@ -238,9 +244,13 @@ class PreferencesState(QObject):
         wrong: dict[str, str] = {}
         value: Preferences = _understood(content, Preferences, "", wrong)
         if wrong:
-            more = f" and {len(wrong) - SHOWN_WRONG} more" if len(wrong) > SHOWN_WRONG else ""
+            more = (
+                tr(" and {wrong} more", wrong=len(wrong) - SHOWN_WRONG)
+                if len(wrong) > SHOWN_WRONG
+                else ""
+            )
             named = ", ".join(list(wrong)[:SHOWN_WRONG]) + more
-            self.notice = f"invalid preferences, using defaults instead: {named}"
+            self.notice = tr("invalid preferences, using defaults instead: {named}", named=named)
             for where, reason in wrong.items():
                 log.warning("preferences: %s: %s", where, reason)
         return value
@@ -251,11 +261,16 @@ class PreferencesState(QObject):
         aside = self.path.with_name(f"{self.path.name}.corrupt-{time.strftime('%Y%m%d-%H%M%S')}")
         try:
             self.path.rename(aside)
-            self.notice = (
-                f"preferences could not be read, using defaults; the old file is kept as {aside}"
+            self.notice = tr(
+                "preferences could not be read, using defaults; the old file is kept as {aside}",
+                aside=aside,
             )
         except OSError as error:
-            self.notice = f"preferences could not be read: {self.path}: {error.strerror}"
+            self.notice = tr(
+                "preferences could not be read: {path}: {strerror}",
+                path=self.path,
+                strerror=error.strerror,
+            )
 
 
 def _version(content: dict[str, Any]) -> int:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import structs
 
+from app.language import mark
 from engine.protocol import Sampling, WhenFull
 
 LONGEST = 1 << 20  # tokens
@@ -77,9 +78,9 @@ class SavedPrompt(msgspec.Struct, frozen=True):
     text: Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_PROMPT)]
 
 
-SUGGESTED = Preset("Model default", OwnSampling())
+SUGGESTED = Preset(mark("Model default"), OwnSampling())
 BUILT_IN = (
     SUGGESTED,
-    Preset("Precise", OwnSampling(temperature=0.2, top_p=0.9)),
-    Preset("Creative", OwnSampling(temperature=1.1, top_k=0, min_p=0.03)),
+    Preset(mark("Precise"), OwnSampling(temperature=0.2, top_p=0.9)),
+    Preset(mark("Creative"), OwnSampling(temperature=1.1, top_k=0, min_p=0.03)),
 )

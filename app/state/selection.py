@@ -8,6 +8,8 @@ from urllib.parse import quote, unquote_to_bytes
 
 from PySide6.QtCore import QObject, Signal
 
+from app.language import tr
+
 LONGEST_PAST = 100
 SCHEME = "cutaway:"
 LONGEST_LINK, SHOWN = 2000, 40  # characters: of a link, of what an error quotes
@@ -176,19 +178,39 @@ def selected_of(link: str) -> Selected:
     """The reverse of `link_of`. Raises BadLink for whatever that would not have made."""
     text = link.strip()
     if not text.startswith(SCHEME):
-        raise BadLink(f"This is not a link to a selection: {_shown(text)}. It begins with {SCHEME}")
+        raise BadLink(
+            tr(
+                "This is not a link to a selection: {shown}. It begins with {scheme}",
+                shown=_shown(text),
+                scheme=SCHEME,
+            )
+        )
     if len(text) > LONGEST_LINK:
-        raise BadLink(f"The link has {len(text)} characters; the longest has {LONGEST_LINK}.")
+        raise BadLink(
+            tr(
+                "The link has {text} characters; the longest has {longest_link}.",
+                text=len(text),
+                longest_link=LONGEST_LINK,
+            )
+        )
     found: dict[str, Any] = {}
     for part in text.removeprefix(SCHEME).split(";") if text != SCHEME else ():
         name, equals, value = part.partition("=")
         if name not in _PARTS or not equals:
-            raise BadLink(f"The link names {_shown(part)}, which cannot be selected.")
+            raise BadLink(
+                tr("The link names {shown}, which cannot be selected.", shown=_shown(part))
+            )
         if name in found:
-            raise BadLink(f"The link names two of {name}.")
+            raise BadLink(tr("The link names two of {name}.", name=name))
         found[name] = _PARTS[name](_decoded(name, value))
         if found[name] is None:
-            raise BadLink(f"The link's {name} is {_shown(value)}, which no {name} can be.")
+            raise BadLink(
+                tr(
+                    "The link's {name} is {shown}, which no {name} can be.",
+                    name=name,
+                    shown=_shown(value),
+                )
+            )
     return Selected(**found)
 
 
@@ -198,7 +220,9 @@ def _decoded(name: str, value: str) -> str:
     except UnicodeDecodeError:
         text = ""
     if not text or not text.isprintable():
-        raise BadLink(f"The link's {name} is {_shown(value)}, which is not text.")
+        raise BadLink(
+            tr("The link's {name} is {shown}, which is not text.", name=name, shown=_shown(value))
+        )
     return text
 
 

@@ -12,6 +12,7 @@ from typing import Literal
 from PySide6.QtCore import QObject, Signal
 
 from app.client import Asked, EngineClient
+from app.language import tr
 from app.remote.connection import Connection, ServerAddress
 from app.state.problem import Problem
 from app.state.wanted import Wanted, name_of, title_of
@@ -229,7 +230,13 @@ class Session(QObject):
             self._check()
             self.given_up.emit()
             self._keep()
-            self.cancelled.emit(f"Opening {name} was cancelled. {self.model_title} stays open.")
+            self.cancelled.emit(
+                tr(
+                    "Opening {name} was cancelled. {model_title} stays open.",
+                    name=name,
+                    model_title=self.model_title,
+                )
+            )
         elif self._loading is not None:
             self._loading.cancel()
 
@@ -239,12 +246,12 @@ class Session(QObject):
         self.given_up.emit()
         if before is not None:
             self._load(before)
-            then = f"{self.model_title} is open again."
+            then = tr("{model_title} is open again.", model_title=self.model_title)
         else:
             self.path = self.connection = None
             self._set("idle")
-            then = "No model is open."
-        self.cancelled.emit(f"Opening {name} was cancelled. {then}")
+            then = tr("No model is open.")
+        self.cancelled.emit(tr("Opening {name} was cancelled. {then}", name=name, then=then))
 
     def restart(self, less: bool = False) -> None:
         """A fresh process with the same model, or with half its context."""

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from PySide6.QtCore import QObject, Signal
 
 from app.client import Asked, EngineClient
+from app.language import tr
 from app.state.session import Session
 from app.state.talk.answer import said
 from app.state.talk.chat import ChatState
@@ -17,8 +18,8 @@ from engine.protocol import AnswerScored, Change, Failed, ScoreAnswer
 
 Floats = NDArray[np.float32]
 SHORTEST, LONGEST = 64, 512  # tokens that an answer of a changed model may have at most
-NO_PLAIN = "Only the changed answer exists. Regenerate to get an answer without the change."
-OTHER_MODEL = "Open the model that wrote both answers to compare them."
+NO_PLAIN = tr("Only the changed answer exists. Regenerate to get an answer without the change.")
+OTHER_MODEL = tr("Open the model that wrote both answers to compare them.")
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from PySide6.QtCore import QObject
 
 from app.client import EngineClient
 from app.engine import Engine
+from app.language import tr
 from app.remote.connection import ServerAddress, address_of
 from app.remote.keys import Keys
 from app.state.graph.graph import GraphState
@@ -179,7 +180,10 @@ class Workbench(QObject):
         if connection is not None:
             self.session.open_server(connection, address.model)
         else:
-            text = f"there is no server {address.connection} any more; add it again"
+            text = tr(
+                "there is no server {connection} any more; add it again",
+                connection=address.connection,
+            )
             self.session.refused.emit(Problem("ServerFailed", text, "open"))
 
     def reopen_chat(self) -> None:
@@ -199,15 +203,23 @@ class Workbench(QObject):
         """
         wanted, n_layer = selected_of(link), self.memory.n_layer
         if wanted.layer is not None and n_layer and wanted.layer > n_layer:
-            raise BadLink(f"The link's layer is {wanted.layer}; this model has {n_layer}.")
+            raise BadLink(
+                tr(
+                    "The link's layer is {layer}; this model has {n_layer}.",
+                    layer=wanted.layer,
+                    n_layer=n_layer,
+                )
+            )
         if wanted.token is not None:
             message, index = wanted.token
             self._open_message(message)
             row = self.chat.row_of(message)
             if row is None:
-                raise BadLink("The linked message no longer exists.")
+                raise BadLink(tr("The linked message no longer exists."))
             if index >= len(self.chat.tokens(row)):
-                raise BadLink(f"The link's token is #{index + 1}; the message has fewer.")
+                raise BadLink(
+                    tr("The link's token is #{index}; the message has fewer.", index=index + 1)
+                )
         self.selection.follow(link)
 
     def close(self) -> None:

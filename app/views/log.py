@@ -4,6 +4,7 @@ import logging
 
 from PySide6.QtWidgets import QComboBox, QPlainTextEdit, QVBoxLayout, QWidget
 
+from app.language import tr
 from app.state.log import LogLine, LogState
 from app.theme import fonts
 from app.theme.tokens import GRID, PADDING
@@ -13,12 +14,12 @@ from app.widgets.lists.table import Table
 from app.widgets.numbers import local_time
 
 LEVELS = {
-    "All levels": 0,
-    "Info and up": logging.INFO,
-    "Warnings and up": logging.WARNING,
-    "Errors": logging.ERROR,
+    tr("All levels"): 0,
+    tr("Info and up"): logging.INFO,
+    tr("Warnings and up"): logging.WARNING,
+    tr("Errors"): logging.ERROR,
 }
-ALL = "All sources"
+ALL = tr("All sources")
 
 
 def _tone(line: LogLine) -> str:
@@ -33,15 +34,15 @@ def _time(line: LogLine) -> str:
 
 
 COLUMNS = (
-    Column[LogLine]("Time", _time, lambda x: x.time, right=True, mono=True, quiet=True),
+    Column[LogLine](tr("Time"), _time, lambda x: x.time, right=True, mono=True, quiet=True),
     Column[LogLine](
-        "Level",
+        tr("Level"),
         lambda x: logging.getLevelName(x.level).capitalize(),
         lambda x: x.level,
         tone=_tone,
     ),
-    Column[LogLine]("Source", lambda x: x.source, quiet=True),
-    Column[LogLine]("Text", lambda x: x.text),
+    Column[LogLine](tr("Source"), lambda x: x.source, quiet=True),
+    Column[LogLine](tr("Text"), lambda x: x.text),
 )
 
 
@@ -52,18 +53,18 @@ class LogView(QWidget):
         super().__init__()
         self._log = log
         self.level = QComboBox()
-        self.level.setAccessibleName("Minimum level")
+        self.level.setAccessibleName(tr("Minimum level"))
         self.level.addItems(list(LEVELS))
         self.source = QComboBox()
-        self.source.setAccessibleName("Source")
+        self.source.setAccessibleName(tr("Source"))
         self.source.addItem(ALL)
-        self.table = Table(TableRows(COLUMNS, self), "Log")
+        self.table = Table(TableRows(COLUMNS, self), tr("Log"))
         self.table.head.insertWidget(1, self.level)
         self.table.head.insertWidget(2, self.source)
-        self.table.head.addWidget(Button("Clear", log.clear, name="Clear the log"))
+        self.table.head.addWidget(Button(tr("Clear"), log.clear, name=tr("Clear the log")))
         self.details = QPlainTextEdit()
         self.details.setReadOnly(True)
-        self.details.setAccessibleName("Details of the log entry")
+        self.details.setAccessibleName(tr("Details of the log entry"))
         self.details.setFont(fonts.mono())
         self.details.setMaximumHeight(200)
         self.details.setTabChangesFocus(True)

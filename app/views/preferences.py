@@ -15,6 +15,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.language import tr
 from app.state.preferences import PreferencesState
 from app.theme.tokens import GRID, PADDING
 from app.widgets.basics import Button, IconButton, divider, label, scrolled
@@ -26,21 +27,28 @@ from engine.kept import KeptFile, delete_prepared, prepared_files
 from engine.settings import model_folders
 from engine.units import GB
 
-THEMES = {"Match system": "system", "Light": "light", "Dark": "dark", "High contrast": "contrast"}
+THEMES = {
+    tr("Match system"): "system",
+    tr("Light"): "light",
+    tr("Dark"): "dark",
+    tr("High contrast"): "contrast",
+}
 SEND_KEYS = {"Enter": "enter", "Ctrl+Enter": "ctrl+enter"}
-DENSITIES = {"Comfortable": "comfortable", "Compact": "compact"}
-CONTEXTS = {"Automatic": None} | {f"{grouped(n)} tokens": n for n in (2048, 4096, 8192, 16384)}
-LIMITS = {"Prepared weights on disk": None, "Keep none": 0} | {
-    f"Keep at most {n} GB": n for n in (10, 20, 50, 100, 200, 500)
+DENSITIES = {tr("Comfortable"): "comfortable", tr("Compact"): "compact"}
+CONTEXTS = {tr("Automatic"): None} | {
+    tr("{n} tokens", n=grouped(n)): n for n in (2048, 4096, 8192, 16384)
+}
+LIMITS = {tr("Prepared weights on disk"): None, tr("Keep none"): 0} | {
+    tr("Keep at most {n} GB", n=n): n for n in (10, 20, 50, 100, 200, 500)
 }
 DRAFTS = {
-    "Off": "none",
-    "Automatic": "auto",
-    "From earlier text (n-gram)": "ngram",
+    tr("Off"): "none",
+    tr("Automatic"): "auto",
+    tr("From earlier text (n-gram)"): "ngram",
 }
 SIZES = {f"{part:.0%}": part for part in (0.75, 0.9, 1.0, 1.15, 1.3, 1.6, 2.0)}
 
-WHAT_FOR = (
+WHAT_FOR = tr(
     "Prepared weights are a copy of the model repacked for the CPU. They make it open faster"
     " the next time."
 )
@@ -53,24 +61,24 @@ class PreferencesView(QWidget):
 
     def __init__(self, preferences: PreferencesState) -> None:
         super().__init__()
-        self.setAccessibleName("Preferences")
+        self.setAccessibleName(tr("Preferences"))
         self._preferences = preferences
-        title = label("Preferences", size="strong")
+        title = label(tr("Preferences"), size="strong")
         head = QHBoxLayout()
         head.addWidget(title, 1)
-        head.addWidget(IconButton("close", "Close preferences", self.done.emit, 16))
-        self.theme = self._choice("Theme", THEMES, "theme")
-        self.send_key = self._choice("Send with", SEND_KEYS, "send_key")
-        self.text_size = self._choice("Text size", SIZES, "font_scale")
-        self.density = self._choice("Row height", DENSITIES, "density")
-        self.context = self._choice("Default context length", CONTEXTS, "default_ctx")
-        self.prepared = self._choice("Keep prepared weights on disk", LIMITS, "prepared_gb")
-        self.speculation = self._choice("Speculation", DRAFTS, "speculation")
+        head.addWidget(IconButton("close", tr("Close preferences"), self.done.emit, 16))
+        self.theme = self._choice(tr("Theme"), THEMES, "theme")
+        self.send_key = self._choice(tr("Send with"), SEND_KEYS, "send_key")
+        self.text_size = self._choice(tr("Text size"), SIZES, "font_scale")
+        self.density = self._choice(tr("Row height"), DENSITIES, "density")
+        self.context = self._choice(tr("Default context length"), CONTEXTS, "default_ctx")
+        self.prepared = self._choice(tr("Keep prepared weights on disk"), LIMITS, "prepared_gb")
+        self.speculation = self._choice(tr("Speculation"), DRAFTS, "speculation")
         set_tip(
             self.speculation,
-            "Guess the next tokens and check several in one step. The answer stays the same.",
+            tr("Guess the next tokens and check several in one step. The answer stays the same."),
         )
-        self.open_last = self._switch("Reopen the last model", "open_last_model")
+        self.open_last = self._switch(tr("Reopen the last model"), "open_last_model")
         body = QWidget()
         form = QFormLayout(body)
         form.setContentsMargins(0, 0, GRID, 0)
@@ -79,15 +87,15 @@ class PreferencesView(QWidget):
         form.setVerticalSpacing(GRID + 4)
         form.setLabelAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
         form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
-        form.addRow(label("Theme", "quiet"), self.theme)
-        form.addRow(label("Text size", "quiet"), self.text_size)
-        form.addRow(label("Rows", "quiet"), self.density)
-        form.addRow(label("Send with", "quiet"), self.send_key)
-        form.addRow(label("Models", "quiet"), self.open_last)
-        form.addRow(label("Context", "quiet"), self.context)
-        form.addRow(label("Speculation", "quiet"), self.speculation)
-        form.addRow(label("Folder", "quiet"), self._folder())
-        form.addRow(label("Weights", "quiet"), self.prepared)
+        form.addRow(label(tr("Theme"), "quiet"), self.theme)
+        form.addRow(label(tr("Text size"), "quiet"), self.text_size)
+        form.addRow(label(tr("Rows"), "quiet"), self.density)
+        form.addRow(label(tr("Send with"), "quiet"), self.send_key)
+        form.addRow(label(tr("Models"), "quiet"), self.open_last)
+        form.addRow(label(tr("Context"), "quiet"), self.context)
+        form.addRow(label(tr("Speculation"), "quiet"), self.speculation)
+        form.addRow(label(tr("Folder"), "quiet"), self._folder())
+        form.addRow(label(tr("Weights"), "quiet"), self.prepared)
         form.addRow(self._kept())
         column = QVBoxLayout(self)
         column.setContentsMargins(PADDING, PADDING, PADDING, PADDING)
@@ -115,7 +123,7 @@ class PreferencesView(QWidget):
         self.open_last.setChecked(value.open_last_model)
         folder = str(model_folders(self._preferences.models_folder)[0])
         self._shown_folder.setText(folder)
-        self._shown_folder.setAccessibleName(f"Models folder: {folder}")
+        self._shown_folder.setAccessibleName(tr("Models folder: {folder}", folder=folder))
 
     def _choice(self, name: str, choices: dict[str, Any], field: str) -> QComboBox:
         box = QComboBox()
@@ -138,11 +146,13 @@ class PreferencesView(QWidget):
         row.setSpacing(GRID)
         self._shown_folder = ElidedLabel(where=Qt.TextElideMode.ElideMiddle)
         row.addWidget(self._shown_folder, 1)
-        row.addWidget(Button("Change…", self._choose_folder, name="Change the models' folder"))
+        row.addWidget(
+            Button(tr("Change…"), self._choose_folder, name=tr("Change the models' folder"))
+        )
         return line
 
     def _choose_folder(self) -> None:
-        folder = QFileDialog.getExistingDirectory(self, "Models folder")
+        folder = QFileDialog.getExistingDirectory(self, tr("Models folder"))
         if folder:
             self._preferences.update(models_folder=folder)
 
@@ -150,7 +160,9 @@ class PreferencesView(QWidget):
         """Make the controls of prepared weights: explanation, size, and a button to delete them."""
         whole = QWidget()
         self.kept = label("", "quiet")
-        self.delete_kept = Button("Delete all", self._delete, name="Delete all prepared weights")
+        self.delete_kept = Button(
+            tr("Delete all"), self._delete, name=tr("Delete all prepared weights")
+        )
         line = QHBoxLayout()
         line.setSpacing(GRID)
         line.addWidget(self.kept, 1)
@@ -171,7 +183,9 @@ class PreferencesView(QWidget):
 
     def _show_kept(self, files: Sequence[KeptFile]) -> None:
         size = sum(one.size for one in files)
-        self.kept.setText(f"{size / GB:.1f} GB stored" if files else "Nothing stored")
+        self.kept.setText(
+            tr("{size:.1f} GB stored", size=size / GB) if files else tr("Nothing stored")
+        )
         self.delete_kept.setEnabled(bool(files))
 
     def _delete(self) -> None:

@@ -15,6 +15,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.language import tr
 from app.report.contents import ReportWanted
 from app.report.document import summary
 from app.state.workbench import Workbench
@@ -22,7 +23,7 @@ from app.theme.tokens import GRID, PADDING
 from app.widgets.basics import Button, IconButton, label, scrolled, set_tone
 from engine.protocol import Devices, ListDevices
 
-ABOUT = (
+ABOUT = tr(
     "Tries every OpenCL driver, checks what the devices compute and measures how fast they are with"
     " three models of random weights, in one file to attach to an issue. Folders and names of users"
     " are left out of it. It takes some minutes; measure while nothing else runs."
@@ -37,26 +38,26 @@ class ReportView(QWidget):
 
     def __init__(self, bench: Workbench) -> None:
         super().__init__()
-        self.setAccessibleName("Device report")
+        self.setAccessibleName(tr("Device report"))
         self._bench, self._state = bench, bench.report
         self.device = QComboBox()
-        self.device.setAccessibleName("Device to report on")
+        self.device.setAccessibleName(tr("Device to report on"))
         self.device.setMinimumContentsLength(12)
         self.device.setSizeAdjustPolicy(
             QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
         )
-        self.full = QCheckBox("Complete self-test: minutes more")
-        self.tune = QCheckBox("Tune the kernels first")
+        self.full = QCheckBox(tr("Complete self-test: minutes more"))
+        self.tune = QCheckBox(tr("Tune the kernels first"))
         for box in (self.full, self.tune):
             box.setAccessibleName(box.text())
-        self.start = Button("Start", self._start, "primary")
-        self.cancel = Button("Cancel", self._state.cancel)
-        self.save = Button("Save…", self._save)
-        self.open = Button("Open the file", self._open)
+        self.start = Button(tr("Start"), self._start, "primary")
+        self.cancel = Button(tr("Cancel"), self._state.cancel)
+        self.save = Button(tr("Save…"), self._save)
+        self.open = Button(tr("Open the file"), self._open)
         self.bar = QProgressBar()
         self.bar.setTextVisible(False)
         self.bar.setRange(0, STEPS)
-        self.bar.setAccessibleName("Progress of the report")
+        self.bar.setAccessibleName(tr("Progress of the report"))
         self.doing = label(tone="quiet", wrap=True)
         self.found = label(wrap=True)
         self.says = label(wrap=True)
@@ -79,22 +80,22 @@ class ReportView(QWidget):
         for shown in (self.bar, self.cancel, self.doing):
             shown.setVisible(state.is_busy)
         self.start.setVisible(not state.is_busy)
-        self.start.set_text("Start again" if report is not None else "Start")
+        self.start.set_text(tr("Start again") if report is not None else tr("Start"))
         self.save.setVisible(report is not None)
         self.open.setVisible(state.saved is not None)
         self.bar.setValue(round(STEPS * state.done))
         self.doing.setText(state.doing)
         self.found.setText("\n".join(summary(report)) if report is not None else "")
         self.found.setVisible(report is not None)
-        saved = f"Saved as {state.saved.name}." if state.saved is not None else ""
+        saved = tr("Saved as {name}.", name=state.saved.name) if state.saved is not None else ""
         self.says.setText(state.problem or saved)
         self.says.setVisible(bool(self.says.text()))
         set_tone(self.says, "bad" if state.problem else "good")
 
     def _lay_out(self) -> None:
         head = QHBoxLayout()
-        head.addWidget(label("Device report", size="strong"), 1)
-        head.addWidget(IconButton("close", "Close the report", self.done.emit, 16))
+        head.addWidget(label(tr("Device report"), size="strong"), 1)
+        head.addWidget(IconButton("close", tr("Close the report"), self.done.emit, 16))
         inside = QWidget()
         texts = QVBoxLayout(inside)
         texts.setContentsMargins(0, 0, 0, 0)
@@ -120,7 +121,7 @@ class ReportView(QWidget):
     def _show_devices(self, devices: Devices) -> None:
         chosen = self.device.currentData()
         self.device.clear()
-        self.device.addItem("Best driver for each processor", "")
+        self.device.addItem(tr("Best driver for each processor"), "")
         for row in devices.devices:
             self.device.addItem(f"{row.id}   {row.name}", row.id)
         self.device.setCurrentIndex(max(self.device.findData(chosen), 0))
@@ -132,8 +133,10 @@ class ReportView(QWidget):
         self.cancel.setFocus()
 
     def _save(self) -> None:
-        name = f"cutaway-report-{datetime.now():%Y%m%d-%H%M%S}.md"
-        path, _ = QFileDialog.getSaveFileName(self, "Save the report", name, "Markdown (*.md)")
+        name = tr("cutaway-report-{now:%Y%m%d-%H%M%S}.md", now=datetime.now())
+        path, _ = QFileDialog.getSaveFileName(
+            self, tr("Save the report"), name, tr("Markdown (*.md)")
+        )
         if path:
             self._state.save(Path(path).with_suffix(".md"))
 

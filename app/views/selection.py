@@ -3,6 +3,7 @@
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 
+from app.language import tr
 from app.state.selection import Selected
 from app.state.workbench import Workbench
 from app.theme.devices import device_look
@@ -11,7 +12,7 @@ from app.widgets.basics import IconButton, set_tone, surface
 from app.widgets.controls.elided import ElidedLabel
 
 BETWEEN = " › "
-NOTHING = "Nothing selected"
+NOTHING = tr("Nothing selected")
 LONGEST_TOKEN = 24  # characters shown of a token's text
 
 
@@ -25,12 +26,14 @@ class SelectionStrip(QWidget):
         self._bench = bench
         selection = bench.selection
         surface(self, "panel")
-        self._back = IconButton("chevron-left", "Back (Alt+Left)", selection.back, 16)
-        self._forward = IconButton("chevron-right", "Forward (Alt+Right)", selection.forward, 16)
+        self._back = IconButton("chevron-left", tr("Back (Alt+Left)"), selection.back, 16)
+        self._forward = IconButton(
+            "chevron-right", tr("Forward (Alt+Right)"), selection.forward, 16
+        )
         self.says = ElidedLabel()
-        self._copy = IconButton("copy", "Copy the selection as text", self.copy, 16)
-        self._link = IconButton("link", "Copy a link to the selection", self.copy_link, 16)
-        self._clear = IconButton("close", "Clear the selection", selection.clear, 16)
+        self._copy = IconButton("copy", tr("Copy the selection as text"), self.copy, 16)
+        self._link = IconButton("link", tr("Copy a link to the selection"), self.copy_link, 16)
+        self._clear = IconButton("close", tr("Clear the selection"), selection.clear, 16)
         row = QHBoxLayout(self)
         row.setContentsMargins(GRID, 0, GRID, 0)
         row.setSpacing(GRID // 2)
@@ -70,7 +73,7 @@ class SelectionStrip(QWidget):
     def refresh(self) -> None:
         text, selection = self.text, self._bench.selection
         self.says.setText(text or NOTHING)
-        self.says.setAccessibleName(f"Selected: {text}" if text else NOTHING)
+        self.says.setAccessibleName(tr("Selected: {text}", text=text) if text else NOTHING)
         set_tone(self.says, "" if self.is_selected else "quiet")
         self._back.setEnabled(selection.has_past)
         self._forward.setEnabled(selection.has_future)
@@ -85,9 +88,9 @@ class SelectionStrip(QWidget):
         return (
             self._token(now.token),
             self._layer(now.layer),
-            f"head {now.head}" if now.head is not None else "",
+            tr("head {head}", head=now.head) if now.head is not None else "",
             now.operation or "",
-            f"split {now.split}" if now.split is not None else "",
+            tr("split {split}", split=now.split) if now.split is not None else "",
             device,
             now.component or "",
             now.tensor or "",
@@ -97,15 +100,21 @@ class SelectionStrip(QWidget):
         """Its text and its place in its message; without one, the newest word's."""
         if token is None:
             followed = self._bench.token.word
-            return f"{self._token(followed.key)} (newest)" if followed is not None else ""
+            return (
+                tr("{token} (newest)", token=self._token(followed.key))
+                if followed is not None
+                else ""
+            )
         message, index = token
         text = self._bench.token.text(message, index)
         shown = "".join(c if c.isprintable() else " " for c in text).strip()
         short = shown if len(shown) <= LONGEST_TOKEN else f"{shown[:LONGEST_TOKEN]}…"
-        return f"“{short}” #{index + 1}" if short else f"token #{index + 1}"
+        return f"“{short}” #{index + 1}" if short else tr("token #{index}", index=index + 1)
 
     def _layer(self, layer: int | None) -> str:
         if layer is None:
             return ""
         n_layer = self._bench.memory.n_layer
-        return "output block" if n_layer and layer == n_layer else f"layer {layer}"
+        return (
+            tr("output block") if n_layer and layer == n_layer else tr("layer {layer}", layer=layer)
+        )

@@ -13,6 +13,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.language import tr, tr_n
 from app.state.trial import Floats, TriedAnswer
 from app.state.workbench import Workbench
 from app.theme.tokens import GRID, PADDING
@@ -26,17 +27,17 @@ from engine.protocol import Change, ChangedPart
 
 HEAD = "head"
 PARTS: dict[str, str] = {
-    "layer": "A whole layer",
-    "attention": "A layer's attention",
-    "feed_forward": "A layer's feed-forward",
-    HEAD: "One head of attention",
+    "layer": tr("A whole layer"),
+    "attention": tr("A layer's attention"),
+    "feed_forward": tr("A layer's feed-forward"),
+    HEAD: tr("One head of attention"),
 }
-HELP = "Factor on its output: 0 removes it, 1 changes nothing, 2 doubles it"
-NOTE = (
+HELP = tr("Factor on its output: 0 removes it, 1 changes nothing, 2 doubles it")
+NOTE = tr(
     "Answers the last message again with this change and compares both answers. The"
     " model's file is not changed; the new answer is a marked branch of the chat."
 )
-AS_IT_IS = "A factor of 1 changes nothing: choose a smaller or a larger one."
+AS_IT_IS = tr("A factor of 1 changes nothing: choose a smaller or a larger one.")
 MILD = 0.5  # the factor to begin with: most models still answer in sentences
 UNKNOWN_LAYERS = 1 << 10  # of a model that nothing is known of; the engine refuses those not there
 
@@ -48,22 +49,22 @@ class TrialView(QWidget):
 
     def __init__(self, bench: Workbench) -> None:
         super().__init__()
-        self.setAccessibleName("Try a change")
+        self.setAccessibleName(tr("Try a change"))
         self._bench, self._trial = bench, bench.trial
         self.part, self.layer, self.head = QComboBox(), QSpinBox(), QSpinBox()
         for kind, title in PARTS.items():
             self.part.addItem(title, kind)
-        self._head_name = label("Head")
-        named = ((self.part, "Part"), (self.layer, "Layer"), (self.head, "Head"))
+        self._head_name = label(tr("Head"))
+        named = ((self.part, tr("Part")), (self.layer, tr("Layer")), (self.head, tr("Head")))
         for widget, name in named:
             widget.setAccessibleName(name)
-        self.factor = NumberSlider("Factor", HELP, 0.0, 2.0, 2.0, 2)
-        self.try_it = Button("Answer with the change", self._start, kind="primary")
-        self.stop = Button("Stop", bench.chat.stop)
-        self.copy = IconButton("copy", "Copy both answers as a table", self.copy_table)
-        self.back = Button("Show the original answer in the chat", self._show_plain, "link")
+        self.factor = NumberSlider(tr("Factor"), HELP, 0.0, 2.0, 2.0, 2)
+        self.try_it = Button(tr("Answer with the change"), self._start, kind="primary")
+        self.stop = Button(tr("Stop"), bench.chat.stop)
+        self.copy = IconButton("copy", tr("Copy both answers as a table"), self.copy_table)
+        self.back = Button(tr("Show the original answer in the chat"), self._show_plain, "link")
         self.says = label("", tone="quiet", wrap=True)
-        self.plain, self.changed = _Side("Original"), _Side("Changed")
+        self.plain, self.changed = _Side(tr("Original")), _Side(tr("Changed"))
         for one in (self.plain, self.changed):
             one.text.pointed.connect(lambda at, one=one: self._point(one, at))
             one.text.placed.connect(lambda at, one=one: self._point(one, at))
@@ -120,7 +121,7 @@ class TrialView(QWidget):
             side.setVisible(both is not None)
         if both is not None:
             plain, changed = both
-            self.plain.show_answer("Original", plain, plain.changed)
+            self.plain.show_answer(tr("Original"), plain, plain.changed)
             self.changed.show_answer(said_of_all(self._trial.changes), changed, changed.plain)
 
     def copy_table(self) -> None:
@@ -139,16 +140,16 @@ class TrialView(QWidget):
         if self._trial.problem:
             return self._trial.problem
         if self._bench.chat.busy:
-            return "The answer is being generated."
+            return tr("The answer is being generated.")
         if self._trial.busy:
-            return "Scoring each answer with the other model…"
+            return tr("Scoring each answer with the other model…")
         if has_both:
-            return (
+            return tr(
                 "Colours show how likely the other model finds each token. The chat shows the"
                 " changed answer."
             )
         if self._trial.row_to_try() is None:
-            return "Send a message first. The change is tried on the last one."
+            return tr("Send a message first. The change is tried on the last one.")
         return AS_IT_IS if self.change.factor == 1 else NOTE
 
     def _start(self) -> None:
@@ -177,13 +178,20 @@ class TrialView(QWidget):
             return
         one = side.answer
         plain, changed = (_percent(_at(scores, at)) for scores in (one.plain, one.changed))
-        self.under.setText(f"“{_word(one, at)}”: original {plain}, changed {changed}")
+        self.under.setText(
+            tr(
+                "“{word}”: original {plain}, changed {changed}",
+                word=_word(one, at),
+                plain=plain,
+                changed=changed,
+            )
+        )
 
     def _lay_out(self) -> None:
         form = QHBoxLayout()
         form.setSpacing(GRID)
         form.addWidget(self.part, 1)
-        for name, widget in ((label("Layer"), self.layer), (self._head_name, self.head)):
+        for name, widget in ((label(tr("Layer")), self.layer), (self._head_name, self.head)):
             name.setBuddy(widget)
             form.addWidget(name)
             form.addWidget(widget)
@@ -197,11 +205,11 @@ class TrialView(QWidget):
         row.addStretch(1)
         row.addWidget(self.stop)
         row.addWidget(self.try_it)
-        row.addWidget(Button("Close", self.done.emit))
+        row.addWidget(Button(tr("Close"), self.done.emit))
         column = QVBoxLayout(self)
         column.setContentsMargins(PADDING, PADDING, PADDING, PADDING)
         column.setSpacing(GRID)
-        column.addWidget(label("Try a change", size="strong"))
+        column.addWidget(label(tr("Try a change"), size="strong"))
         column.addLayout(form)
         column.addWidget(self.factor)
         column.addWidget(self.says)
@@ -219,13 +227,15 @@ class _Side(QWidget):
         self.answer: TriedAnswer | None = None
         self.title: QLabel = label(name, size="strong", wrap=True)
         self.facts = label("", tone="quiet", wrap=True)
-        set_tip(self.facts, "Average surprise of the other model")
-        self.text = TokenText(f"Answer, {name.lower()}")
+        set_tip(self.facts, tr("Average surprise of the other model"))
+        self.text = TokenText(tr("Answer, {name}", name=name.lower()))
         scroll = QScrollArea()
         scroll.setWidgetResizable(True)
         scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         scroll.setFrameShape(QScrollArea.Shape.NoFrame)
-        scroll.setAccessibleName(f"Text of the answer, {name.lower()}")  # its keys scroll
+        scroll.setAccessibleName(
+            tr("Text of the answer, {name}", name=name.lower())
+        )  # its keys scroll
         scroll.setWidget(self.text)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
@@ -247,11 +257,11 @@ class _Side(QWidget):
 
 def _facts(answer: TriedAnswer, by: Floats | None) -> str:
     n = len(answer.tokens)
-    words = "1 token" if n == 1 else f"{n} tokens"
+    words = tr_n("{n} token", "{n} tokens", n)
     if by is None or not n:
         return words
     bits = -float(np.mean(by)) / float(np.log(2))
-    return f"{words}, surprise {bits:.2f} bits each"
+    return tr("{words}, surprise {bits:.2f} bits each", words=words, bits=bits)
 
 
 def _band(logprob: float) -> int | None:
@@ -265,7 +275,11 @@ def _at(scores: Floats | None, at: int) -> float | None:
 def _percent(probability: float | None) -> str:
     if probability is None:
         return "–"
-    return "< 0.1 %" if probability < 0.001 else f"{100 * probability:.1f} %"
+    return (
+        "< 0.1 %"
+        if probability < 0.001
+        else tr("{probability:.1f} %", probability=100 * probability)
+    )
 
 
 def _word(one: TriedAnswer, at: int) -> str:

@@ -8,6 +8,7 @@ from PySide6.QtCore import QObject, Qt
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import QMenu, QWidget
 
+from app.language import tr
 from app.theme.icons import icon
 
 On = TypeVar("On")
@@ -81,7 +82,7 @@ class Actions(QObject, Generic[On]):
         """A menu with a part for each title."""
         menu = QMenu(self._window)
         for title in titles:
-            part = menu.addMenu(title)
+            part = menu.addMenu(tr(title))
             for id, command in self.commands.items():
                 if command.menu == title:
                     part.addAction(self._actions[id])

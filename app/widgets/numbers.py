@@ -3,6 +3,8 @@
 from datetime import datetime
 from math import isfinite
 
+from app import language
+from app.language import decimal, tr
 from app.words import UNKNOWN
 from engine.units import KIB, MIB
 
@@ -23,13 +25,13 @@ def mib(size: int | None) -> str:
     if size is None or not isfinite(size):
         return UNKNOWN
     value = size / MIB
-    return f"{value:.1f}" if abs(value) < 99.95 else grouped(round(value))
+    return decimal(f"{value:.1f}") if abs(value) < 99.95 else grouped(round(value))
 
 
 def kib(size: int) -> str:
     """Bytes as KiB, without the unit: one decimal under 100, none above."""
     value = size / KIB
-    return f"{value:.1f}" if value < 99.95 else grouped(round(value))
+    return decimal(f"{value:.1f}") if value < 99.95 else grouped(round(value))
 
 
 def duration(seconds: float | None) -> str:
@@ -39,14 +41,14 @@ def duration(seconds: float | None) -> str:
     if seconds < 0.9995:
         return f"{seconds * 1000:.0f} ms"
     if seconds < 99.95:
-        return f"{seconds:.1f} s"
+        return decimal(f"{seconds:.1f} s")
     minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest} s"
+    return tr("{minutes} min {rest} s", minutes=minutes, rest=rest)
 
 
 def milliseconds(ns: int) -> str:
     """Nanoseconds as milliseconds, without the unit."""
-    return f"{ns / 1e6:.2f}"
+    return decimal(f"{ns / 1e6:.2f}")
 
 
 def microseconds(ns: int) -> str:
@@ -56,7 +58,7 @@ def microseconds(ns: int) -> str:
 
 def grouped(number: int | None) -> str:
     """A count with thin spaces between thousands."""
-    return UNKNOWN if number is None else f"{number:,}".replace(",", "\u2009")
+    return UNKNOWN if number is None else language.grouped(number)
 
 
 def local_time(seconds: float) -> datetime | None:

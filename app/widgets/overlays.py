@@ -15,6 +15,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.language import tr
 from app.theme import fonts
 from app.theme.icons import pixmap
 from app.theme.theme import tokens
@@ -59,7 +60,9 @@ class Banner(QWidget):
         if instead is not None:
             steps.addWidget(Button(instead[0], instead[1], "link"))
         if details is not None:
-            steps.addWidget(Button("Details", details, "link", name=f"Details: {text}"))
+            steps.addWidget(
+                Button(tr("Details"), details, "link", name=tr("Details: {text}", text=text))
+            )
         fixed = QSizePolicy.Policy.Fixed
         self._steps.setSizePolicy(QSizePolicy.Policy.Preferred, fixed)
         self._grid = QGridLayout(self)
@@ -72,7 +75,7 @@ class Banner(QWidget):
         self._grid.addWidget(self._steps, 0, 2)
         self._steps.setVisible(act is not None or details is not None)
         if closable:
-            close = IconButton("close", f"Dismiss: {text}", self.dismiss, 16)
+            close = IconButton("close", tr("Dismiss: {text}", text=text), self.dismiss, 16)
             self._grid.addWidget(close, 0, 3)
         self.setAccessibleName(text)
         self._tint()

@@ -1,6 +1,7 @@
 """The table of commands; menus, shortcuts and the palette are made from it."""
 
 from app.fetch import bundled
+from app.language import mark, tr
 from app.views.token.token import TokenView
 from app.widgets.commands import Command
 from app.window.desk import (
@@ -21,7 +22,7 @@ def _has_word(w: Desk) -> bool:
 TOKEN: tuple[Command[Desk], ...] = (
     Command(
         id="token.live",
-        title="Inspect tokens live",
+        title=tr("Inspect tokens live"),
         words="follow watch",
         run=lambda w: w.bench.token.toggle_live(),
         menu="View",
@@ -30,19 +31,19 @@ TOKEN: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="token.before",
-        title="Inspect the previous token",
+        title=tr("Inspect the previous token"),
         run=lambda w: w.bench.token.step(-1),
         enabled=_has_word,
     ),
     Command(
         id="token.after",
-        title="Inspect the next token",
+        title=tr("Inspect the next token"),
         run=lambda w: w.bench.token.step(1),
         enabled=_has_word,
     ),
     Command(
         id="token.trial",
-        title="Try without a layer or head…",
+        title=tr("Try without a layer or head…"),
         words="ablate ablation edit layer head leave out intervene",
         run=lambda w: w.sheets.show_trial(),
         menu="Chat",
@@ -52,14 +53,14 @@ TOKEN: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="token.text",
-        title="Copy the token's details as text",
+        title=tr("Copy the token's details as text"),
         run=lambda w: w.inspector.view(TokenView).copy_text(),
         enabled=_has_word,
     ),
 )
 
 
-MENUS = ("Model", "Chat", "View", "Layers", "Window")
+MENUS = (mark("Model"), mark("Chat"), mark("View"), mark("Layers"), mark("Window"))
 
 
 def _has_model(w: Desk) -> bool:
@@ -81,7 +82,7 @@ def _has_messages(w: Desk) -> bool:
 def _theme(choice: str, title: str) -> Command[Desk]:
     return Command(
         id=f"theme.{choice}",
-        title=f"Theme: {title}",
+        title=title,
         words="appearance mode colours colors",
         run=lambda w: w.bench.preferences.update(theme=choice),
         checked=lambda w: w.bench.preferences.value.theme == choice,
@@ -91,7 +92,7 @@ def _theme(choice: str, title: str) -> Command[Desk]:
 COMMANDS: tuple[Command[Desk], ...] = (
     Command(
         id="model.open",
-        title="Choose a model…",
+        title=tr("Choose a model…"),
         words="load switch change select browse find search hub hugging face",
         run=lambda w: w.sheets.show_chooser(),
         menu="Model",
@@ -100,7 +101,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="model.open_file",
-        title="Open a GGUF file…",
+        title=tr("Open a GGUF file…"),
         words="load import",
         run=lambda w: w.opener.choose_file(),
         menu="Model",
@@ -109,7 +110,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="model.server",
-        title="Add a server…",
+        title=tr("Add a server…"),
         words="connect connection endpoint remote api address",
         run=lambda w: w.sheets.add_server(),
         menu="Model",
@@ -117,7 +118,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="model.serve",
-        title="Start API server…",
+        title=tr("Start API server…"),
         words="server api http openai anthropic ollama listen port key",
         run=lambda w: w.sheets.show_serving(),
         menu="Model",
@@ -125,7 +126,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="model.file",
-        title="About the model: metadata, tensors, tokenizer…",
+        title=tr("About the model: metadata, tensors, tokenizer…"),
         words="details properties information header vocabulary",
         run=lambda w: w.sheets.show_file(),
         menu="Model",
@@ -135,7 +136,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="model.vision",
-        title="Choose a vision file (mmproj)…",
+        title=tr("Choose a vision file (mmproj)…"),
         words="image picture projector see",
         run=lambda w: w.vision.choose_file(),
         menu="Model",
@@ -144,7 +145,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="model.get",
-        title="Download SmolLM2",
+        title=tr("Download SmolLM2"),
         words="get fetch install",
         run=lambda w: w.opener.get(),
         menu="Model",
@@ -152,7 +153,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="model.demo",
-        title="Try a vision model",
+        title=tr("Try a vision model"),
         words="demo example sample image picture vision",
         run=lambda w: w.opener.try_demo(),
         menu="Model",
@@ -161,7 +162,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="model.unload",
-        title="Unload the model",
+        title=tr("Unload the model"),
         words="close eject free memory",
         run=lambda w: w.bench.session.unload(),
         menu="Model",
@@ -170,7 +171,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="model.cancel_load",
-        title="Cancel loading",
+        title=tr("Cancel loading"),
         words="stop abort",
         run=lambda w: w.bench.session.cancel_load(),
         menu="Model",
@@ -179,7 +180,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="device.report",
-        title="Device report…",
+        title=tr("Device report…"),
         words="gpu cpu hardware diagnostics driver opencl doctor",
         run=lambda w: w.sheets.show_report(),
         menu="Model",
@@ -187,7 +188,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="engine.restart",
-        title="Restart the engine",
+        title=tr("Restart the engine"),
         words="reload reset crash",
         run=lambda w: w.bench.session.restart(),
         menu="Model",
@@ -196,17 +197,19 @@ COMMANDS: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="engine.restart_less",
-        title="Restart with half the context",
+        title=tr("Restart with half the context"),
         words="reload reset memory",
         run=lambda w: w.bench.session.restart(less=True),
         menu="Model",
         icon="restart",
         enabled=_has_path,
     ),
-    Command(id="chat.new", title="New chat", run=new_chat, menu="Chat", key="Ctrl+N", icon="plus"),
+    Command(
+        id="chat.new", title=tr("New chat"), run=new_chat, menu="Chat", key="Ctrl+N", icon="plus"
+    ),
     Command(
         id="chat.search",
-        title="Search chats",
+        title=tr("Search chats"),
         words="find history",
         run=search_chats,
         menu="Chat",
@@ -215,7 +218,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="chat.stop",
-        title="Stop the answer",
+        title=tr("Stop the answer"),
         words="cancel abort interrupt halt",
         run=lambda w: w.bench.chat.stop(),
         menu="Chat",
@@ -225,7 +228,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="chat.regenerate",
-        title="Regenerate",
+        title=tr("Regenerate"),
         words="retry again redo",
         run=lambda w: w.talk.chat.regenerate_last(),
         menu="Chat",
@@ -235,7 +238,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="chat.edit_last",
-        title="Edit the last question",
+        title=tr("Edit the last question"),
         words="change rewrite",
         run=lambda w: w.talk.chat.edit_last(),
         menu="Chat",
@@ -244,7 +247,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="chat.copy_last",
-        title="Copy the last answer",
+        title=tr("Copy the last answer"),
         words="clipboard reply response",
         run=lambda w: w.talk.chat.copy_last(),
         menu="Chat",
@@ -254,7 +257,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="chat.probabilities",
-        title="Token probabilities",
+        title=tr("Token probabilities"),
         words="logprobs confidence entropy colour color likelihood",
         run=lambda w: w.talk.chat.toggle_probabilities(),
         menu="Chat",
@@ -264,7 +267,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="chat.sampling",
-        title="Sampling and system prompt…",
+        title=tr("Sampling and system prompt…"),
         words="settings options parameters temperature top-k top-p min-p penalty seed length",
         run=lambda w: w.talk.composer.show_sampling(),
         menu="Chat",
@@ -274,14 +277,14 @@ COMMANDS: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="chat.prompts",
-        title="Insert a saved prompt…",
+        title=tr("Insert a saved prompt…"),
         words="library template snippet role reuse",
         run=lambda w: w.talk.composer.show_prompts(),
         menu="Chat",
     ),
     Command(
         id="chat.prompt",
-        title="Prompt with the chat template…",
+        title=tr("Prompt with the chat template…"),
         words="show raw jinja text",
         run=lambda w: w.sheets.show_prompt(),
         menu="Chat",
@@ -290,7 +293,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="chat.pictures",
-        title="Attach files…",
+        title=tr("Attach files…"),
         words="image picture photo document pdf text folder upload add",
         run=lambda w: w.files.choose(),
         menu="Chat",
@@ -300,7 +303,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="chat.seen",
-        title="Picture as the model sees it…",
+        title=tr("Picture as the model sees it…"),
         words="image picture vision patches",
         run=lambda w: w.sheets.show_pictures(shown_pictures(w), 0, seen=True),
         menu="Chat",
@@ -309,7 +312,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="chat.rename",
-        title="Rename the chat…",
+        title=tr("Rename the chat…"),
         words="title name",
         run=rename_chat,
         menu="Chat",
@@ -319,7 +322,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="chat.pin",
-        title="Pin the chat",
+        title=tr("Pin the chat"),
         words="favourite star top keep unpin",
         run=lambda w: w.chats.toggle_pin(),
         menu="Chat",
@@ -328,7 +331,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="chat.folder",
-        title="Move the chat to a folder…",
+        title=tr("Move the chat to a folder…"),
         words="group project organise organize sort",
         run=lambda w: w.chats.move_to_folder(),
         menu="Chat",
@@ -337,7 +340,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="chat.tags",
-        title="Tags of the chat…",
+        title=tr("Tags of the chat…"),
         words="label keyword mark organise organize",
         run=lambda w: w.chats.edit_tags(),
         menu="Chat",
@@ -345,7 +348,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="chat.duplicate",
-        title="Duplicate the chat",
+        title=tr("Duplicate the chat"),
         words="copy fork clone",
         run=lambda w: w.chats.duplicate_current(),
         menu="Chat",
@@ -354,7 +357,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="chat.export",
-        title="Export the chat…",
+        title=tr("Export the chat…"),
         words="save download markdown json backup",
         run=lambda w: w.chats.export_current(),
         menu="Chat",
@@ -364,7 +367,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="chat.import",
-        title="Import chats…",
+        title=tr("Import chats…"),
         words="load open restore",
         run=lambda w: w.chats.import_file(),
         menu="Chat",
@@ -373,7 +376,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="chat.delete",
-        title="Delete the chat",
+        title=tr("Delete the chat"),
         words="remove trash",
         run=lambda w: w.chats.delete_current(),
         menu="Chat",
@@ -382,7 +385,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="chat.undo_delete",
-        title="Undo the last deletion",
+        title=tr("Undo the last deletion"),
         words="undo restore recover undelete",
         run=undo_delete,
         menu="Chat",
@@ -395,7 +398,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     *TOKEN,
     Command(
         id="text.larger",
-        title="Larger text",
+        title=tr("Larger text"),
         words="text size font zoom in bigger scale",
         run=lambda w: w.looks.scale(1.1),
         menu="Window",
@@ -403,7 +406,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="text.smaller",
-        title="Smaller text",
+        title=tr("Smaller text"),
         words="text size font zoom out scale",
         run=lambda w: w.looks.scale(1 / 1.1),
         menu="Window",
@@ -411,19 +414,19 @@ COMMANDS: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="text.normal",
-        title="Normal text",
+        title=tr("Normal text"),
         words="text size font zoom reset scale",
         run=lambda w: w.looks.scale(0),
         menu="Window",
         key="Ctrl+0",
     ),
-    _theme("system", "match system"),
-    _theme("light", "light"),
-    _theme("dark", "dark"),
-    _theme("contrast", "high contrast"),
+    _theme("system", tr("Theme: match system")),
+    _theme("light", tr("Theme: light")),
+    _theme("dark", tr("Theme: dark")),
+    _theme("contrast", tr("Theme: high contrast")),
     Command(
         id="app.preferences",
-        title="Preferences…",
+        title=tr("Preferences…"),
         words="settings options configuration setup theme font language folder",
         run=lambda w: w.sheets.show_preferences(),
         menu="Window",
@@ -432,7 +435,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="app.quit",
-        title="Quit",
+        title=tr("Quit"),
         words="exit close end",
         run=lambda w: w.close(),
         menu="Window",

@@ -8,6 +8,7 @@ from typing import Protocol, runtime_checkable
 from PySide6.QtGui import QGuiApplication, QImage
 from PySide6.QtWidgets import QFileDialog, QWidget
 
+from app.language import tr
 from app.state.selection import BadLink
 from app.state.talk.message import Picture
 from app.state.workbench import Workbench
@@ -39,7 +40,7 @@ def caption(bench: Workbench, title: str, selected: str, now: datetime) -> str:
     return BETWEEN.join(part for part in said if part)
 
 
-REPORT = "Report with a picture and data of the same name (*.md)"
+REPORT = tr("Report with a picture and data of the same name (*.md)")
 
 
 class Desk(Protocol):
@@ -149,7 +150,9 @@ def copy_picture(w: Desk) -> None:
     title, picture = w.inspector.title(w.inspector.front), picture_in_front(w)
     QGuiApplication.clipboard().setImage(picture)
     size = f"{picture.width()} × {picture.height()}"
-    w.talk.notices.news("picture", f"Copied a picture of {title}, {size} pixels.", "good")
+    w.talk.notices.news(
+        "picture", tr("Copied a picture of {title}, {size} pixels.", title=title, size=size), "good"
+    )
 
 
 def save_report(w: Desk) -> None:
@@ -157,13 +160,15 @@ def save_report(w: Desk) -> None:
     front, notices = w.inspector.front, w.talk.notices
     title = w.inspector.title(front)
     name = f"{w.bench.session.model_name or 'cutaway'}-{front}.md"
-    chosen, _ = QFileDialog.getSaveFileName(w.as_widget(), "Save a report", name, REPORT)
+    chosen, _ = QFileDialog.getSaveFileName(w.as_widget(), tr("Save a report"), name, REPORT)
     if not chosen:
         return
 
     def saved(paths: list[Path]) -> None:
         names = ", ".join(path.name for path in paths)
-        notices.news("report", f"Saved {names} in {paths[0].parent}.", "good")
+        notices.news(
+            "report", tr("Saved {names} in {parent}.", names=names, parent=paths[0].parent), "good"
+        )
 
     def failed(problem: str) -> None:
         notices.news("report", problem, "bad")

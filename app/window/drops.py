@@ -7,6 +7,7 @@ from PySide6.QtCore import QEvent, QMimeData, QObject, Qt, Signal
 from PySide6.QtGui import QDropEvent
 from PySide6.QtWidgets import QLineEdit, QPlainTextEdit, QWidget
 
+from app.language import tr
 from app.theme import fonts
 from app.theme.theme import tokens
 from app.theme.tokens import GRID, RADIUS_CARD
@@ -66,7 +67,7 @@ class Drops(QObject):
     ) -> None:
         super().__init__(window)
         self._window, self._sees, self._has_chat = window, sees, has_chat
-        self.shade = DropShade(middle, "Drop to open")
+        self.shade = DropShade(middle, tr("Drop to open"))
         window.setAcceptDrops(True)
         window.installEventFilter(self)
 

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QFileDialog, QWidget
 
 from app.fetch import bundled
 from app.headers import read_header
+from app.language import tr
 from app.remote.connection import address_of
 from app.state.workbench import Workbench
 from app.widgets.overlays import Banner
@@ -19,8 +20,8 @@ from app.widgets.pictures.given import SUFFIXES, expand, is_picture
 from app.window.panes.notices import Notices
 from app.work import Work
 
-PASTED = "Pasted picture.png"
-CHOOSE = "Choose a vision file (mmproj)…"
+PASTED = tr("Pasted picture.png")
+CHOOSE = tr("Choose a vision file (mmproj)…")
 DROP = "drop"  # the banner of what was given last
 
 
@@ -51,7 +52,7 @@ class GivenPictures(QObject):
     def add_data(self, data: Callable[[], bytes]) -> None:
         """A picture that is not a file."""
         if not self.sees:
-            self.refuse("The pasted picture")
+            self.refuse(tr("The pasted picture"))
             return
         self._notices.drop(DROP)
         self._bench.chat.written.add_data(PASTED, data)
@@ -63,7 +64,7 @@ class GivenPictures(QObject):
             return
         kinds = " ".join(f"*{suffix}" for suffix in sorted(SUFFIXES))
         paths, _ = QFileDialog.getOpenFileNames(
-            self._window, "Add pictures", "", f"Pictures ({kinds})"
+            self._window, tr("Add pictures"), "", tr("Pictures ({kinds})", kinds=kinds)
         )
         if paths:
             self.add_files([Path(path) for path in paths])
@@ -71,7 +72,7 @@ class GivenPictures(QObject):
     def choose_file(self) -> None:
         """Let the person choose what makes the open model see."""
         path, _ = QFileDialog.getOpenFileName(
-            self._window, "Choose a vision file (mmproj)", "", "Vision files (*.gguf)"
+            self._window, tr("Choose a vision file (mmproj)"), "", tr("Vision files (*.gguf)")
         )
         if path:
             self.open_with(Path(path))
@@ -89,9 +90,12 @@ class GivenPictures(QObject):
         session = self._bench.session
         self._notices.drop(DROP)
         if session.path is None:
-            text = f"{projector.name} is a vision file. Open the model it belongs to, then drop it."
+            text = tr(
+                "{name} is a vision file. Open the model it belongs to, then drop it.",
+                name=projector.name,
+            )
             act = self._command("model.open")
-            self._notices.show_banner(DROP, Banner("warn", text, "Choose a model", act))
+            self._notices.show_banner(DROP, Banner("warn", text, tr("Choose a model"), act))
             return
         options = self._bench.options_for(session.path)
         self._bench.open_model(session.path, replace(options, mmproj=str(projector)))
@@ -99,46 +103,43 @@ class GivenPictures(QObject):
     def refuse(self, name: str) -> None:
         """Say why a picture is not taken, with the next step."""
         session = self._bench.session
-        not_added = f" {name} was not added." if name else ""
+        title, not_added = session.model_title, ""
+        if name:
+            not_added = f" {tr('{name} was not added.', name=name)}"
+        choose = (tr("Choose a model"), self._command("model.open"))
         if session.status == "loading":
-            text = f"{session.model_title} is still loading.{not_added}"
-            self._notices.news(DROP, text, "warn")
+            text = tr("{title} is still loading.", title=title)
+            self._notices.news(DROP, text + not_added, "warn")
             return
         if session.model is None:
-            text = f"No vision model is open.{not_added}"
-            demo = ("Try a vision model", self._command("model.demo"))
-            banner = Banner(
-                *("warn", text, "Choose a model", self._command("model.open")),
-                instead=demo if bundled.is_there() else None,
-            )
-            self._notices.show_banner(DROP, banner)
+            text = tr("No vision model is open.") + not_added
+            demo = (tr("Try a vision model"), self._command("model.demo"))
+            instead = demo if bundled.is_there() else None
+            self._notices.show_banner(DROP, Banner("warn", text, *choose, instead=instead))
             return
         server = address_of(session.path) if session.path is not None else None
         beside = self._beside
         if server is not None:
-            text = (
-                f"{session.model_title} on the server {server.connection} does not support"
-                " pictures."
-                f"{not_added}"
+            text = tr(
+                "{title} on the server {server} does not support pictures.",
+                title=title,
+                server=server.connection,
             )
-            act = self._command("model.open")
-            self._notices.show_banner(DROP, Banner("warn", text, "Choose a model", act))
+            banner = Banner("warn", text + not_added, *choose)
         elif beside is None:
-            text = (
-                f"{session.model_title} does not support pictures: no vision file is"
-                f" loaded.{not_added}"
-            )
-            self._notices.show_banner(DROP, Banner("warn", text, CHOOSE, self.choose_file))
+            text = tr("{title} does not support pictures: no vision file is loaded.", title=title)
+            banner = Banner("warn", text + not_added, CHOOSE, self.choose_file)
         else:
-            text = (
-                f"{session.model_title} is open without its vision file (mmproj), so it cannot see"
-                f" pictures.{not_added}"
+            text = tr(
+                "{title} is open without its vision file (mmproj), so it cannot see pictures.",
+                title=title,
             )
             banner = Banner(
-                *("warn", text, f"Load {beside.name}", lambda: self.open_with(beside)),
-                instead=("Choose another…", self.choose_file),
+                *("warn", text + not_added),
+                *(tr("Load {name}", name=beside.name), lambda: self.open_with(beside)),
+                instead=(tr("Choose another…"), self.choose_file),
             )
-            self._notices.show_banner(DROP, banner)
+        self._notices.show_banner(DROP, banner)
 
     @property
     def _beside(self) -> Path | None:
@@ -202,15 +203,19 @@ class GivenFiles(QObject):
         if not self.has_chat():
             self.refuse("")
             return
-        paths, _ = QFileDialog.getOpenFileNames(self._window, "Attach files")
+        paths, _ = QFileDialog.getOpenFileNames(self._window, tr("Attach files"))
         if paths:
             self.add([Path(path) for path in paths])
 
     def refuse(self, name: str) -> None:
         """Say that there is no chat for a file yet, with the next step."""
-        text = f"No model is open. {name} was not added." if name else "No model is open."
+        text = (
+            tr("No model is open. {name} was not added.", name=name)
+            if name
+            else tr("No model is open.")
+        )
         act = partial(self._run, "model.open")
-        self._notices.show_banner(DROP, Banner("warn", text, "Choose a model", act))
+        self._notices.show_banner(DROP, Banner("warn", text, tr("Choose a model"), act))
 
     def _take(self, given: tuple[list[Path], list[Path]]) -> None:
         pictures, documents = given

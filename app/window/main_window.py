@@ -8,9 +8,11 @@ from PySide6.QtCore import QByteArray, QEvent, Qt
 from PySide6.QtGui import QCloseEvent
 from PySide6.QtWidgets import QMainWindow, QVBoxLayout, QWidget
 
+from app.language import tr
 from app.state.workbench import Workbench
 from app.theme.theme import Theme
 from app.theme.tokens import GRID
+from app.views.talk.chat_rows import shown_title
 from app.views.talk.chats import ChatsView
 from app.views.tensors.tensors import TensorsView
 from app.widgets.basics import IconButton, divider, surface
@@ -44,9 +46,9 @@ class ChatRail(QWidget):
         column.setSpacing(GRID // 2)
         column.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignHCenter)
         for picture, name, command in (
-            ("chats", "Show the chats (Ctrl+B)", "view.chats"),
-            ("plus", "New chat (Ctrl+N)", "chat.new"),
-            ("search", "Search chats (Ctrl+K)", "chat.search"),
+            ("chats", tr("Show the chats (Ctrl+B)"), "view.chats"),
+            ("plus", tr("New chat (Ctrl+N)"), "chat.new"),
+            ("search", tr("Search chats (Ctrl+K)"), "chat.search"),
         ):
             column.addWidget(_button(picture, name, commands, command))
 
@@ -61,7 +63,9 @@ MOST_TITLE = 80  # characters of a chat's title
 def window_title(bench: Workbench) -> str:
     """Chat, model and program, as far as there are any, as browsers name their windows."""
     chat, session = bench.chat, bench.session
-    title = " ".join(chat.details.title.split())[:MOST_TITLE] if chat.chat_id is not None else ""
+    title = ""
+    if chat.chat_id is not None:
+        title = " ".join(shown_title(chat.details.title).split())[:MOST_TITLE]
     parts = " – ".join(part for part in (title, session.model_title, "Cutaway") if part)
     return parts.replace("[*]", "[*][*]")  # alone it is Qt's mark of what is not saved
 

@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QFileDialog, QWidget
 
 from app.fetch import bundled
 from app.fetch.known import SMOLLM2
+from app.language import tr
 from app.state.workbench import Workbench
 from app.window.given_pictures import GivenPictures
 
@@ -40,7 +41,9 @@ class ModelOpener(QObject):
 
     def choose_file(self) -> None:
         """Let the person choose a file, and open it."""
-        path, _ = QFileDialog.getOpenFileName(self._window, "Open a model", "", "Models (*.gguf)")
+        path, _ = QFileDialog.getOpenFileName(
+            self._window, tr("Open a model"), "", tr("Models (*.gguf)")
+        )
         if path:
             self.open(Path(path))
 

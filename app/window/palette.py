@@ -16,6 +16,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.language import tr
 from app.theme import fonts
 from app.theme.theme import tokens
 from app.theme.tokens import GRID, RADIUS_CONTROL
@@ -45,7 +46,7 @@ def score(query: str, title: str) -> float | None:
 KEYS_WIDTH = 104
 COMMAND_ROLE = Qt.ItemDataRole.UserRole
 LEAST_POINTS = 2  # of a letter on average: most start a word or follow each other
-NOT_NOW = "not available now"
+NOT_NOW = tr("not available now")
 _ARROWS = (Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.Key.Key_PageUp, Qt.Key.Key_PageDown)
 
 
@@ -96,14 +97,14 @@ class Palette(QWidget):
 
     def __init__(self, commands: Actions[Any]) -> None:
         super().__init__()
-        self.setAccessibleName("Every command")
+        self.setAccessibleName(tr("Every command"))
         self._commands = commands
         self.query = QLineEdit()
-        self.query.setPlaceholderText("Type a command")
-        self.query.setAccessibleName("Command")
+        self.query.setPlaceholderText(tr("Type a command"))
+        self.query.setAccessibleName(tr("Command"))
         self.query.installEventFilter(self)
         self.list = QListWidget()
-        self.list.setAccessibleName("Commands")
+        self.list.setAccessibleName(tr("Commands"))
         self.list.setItemDelegate(_CommandDelegate(self.list))
         self.list.setUniformItemSizes(True)
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -158,7 +159,9 @@ class Palette(QWidget):
             if command not in possible:
                 item.setFlags(item.flags() & ~Qt.ItemFlag.ItemIsEnabled)
                 item.setData(Qt.ItemDataRole.AccessibleTextRole, f"{command.title}, {NOT_NOW}")
-        self.nothing.setText(f"Nothing found for “{query.strip()}”." if not found else "")
+        self.nothing.setText(
+            tr("Nothing found for “{query}”.", query=query.strip()) if not found else ""
+        )
         self.nothing.setVisible(not found)
         self.list.setCurrentRow(0)
 

@@ -13,6 +13,7 @@ from PySide6.QtCore import QBuffer, QByteArray
 from PySide6.QtGui import QImage, QImageWriter
 
 from app.files import write_named
+from app.language import tr
 from app.report.contents import plain
 from app.state.workbench import Workbench
 from app.version import version
@@ -38,17 +39,17 @@ def facts_of(bench: Workbench, title: str, selected: str, now: datetime) -> Fact
     seed = next((m.seed for m in reversed(path) if m.seed is not None), None)
     device = (model.device_name or model.device) if model is not None else ""
     return {
-        "View": title,
-        "When": f"{now:%Y-%m-%d %H:%M}",
-        "Program": f"Cutaway {version()}",
-        "Model": session.model_title or UNKNOWN,
-        "File": session.path.name if session.path is not None else UNKNOWN,
-        "Device": device or UNKNOWN,
-        "Settings": _settings(session.options) or "usual",
-        "Sampling": _sampling(chat.details.sampling),
-        "Seed": UNKNOWN if seed is None else str(seed),
-        "Prompt": asked if len(asked) <= LONGEST else f"{asked[:LONGEST]}…",
-        "Selected": selected or UNKNOWN,
+        tr("View"): title,
+        tr("When"): f"{now:%Y-%m-%d %H:%M}",
+        tr("Program"): tr("Cutaway {version}", version=version()),
+        tr("Model"): session.model_title or UNKNOWN,
+        tr("File"): session.path.name if session.path is not None else UNKNOWN,
+        tr("Device"): device or UNKNOWN,
+        tr("Settings"): _settings(session.options) or tr("usual"),
+        tr("Sampling"): _sampling(chat.details.sampling),
+        tr("Seed"): UNKNOWN if seed is None else str(seed),
+        tr("Prompt"): asked if len(asked) <= LONGEST else f"{asked[:LONGEST]}…",
+        tr("Selected"): selected or UNKNOWN,
     }
 
 
@@ -62,7 +63,9 @@ def write_report(path: Path, facts: Facts, report: ViewReport, picture: QImage) 
     image, data = path.with_suffix(".png"), path.with_suffix(".json")
     beside = [other for other in (image, data) if other.exists()]
     if beside and not path.exists():
-        raise CutawayError(f"{beside[0]} already exists; choose another name for the report.")
+        raise CutawayError(
+            tr("{beside} already exists; choose another name for the report.", beside=beside[0])
+        )
     contents = {
         data: as_json(facts, report),
         image: _png(picture),
@@ -82,11 +85,25 @@ def write_report(path: Path, facts: Facts, report: ViewReport, picture: QImage) 
 
 def as_markdown(facts: Facts, report: ViewReport, picture: str, data: str) -> str:
     """Names the picture and the data beside it; long tables are cut short."""
-    lines = [f"# {plain(facts['View'])} of {plain(facts['Model'])}", "", "| | |", "|---|---|"]
+    lines = [
+        tr(
+            "# {facts} of {facts2}",
+            facts=plain(facts[tr("View")]),
+            facts2=plain(facts[tr("Model")]),
+        ),
+        "",
+        "| | |",
+        "|---|---|",
+    ]
     lines += [f"| {name} | {plain(text)} |" for name, text in facts.items()]
     for words in report.words:
         lines += ["", *(plain(line) for line in words.splitlines())]
-    lines += ["", f"![Picture of the view]({picture})", "", f"All numbers are in [{data}]({data})."]
+    lines += [
+        "",
+        tr("![Picture of the view]({picture})", picture=picture),
+        "",
+        tr("All numbers are in [{data}]({data}).", data=data),
+    ]
     for table in report.tables:
         lines += _table(table, data)
     return "\n".join(lines) + "\n"
@@ -106,11 +123,14 @@ def _table(table: ReportTable, data: str) -> list[str]:
     rows = table.rows()
     lines = ["", f"## {plain(table.title)}", ""]
     if not rows:
-        return [*lines, "Nothing."]
+        return [*lines, tr("Nothing.")]
     lines += [_line(table.columns), "|" + "---|" * len(table.columns)]
     lines += [_line(row) for row in rows[:MOST_ROWS]]
     if len(rows) > MOST_ROWS:
-        lines += ["", f"{len(rows) - MOST_ROWS} more rows are in [{data}]({data})."]
+        lines += [
+            "",
+            tr("{rows} more rows are in [{data}]({data}).", rows=len(rows) - MOST_ROWS, data=data),
+        ]
     return lines
 
 

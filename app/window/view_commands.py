@@ -4,6 +4,7 @@ page.
 
 from collections.abc import Callable
 
+from app.language import tr
 from app.views.layers.layers import LayersView
 from app.widgets.commands import Command
 from app.window.desk import (
@@ -33,7 +34,7 @@ def _page(page: InspectorPage) -> Command[Desk]:
 VIEW: tuple[Command[Desk], ...] = (
     Command(
         id="view.palette",
-        title="Every command…",
+        title=tr("Every command…"),
         words="help shortcuts keys command palette",
         run=lambda w: w.sheets.show_palette(),
         menu="View",
@@ -42,7 +43,7 @@ VIEW: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="view.chats",
-        title="Chats",
+        title=tr("Chats"),
         words="sidebar history list hide show",
         run=lambda w: w.panes.toggle_chats(),
         menu="View",
@@ -52,7 +53,7 @@ VIEW: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="view.inside",
-        title="Inspector",
+        title=tr("Inspector"),
         run=lambda w: w.panes.toggle_inspector(),
         menu="View",
         icon="panel-right",
@@ -60,7 +61,7 @@ VIEW: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="view.inspector",
-        title="Cycle layout: balanced, wide inspector, chat only",
+        title=tr("Cycle layout: balanced, wide inspector, chat only"),
         words="layout panes split sidebar hide show inside",
         run=lambda w: w.panes.cycle(),
         menu="View",
@@ -69,7 +70,7 @@ VIEW: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="view.log",
-        title="Log",
+        title=tr("Log"),
         words="errors messages console debug",
         run=lambda w: w.drawer.toggle(),
         menu="View",
@@ -78,7 +79,7 @@ VIEW: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="view.own_window",
-        title="Open this view in its own window",
+        title=tr("Open this view in its own window"),
         words="detach pop out separate",
         run=put_in_window,
         menu="View",
@@ -88,7 +89,7 @@ VIEW: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="view.copy_picture",
-        title="Copy this view as a picture",
+        title=tr("Copy this view as a picture"),
         words="screenshot image clipboard",
         run=copy_picture,
         menu="View",
@@ -98,7 +99,7 @@ VIEW: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="view.save_report",
-        title="Save a report of this view…",
+        title=tr("Save a report of this view…"),
         words="export screenshot",
         run=save_report,
         menu="View",
@@ -109,7 +110,7 @@ VIEW: tuple[Command[Desk], ...] = (
     *(_page(page) for page in PAGES),
     Command(
         id="view.table",
-        title="Charts as tables",
+        title=tr("Charts as tables"),
         words="numbers text accessible",
         run=lambda w: tabled(w).toggle_table(),
         menu="View",
@@ -119,7 +120,7 @@ VIEW: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="view.allocations",
-        title="Allocations over time",
+        title=tr("Allocations over time"),
         run=memory_page("timeline"),
         menu="View",
         key="Ctrl+Shift+T",
@@ -128,7 +129,7 @@ VIEW: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="view.splits",
-        title="Splits of a token",
+        title=tr("Splits of a token"),
         run=memory_page("splits"),
         menu="View",
         key="Ctrl+Shift+L",
@@ -136,7 +137,7 @@ VIEW: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="view.record",
-        title="Record the next answer",
+        title=tr("Record the next answer"),
         words="profile profiler trace timing start stop recording",
         run=record_answer,
         menu="View",
@@ -146,7 +147,7 @@ VIEW: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="view.compare",
-        title="Compare each operation with the host",
+        title=tr("Compare each operation with the host"),
         words="check difference errors cpu",
         run=compare_with_host,
         menu="View",
@@ -154,7 +155,7 @@ VIEW: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="view.next_pane",
-        title="Next pane",
+        title=tr("Next pane"),
         words="focus switch",
         run=lambda w: w.panes.focus_next(1),
         menu="View",
@@ -162,7 +163,7 @@ VIEW: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="view.previous_pane",
-        title="Previous pane",
+        title=tr("Previous pane"),
         words="focus switch",
         run=lambda w: w.panes.focus_next(-1),
         menu="View",
@@ -170,7 +171,7 @@ VIEW: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="view.back",
-        title="Previous selection",
+        title=tr("Previous selection"),
         words="undo previous history",
         run=lambda w: w.bench.selection.back(),
         menu="View",
@@ -179,7 +180,7 @@ VIEW: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="view.forward",
-        title="Next selection",
+        title=tr("Next selection"),
         words="redo next history",
         run=lambda w: w.bench.selection.forward(),
         menu="View",
@@ -188,14 +189,14 @@ VIEW: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="view.copy_selection",
-        title="Copy the selection as text",
+        title=tr("Copy the selection as text"),
         run=lambda w: w.inspector.selection.copy(),
         menu="View",
         enabled=lambda w: bool(w.inspector.selection.text),
     ),
     Command(
         id="view.copy_link",
-        title="Copy a link to the selection",
+        title=tr("Copy a link to the selection"),
         run=lambda w: w.inspector.selection.copy_link(),
         menu="View",
         icon="link",
@@ -203,14 +204,14 @@ VIEW: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="view.follow_link",
-        title="Open the link on the clipboard",
+        title=tr("Open the link on the clipboard"),
         run=follow_link,
         menu="View",
         key="Ctrl+Shift+G",
     ),
     Command(
         id="view.select_nothing",
-        title="Clear the selection",
+        title=tr("Clear the selection"),
         words="clear deselect unselect",
         run=lambda w: w.bench.selection.clear(),
         menu="View",
@@ -248,42 +249,48 @@ def _has_lanes(view: LayersView) -> bool:
 
 
 LAYERS: tuple[Command[Desk], ...] = (
-    _command("undo", "Undo the move", lambda v: v.state.undo(), lambda v: v.state.can_undo, "undo"),
-    _command("redo", "Redo the move", lambda v: v.state.redo(), lambda v: v.state.can_redo, "redo"),
+    _command(
+        "undo", tr("Undo the move"), lambda v: v.state.undo(), lambda v: v.state.can_undo, "undo"
+    ),
+    _command(
+        "redo", tr("Redo the move"), lambda v: v.state.redo(), lambda v: v.state.can_redo, "redo"
+    ),
     _command(
         "automatic",
-        "Automatic placement",
+        tr("Automatic placement"),
         lambda v: v.state.automatic(),
         lambda v: _has_lanes(v) and not v.state.is_automatic,
         "restart",
     ),
-    _command("down", "Move to the next device", lambda v: v.chart.move_taken(1), _has_lanes),
-    _command("up", "Move to the previous device", lambda v: v.chart.move_taken(-1), _has_lanes),
+    _command("down", tr("Move to the next device"), lambda v: v.chart.move_taken(1), _has_lanes),
+    _command("up", tr("Move to the previous device"), lambda v: v.chart.move_taken(-1), _has_lanes),
     _command(
         "boundary_on",
-        "Move the boundary one layer down",
+        tr("Move the boundary one layer down"),
         lambda v: v.chart.move_boundary(1),
         _has_lanes,
     ),
     _command(
         "boundary_back",
-        "Move the boundary one layer up",
+        tr("Move the boundary one layer up"),
         lambda v: v.chart.move_boundary(-1),
         _has_lanes,
     ),
-    _command("open", "Open the layer", lambda v: v.chart.open(), _has_lanes),
-    _command("row", "Select all layers of the device", lambda v: v.chart.choose_row(), _has_lanes),
-    _command("measure", "Measure device speed", lambda v: v.state.measure(True), _has_lanes),
+    _command("open", tr("Open the layer"), lambda v: v.chart.open(), _has_lanes),
     _command(
-        "rule", "Type a placement rule", lambda v: v.rule.field.setFocus(), _has_lanes, "edit"
+        "row", tr("Select all layers of the device"), lambda v: v.chart.choose_row(), _has_lanes
     ),
-    _command("place", "Copy as --place", lambda v: v.rule.copy_place(), _has_lanes, "copy"),
+    _command("measure", tr("Measure device speed"), lambda v: v.state.measure(True), _has_lanes),
     _command(
-        "llama_cpp", "Copy for llama.cpp", lambda v: v.rule.copy_llama_cpp(), _has_lanes, "copy"
+        "rule", tr("Type a placement rule"), lambda v: v.rule.field.setFocus(), _has_lanes, "edit"
+    ),
+    _command("place", tr("Copy as --place"), lambda v: v.rule.copy_place(), _has_lanes, "copy"),
+    _command(
+        "llama_cpp", tr("Copy for llama.cpp"), lambda v: v.rule.copy_llama_cpp(), _has_lanes, "copy"
     ),
     _command(
         "apply",
-        "Apply the placement",
+        tr("Apply the placement"),
         lambda v: v.state.apply(),
         lambda v: not v.state.blocked(),
         "check",

@@ -6,6 +6,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from app.language import tr
 from engine.protocol import GraphDone, GraphNode
 
 NUMBERED = re.compile(r"node_\d+")
@@ -131,8 +132,10 @@ class GraphIndex:
 
     def _title(self, layer: int | None) -> str:
         if layer is None:
-            return "input"
-        return "output block" if layer == self.graph.n_layer else f"layer {layer}"
+            return tr("input")
+        return (
+            tr("output block") if layer == self.graph.n_layer else tr("layer {layer}", layer=layer)
+        )
 
 
 def is_leaf(node: GraphNode) -> bool:

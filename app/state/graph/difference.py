@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Hashable
 from dataclasses import dataclass
 
+from app.language import tr
 from app.state.graph.blocks import NUMBERED, GraphIndex
 from engine.protocol import GraphDone
 
@@ -30,13 +31,15 @@ def difference(a: GraphIndex, b: GraphIndex) -> dict[int, str]:
         if node.role != "":
             continue
         if key not in others:
-            found[number] = "only here"
+            found[number] = tr("only here")
             continue
         other = b.graph.nodes[others[key]]
         if node.device != other.device:
-            found[number] = f"on {other.device} there"
+            found[number] = tr("on {device} there", device=other.device)
         elif (ran := _launched(a, number)) != (there := _launched(b, others[key])):
-            found[number] = f"{', '.join(there)} there, {', '.join(ran)} here"
+            found[number] = tr(
+                "{there} there, {ran} here", there=", ".join(there), ran=", ".join(ran)
+            )
     return found
 
 
@@ -62,7 +65,10 @@ def _launched(index: GraphIndex, number: int) -> tuple[str, ...]:
     if node.launch < 0:
         return ()
     launch = index.graph.launches[node.launch]
-    return (*launch.kernels, *([f"of {len(launch.nodes)}"] if len(launch.nodes) > 1 else []))
+    return (
+        *launch.kernels,
+        *([tr("of {nodes}", nodes=len(launch.nodes))] if len(launch.nodes) > 1 else []),
+    )
 
 
 def _keys(index: GraphIndex) -> list[Hashable]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from math import isfinite, log10
 from typing import Literal
 
+from app.language import tr
 from app.state.graph.blocks import GraphIndex, is_leaf
 from app.state.graph.scene import Shows
 from engine.protocol import ComparedResult
@@ -84,17 +85,17 @@ def launch_errors(index: GraphIndex, errors: Mapping[int, NodeError]) -> Mapping
 def error_text(row: ComparedResult) -> str:
     """The error of a result and what is allowed, or what else is wrong with it."""
     if not row.problem or row.problem.startswith("NMSE"):
-        return f"NMSE {row.error:.1e}, at most {row.most:.1e}"
+        return tr("NMSE {error:.1e}, at most {most:.1e}", error=row.error, most=row.most)
     return row.problem
 
 
 Overlay = Literal["device", "type", "bytes", "time", "error"]
 OVERLAYS: dict[Overlay, str] = {
-    "device": "Device",
-    "type": "Type",
-    "bytes": "Bytes moved",
-    "time": "Time",
-    "error": "Error",
+    "device": tr("Device"),
+    "type": tr("Type"),
+    "bytes": tr("Bytes moved"),
+    "time": tr("Time"),
+    "error": tr("Error"),
 }
 
 NOT_COMPARED: Mapping[int, NodeError] = {}

@@ -9,6 +9,7 @@ from typing import Literal
 
 import msgspec
 
+from app.language import tr
 from app.state.graph.blocks import (
     NUMBERED,
     GraphBlock,
@@ -158,10 +159,14 @@ def _card(
     first, last = index.blocks[run.start], index.blocks[run[-1]]
     title = block.title
     if len(run) > 1:
-        title = f"layers {first.layer} – {last.layer}"
+        title = tr("layers {layer} – {layer2}", layer=first.layer, layer2=last.layer)
     nodes = [index.graph.nodes[n] for n in block.nodes]
     operations = sum(node.role == "" for node in nodes)
-    note = f"{operations} operations in {len(block.launches)} launches"
+    note = tr(
+        "{operations} operations in {launches} launches",
+        operations=operations,
+        launches=len(block.launches),
+    )
     return SceneCard(*place, *size, run, shown, title, note, moved, lines, tuple(ends))
 
 
@@ -169,8 +174,8 @@ def _node_box(index: GraphIndex, number: int, kind: Kind | None = None) -> Scene
     node = index.graph.nodes[number]
     title = title_of(node)
     if kind == "port":
-        note = f"from {index.blocks[index.block_of[number]].title}"
-        letters = len(plain_name(node)) + 3, len("from output block")
+        note = tr("from {title}", title=index.blocks[index.block_of[number]].title)
+        letters = len(plain_name(node)) + 3, len(tr("from output block"))
     else:
         kind = "view" if node.role == "view" else "node"
         note = f"{node.op}  {shape_text(node)}  {node.dtype}"

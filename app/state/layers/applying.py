@@ -7,6 +7,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Signal
 
 from app.client import EngineClient, Latest
+from app.language import tr, tr_n
 from app.state.session import Session
 from engine.protocol import DevicesMeasured, Failed, MeasureDevices, Move, Moved
 from engine.settings import EngineOptions
@@ -71,26 +72,39 @@ class Applying(QObject):
 
     def _on_failed(self, failed: Failed) -> None:
         self.failed, self.needs_load = True, failed.kind == "NeedsReload"
-        stays = "The previous placement is still in use."
+        stays = tr("The previous placement is still in use.")
         if self.needs_load:
-            stays += " Load reopens the model with this one."
+            stays += f" {tr('Load reopens the model with this one.')}"
         self.result = (
-            f"Cancelled. {stays}" if failed.kind == "Cancelled" else f"{failed.message}. {stays}"
+            tr("Cancelled. {stays}", stays=stays)
+            if failed.kind == "Cancelled"
+            else f"{failed.message}. {stays}"
         )
         self.changed.emit()
 
 
 def told(moved: Moved) -> str:
     """Describe in a sentence what was uploaded and what was kept."""
-    tensors = "1 tensor" if moved.n_uploaded == 1 else f"{moved.n_uploaded} tensors"
-    said = ["Nothing had to be uploaded"]
+    tensors = tr_n("{n} tensor", "{n} tensors", moved.n_uploaded)
+    said = [tr("Nothing had to be uploaded")]
     if moved.n_uploaded:
-        said = [f"{tensors} uploaded, {moved.uploaded_bytes / MIB:.1f} MiB"]
+        said = [
+            tr(
+                "{tensors} uploaded, {uploaded_bytes:.1f} MiB",
+                tensors=tensors,
+                uploaded_bytes=moved.uploaded_bytes / MIB,
+            )
+        ]
     if moved.copied_bytes:
-        said.append(f"{moved.copied_bytes / MIB:.1f} MiB copied from device to device")
+        said.append(
+            tr(
+                "{copied_bytes:.1f} MiB copied from device to device",
+                copied_bytes=moved.copied_bytes / MIB,
+            )
+        )
     if moved.n_kept:
-        tokens = "1 token" if moved.n_kept == 1 else f"{moved.n_kept} tokens"
-        said.append(f"{tokens} of the chat still cached")
+        tokens = tr_n("{n} token", "{n} tokens", moved.n_kept)
+        said.append(tr("{tokens} of the chat still cached", tokens=tokens))
     return f"{'; '.join(said)}."
 
 

@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 from PySide6.QtCore import QObject, Signal
 
 from app.client import EngineClient, Latest
+from app.language import tr
 from app.state.layers.applying import Applying, Measuring
 from app.state.layers.lanes import (
     HOST,
@@ -142,7 +143,10 @@ class Draft:
 
 
 TYPING = "rule"
-WAITING = {"loading": "The model is loading.", "died": "The engine has stopped: restart it."}
+WAITING = {
+    "loading": tr("The model is loading."),
+    "died": tr("The engine has stopped: restart it."),
+}
 
 
 class LayersState(QObject):
@@ -254,21 +258,24 @@ class LayersState(QObject):
     def blocked(self) -> str:
         """Why the placement cannot be applied now; empty where it can."""
         if self.file is None:
-            return "No model is chosen."
+            return tr("No model is chosen.")
         if self.applying.is_busy:
-            return "A placement is being applied."
+            return tr("A placement is being applied.")
         if self._session.status in WAITING:
             return WAITING[self._session.status]
         if self.problem:
             return self.problem
         if self.pending or self.answer is None:
-            return "Memory is being estimated."
+            return tr("Memory is being estimated.")
         if self.answer.problem or self.missing():
-            return f"It does not fit: {self.answer.problem or 'a device has too little memory'}"
+            return tr(
+                "It does not fit: {problem}",
+                problem=self.answer.problem or tr("a device has too little memory"),
+            )
         if self.file.is_open and self._session.status == "answering":
-            return "An answer is being generated."
+            return tr("An answer is being generated.")
         if self.file.is_open and not self.is_edited:
-            return "The layers are already placed like this."
+            return tr("The layers are already placed like this.")
         return ""
 
     # Whose placement it is

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from statistics import median
 
+from app.language import decimal, tr
 from app.state.memory.totals import Cell, Place, places
 from engine.units import MIB
 
@@ -64,24 +65,29 @@ def grid(cells: Iterable[Cell], n_layer: int) -> Grid:
 
 def describe(cell: Cell, title: str, refusal: str = "") -> str:
     """A cell in a sentence; one that was refused with what to do next."""
-    layer = {SHARED: "shared by all layers", OUTPUT: "output block"}.get(title, f"layer {title}")
+    layer = {SHARED: tr("shared by all layers"), OUTPUT: tr("output block")}.get(
+        title, tr("layer {title}", title=title)
+    )
     if cell.status == "failed" and refusal:
         return f"{refusal}. {next_step(cell)}"
-    size, held = f"{cell.size / MIB:.1f} MiB", f"{cell.held / MIB:.1f}"
+    size, held = tr("{size:.1f} MiB", size=cell.size / MIB), decimal(f"{cell.held / MIB:.1f}")
     said = {
-        "planned": f"{held} of {size} held" if cell.held else f"{size} planned",
-        "allocated": f"{size} held" + (", as planned" if cell.planned == cell.held else ""),
-        "mapped": f"{size} mapped from the file, not allocated",
-        "failed": f"{size} requested, refused",
+        "planned": tr("{held} of {size} held", held=held, size=size)
+        if cell.held
+        else tr("{size} planned", size=size),
+        "allocated": tr("{size} held", size=size)
+        + (tr(", as planned") if cell.planned == cell.held else ""),
+        "mapped": tr("{size} mapped from the file, not allocated", size=size),
+        "failed": tr("{size} requested, refused", size=size),
     }[cell.status]
-    return f"{cell.device}, {cell.component}, {layer}: {said}"
+    return f"{cell.device}, {tr(cell.component)}, {layer}: {said}"
 
 
 def next_step(cell: Cell) -> str:
     """Return a sentence on what to try after this allocation failed."""
     if cell.component in ("weights", "vision"):
-        return "Choose another device, a larger budget, or a smaller quantisation of the model."
-    return "Choose a smaller context, another device, or a larger budget."
+        return tr("Choose another device, a larger budget, or a smaller quantisation of the model.")
+    return tr("Choose a smaller context, another device, or a larger budget.")
 
 
 def _scale(sizes: list[int]) -> int:

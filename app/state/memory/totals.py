@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from app.language import mark, tr
 from engine.protocol import Memory, MemoryEvent, MemoryRow, PoolRow
 from engine.units import MIB
 
@@ -13,7 +14,7 @@ Key = tuple[str, str, int | None]
 """Device, component, layer; of no layer is None."""
 Status = Literal["planned", "allocated", "failed", "mapped"]
 
-MAPPED = "mapped"
+MAPPED = mark("mapped")
 
 
 @dataclass(frozen=True)
@@ -101,8 +102,8 @@ def _rows(memory: Memory | None) -> list[MemoryRow]:
 
 
 ORDER = (
-    *("weights", "cache", "recurrent state", "checkpoints"),
-    *("graph", "vision", "input", "staging", MAPPED),
+    *(mark("weights"), mark("cache"), mark("recurrent state"), mark("checkpoints")),
+    *(mark("graph"), mark("vision"), mark("input"), mark("staging"), MAPPED),
 )
 
 Place = tuple[str, str]
@@ -153,12 +154,30 @@ class PoolSum:
 
     def text(self) -> str:
         """The same in words, for screen readers."""
-        said = [f"{self.pool.name} memory: {self.held / MIB:.1f} MiB held"]
-        said += [f"{self.planned / MIB:.1f} MiB planned"] if self.planned > self.held else []
-        said += [f"limit {self.pool.limit / MIB:.0f} MiB of {self.pool.total / MIB:.0f} MiB"]
+        said = [tr("{name} memory: {held:.1f} MiB held", name=self.pool.name, held=self.held / MIB)]
+        said += (
+            [tr("{planned:.1f} MiB planned", planned=self.planned / MIB)]
+            if self.planned > self.held
+            else []
+        )
+        said += [
+            tr(
+                "limit {limit:.0f} MiB of {total:.0f} MiB",
+                limit=self.pool.limit / MIB,
+                total=self.pool.total / MIB,
+            )
+        ]
         for part in self.parts:
-            refused = ", refused" if part.failed else ""
-            said.append(f"{part.device} {part.component} {part.size / MIB:.1f} MiB{refused}")
+            refused = tr(", refused") if part.failed else ""
+            said.append(
+                tr(
+                    "{device} {component} {size:.1f} MiB{refused}",
+                    device=part.device,
+                    component=tr(part.component),
+                    size=part.size / MIB,
+                    refused=refused,
+                )
+            )
         return ", ".join(said)
 
 

@@ -13,6 +13,7 @@ from app.fetch.heads import Heads, fetch_heads
 from app.fetch.quants import FoundQuant, HeaderPlan, header_plan, preselected, quants
 from app.fetch.search import FoundRepo, Hub, HubError, RepoFile, SearchQuery
 from app.fetch.shelf import SHELF, Recommended
+from app.language import tr
 from app.work import Work
 from engine.protocol import DescribePlan, Devices, ListDevices, Planned
 from engine.settings import EngineOptions
@@ -193,7 +194,9 @@ class Discover(QObject):
         if self._search is not None:
             self._search.cancel()
             self._search = None
-            text = f"{Hub().host} has not answered for 5 s; check the network and the proxy"
+            text = tr(
+                "{host} has not answered for 5 s; check the network and the proxy", host=Hub().host
+            )
             self._fail("offline", text)
 
     def _fail(self, state: State, problem: str) -> None:
@@ -229,7 +232,7 @@ class Discover(QObject):
             self.rows = quants(repo, files)
             self.repo_state = "done"
             if not self.rows:
-                self.repo_problem = f"{repo} has no GGUF file of a model"
+                self.repo_problem = tr("{repo} has no GGUF file of a model", repo=repo)
             self._select()
         self.changed.emit()
 

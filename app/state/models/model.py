@@ -8,6 +8,7 @@ from typing import Literal
 from PySide6.QtCore import QObject, Signal
 
 from app.client import EngineClient, Latest
+from app.language import tr
 from app.remote.connection import address_of
 from engine.protocol import (
     ArrayValues,
@@ -74,7 +75,10 @@ class ModelState(QObject):
         address = address_of(path) if path is not None else None
         if address is not None:
             where = address.connection
-            self.problem = f"The model is on the server {where}: its file cannot be read from here."
+            self.problem = tr(
+                "The model is on the server {where}: its file cannot be read from here.",
+                where=where,
+            )
         self.looking = path is not None and address is None and self._client.abilities.file
         if self.looking:
             self._content.ask(ReadFile(0, str(path)), self._read, self._read_failed)

@@ -13,6 +13,7 @@ from PySide6.QtCore import QObject, Signal
 
 from app.engine import Engine
 from app.inbox import Inbox
+from app.language import tr
 from app.remote.connection import Connection
 from app.remote.keys import Keys
 from app.serve.clients import RequestBegan, RequestEnded, RequestSaid, ServedEvent, ServedRequest
@@ -190,7 +191,11 @@ class ServingState(QObject):
             return
         self.busy = False
         known = isinstance(error, CutawayError)
-        self.problem = str(error) if known else f"unexpected {type(error).__name__}: {error}"
+        self.problem = (
+            str(error)
+            if known
+            else tr("unexpected {name}: {error}", name=type(error).__name__, error=error)
+        )
         self.changed.emit()
 
     def _note(self, event: ServedEvent) -> None:

@@ -10,6 +10,7 @@ from typing import Literal
 from PySide6.QtCore import QObject, Signal
 
 from app import storage
+from app.language import tr
 from app.library import Stored
 from app.storage import Deletion, StorageError
 from app.work import Work
@@ -59,7 +60,7 @@ class StorageState(QObject):
         StorageError with the next step.
         """
         if self._open_path() in model.paths:
-            raise StorageError(f"{model.name} is open; open another model first")
+            raise StorageError(tr("{name} is open; open another model first", name=model.name))
         return storage.deletion(model, self._models())
 
     def delete(self, planned: Deletion) -> None:

@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.bench.trace import HOST_ROW, complete, named
+from app.language import tr, tr_n
 from engine.protocol import AnswerRecorded, LaunchKind, Phase
 
 By = Literal["operation", "layer", "kernel", "device"]
-NO_LAYER = "outside of layers"
+NO_LAYER = tr("outside of layers")
 _OF_LAYER = re.compile(r".*(?:-|_l)(\d+)(?: \(.*\))?")
 _I64 = NDArray[np.int64]
 
@@ -246,7 +247,7 @@ _KEYS: dict[By, Callable[[LaunchKind], str]] = {
 
 def _layer_name(name: str) -> str:
     layer = layer_of_node(name)
-    return NO_LAYER if layer is None else f"layer {layer}"
+    return NO_LAYER if layer is None else tr("layer {layer}", layer=layer)
 
 
 def as_json(answers: Sequence[RecordedAnswer]) -> list[dict[str, Any]]:
@@ -287,7 +288,7 @@ def as_json(answers: Sequence[RecordedAnswer]) -> list[dict[str, Any]]:
 
 
 PROCESS = 1
-PHASES: dict[Phase, str] = {"prefill": "Prompt", "decode": "Answer"}
+PHASES: dict[Phase, str] = {"prefill": tr("Prompt"), "decode": tr("Answer")}
 
 
 def chrome_trace(answer: RecordedAnswer) -> dict[str, Any]:
@@ -321,19 +322,36 @@ def summary(answer: RecordedAnswer) -> list[str]:
         n, tokens = answer.n_steps(phase), answer.n_tokens(phase)
         if n:
             each = answer.step_ns(phase) / tokens / 1e6
-            steps = "1 step" if n == 1 else f"{n} steps"
-            said.append(f"{title}: {tokens} tokens in {steps}, {each:.2f} ms each.")
+            steps = tr_n("{n} step", "{n} steps", n)
+            said.append(
+                tr(
+                    "{title}: {tokens} tokens in {steps}, {each:.2f} ms each.",
+                    title=title,
+                    tokens=tokens,
+                    steps=steps,
+                    each=each,
+                )
+            )
     cost = answer.cost
     if cost is None:
-        said.append("Too short to measure the cost of recording.")
+        said.append(tr("Too short to measure the cost of recording."))
     else:
         said.append(
-            f"A recorded step took {told.recorded_ns / 1e6:.2f} ms, a plain one "
-            f"{told.plain_ns / 1e6:.2f} ms: recording cost {100 * cost:+.0f} %."
+            tr(
+                "A recorded step took {recorded_ns:.2f} ms, a plain one {plain_ns:.2f} ms:"
+                " recording cost {cost:+.0f} %.",
+                recorded_ns=told.recorded_ns / 1000000.0,
+                plain_ns=told.plain_ns / 1000000.0,
+                cost=100 * cost,
+            )
         )
     if told.n_dropped or told.every > 1:
         said.append(
-            f"1 step in {told.every} was kept and {told.n_dropped} were dropped: "
-            "a recording has a memory limit."
+            tr(
+                "1 step in {every} was kept and {n_dropped} were dropped: a recording has a"
+                " memory limit.",
+                every=told.every,
+                n_dropped=told.n_dropped,
+            )
         )
     return said

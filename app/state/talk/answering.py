@@ -7,6 +7,7 @@ from functools import partial
 import msgspec
 from PySide6.QtCore import QObject, QTimer, Signal
 
+from app.language import tr
 from app.state.live import LiveWanted
 from app.state.problem import Problem
 from app.state.session import Session
@@ -19,7 +20,7 @@ from engine.errors import CutawayError
 from engine.protocol import Failed, Finished, Generate, Piece
 
 EVERY_MS = 2000
-KEPT = "the answer is kept here, and saved as soon as that works"
+KEPT = tr("the answer is kept here, and saved as soon as that works")
 
 
 class AnswerSaver(QObject):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
+from app.language import tr
 from app.state.preferences import PreferencesState
 from app.state.problem import Problem
 from app.state.session import Session
@@ -99,8 +100,14 @@ class PictureList(QObject):
         usual = self._preferences.of_model(str(self._session.path or "")).picture
         self._coming.extend(Arrival(self._chat, name, data, usual) for name, data in given[:room])
         if len(given) > room:
-            many = f"a message takes at most {MOST_PICTURES} pictures"
-            self.problem.emit(Problem("Picture", f"{many}; {len(given) - room} left out"))
+            many = tr(
+                "a message takes at most {most_pictures} pictures", most_pictures=MOST_PICTURES
+            )
+            self.problem.emit(
+                Problem(
+                    "Picture", tr("{many}; {count} left out", many=many, count=len(given) - room)
+                )
+            )
         self._next()
 
     def _next(self) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import structs
 from PySide6.QtCore import QObject, Signal
 
+from app.language import tr
 from app.state.live import LiveWanted
 from app.state.preferences import PreferencesState
 from app.state.presets import OwnSampling
@@ -381,12 +382,15 @@ class ChatState(QObject):
 
     def _is_free(self) -> bool:
         if self.details.served:
-            text = f"logged request from {self.details.served}; copy the chat to continue"
+            text = tr(
+                "logged request from {served}; copy the chat to continue",
+                served=self.details.served,
+            )
             self.problem.emit(Problem("ReadOnly", text, "copy"))
             return False
         if self.busy:
             self.problem.emit(
-                Problem("Busy", "an answer is being generated; stop it first", "stop")
+                Problem("Busy", tr("an answer is being generated; stop it first"), "stop")
             )
         return not self.busy
 
@@ -394,7 +398,7 @@ class ChatState(QObject):
         if not self._is_free():
             return False
         if not self._answering.possible:
-            self.problem.emit(Problem("NoModel", "no model is open; open one first", "open"))
+            self.problem.emit(Problem("NoModel", tr("no model is open; open one first"), "open"))
         return self._answering.possible
 
     @contextmanager
@@ -404,7 +408,7 @@ class ChatState(QObject):
             yield
         except ChatGone as error:
             self._leave_deleted()
-            step = "your message is kept; send it again to start a new chat"
+            step = tr("your message is kept; send it again to start a new chat")
             self.problem.emit(Problem(error.kind, f"{error}; {step}"))
         except StoreError as error:
             self.problem.emit(Problem(error.kind, str(error)))

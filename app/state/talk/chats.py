@@ -9,6 +9,7 @@ from typing import Any
 
 from PySide6.QtCore import QObject, Signal
 
+from app.language import tr
 from app.state.problem import Problem
 from app.state.talk.disk.chat_file import MOST_TAGS
 from app.state.talk.disk.exchange import duplicate_chat, export_chat, import_chat
@@ -147,7 +148,7 @@ class ChatList(QObject):
 
     def duplicate(self, chat_id: int) -> None:
         """A copy with all branches: `arrived`."""
-        self._begin("Copying the chat", duplicate_chat, chat_id, done=self._on_arrived)
+        self._begin(tr("Copying the chat"), duplicate_chat, chat_id, done=self._on_arrived)
 
     def export(self, chat_id: int, path: Path) -> None:
         """Write the active path as Markdown, or (`.json`) the whole tree: `exported`."""
@@ -157,11 +158,13 @@ class ChatList(QObject):
             log.info("a chat was exported to %s", path)
             self.exported.emit(path)
 
-        self._begin(f"Exporting {path.name}", export_chat, chat_id, path, done=done)
+        self._begin(tr("Exporting {name}", name=path.name), export_chat, chat_id, path, done=done)
 
     def import_file(self, path: Path) -> None:
         """Take in what `export` wrote as JSON: `arrived`."""
-        self._begin(f"Importing {path.name}", import_chat, path, done=self._on_arrived)
+        self._begin(
+            tr("Importing {name}", name=path.name), import_chat, path, done=self._on_arrived
+        )
 
     def cancel_transfer(self) -> None:
         """Stop it; nothing of the chat is taken in."""
@@ -173,7 +176,9 @@ class ChatList(QObject):
         self, what: str, do: Callable[..., Any], *args: Any, done: Callable[[Any], None]
     ) -> None:
         if self._job is not None:
-            text = "another chat is being copied, imported or exported; wait for it, or cancel it"
+            text = tr(
+                "another chat is being copied, imported or exported; wait for it, or cancel it"
+            )
             self.problem.emit(Problem("Busy", text))
             return
         job = Work.polling(_in_thread, self._store, do, args).then(done).fail(self._on_failed)

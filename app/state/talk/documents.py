@@ -11,6 +11,7 @@ from app.documents.document import Document
 from app.documents.pdf import page_picture
 from app.documents.pieces import Piece, Ranking, of_pieces, pieces_of
 from app.documents.reading import read_document
+from app.language import tr
 from app.state.problem import Problem
 from app.state.session import Session
 from app.state.talk.attached import Attached
@@ -137,7 +138,7 @@ class AttachedDocuments(QObject):
         model = self._session.model
         if document.scanned and model is not None and model.vision is not None:
             for page in document.scanned[:MOST_SCANS]:
-                name = f"{document.name} page {page}.png"
+                name = tr("{name} page {page}.png", name=document.name, page=page)
                 self._pictures.add_data(name, partial(page_picture, path, page))
         self._end()
 
@@ -161,7 +162,7 @@ class AttachedDocuments(QObject):
 
 
 def _pasted(number: int) -> str:
-    return "Pasted text" if number == 1 else f"Pasted text {number}"
+    return tr("Pasted text") if number == 1 else tr("Pasted text {number}", number=number)
 
 
 class DocumentTokens(QObject):

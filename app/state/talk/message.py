@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from app.documents.document import Document, with_documents
+from app.language import tr
 from app.tools.calling import ToolUse
 from engine.protocol import Change, PictureLimits, Stats, Tool
 
@@ -71,5 +72,5 @@ class Message:
 def title_of(question: str, attached: Sequence[Picture | Document] = ()) -> str:
     """Return the title of a chat that starts with this message."""
     said = question.strip() or (attached[0].name if attached else "")
-    line = said.splitlines()[0].strip() if said else "Picture"
+    line = said.splitlines()[0].strip() if said else tr("Picture")
     return line if len(line) <= TITLE else line[: TITLE - 1].rstrip() + "…"

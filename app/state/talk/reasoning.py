@@ -4,13 +4,14 @@ import json
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from app.language import tr
 from engine.answers.forms import ANY
 from engine.answers.passages import Call, Passage
 from engine.answers.reader import read
 
 KEPT = 16  # answers whose reading is kept: one is asked for several times a frame
 BARE_CALLS = replace(ANY, bare=True)
-CALLING = "**Calls** a tool …"
+CALLING = tr("**Calls** a tool …")
 
 
 @dataclass(frozen=True)
@@ -105,8 +106,8 @@ def _excerpt(passages: list[Passage], end: str = "") -> Excerpt:
 
 def in_words(call: Call) -> str:
     """A call as Markdown: its name and its arguments."""
-    name = f"**Calls** `{call.name}`"
+    name = tr("**Calls** `{name}`", name=call.name)
     if not call.arguments:
         return name
     values = json.dumps(call.arguments, ensure_ascii=False, indent=1)
-    return f"{name}\n```json\n{values}\n```"
+    return tr("{name}\n```json\n{values}\n```", name=name, values=values)

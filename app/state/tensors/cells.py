@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from PySide6.QtCore import QObject, Signal
 
 from app.client import EngineClient, Latest
+from app.language import tr, tr_n
 from app.state.live import LiveWanted
 from app.state.session import Session
 from engine.protocol import CacheCells, CellsRead, Compared, Failed, ReadCells
@@ -110,12 +111,12 @@ def cache_use(told: CacheCells) -> CacheUse:
 
 
 def _title(told: CacheCells) -> str:
-    sight = "whole context"
+    sight = tr("whole context")
     if told.kept:
-        sight = "recurrent states"
+        sight = tr("recurrent states")
     elif told.window is not None:
-        sight = f"window {told.window}"
+        sight = tr("window {window}", window=told.window)
     elif told.chunk is not None:
-        sight = f"chunks of {told.chunk}"
-    layers = "1 layer" if len(told.layers) == 1 else f"{len(told.layers)} layers"
+        sight = tr("chunks of {chunk}", chunk=told.chunk)
+    layers = tr_n("{n} layer", "{n} layers", len(told.layers))
     return f"{sight}, {layers}"

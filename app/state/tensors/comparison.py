@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from PySide6.QtCore import QObject, Signal
 
 from app.client import EngineClient, Latest
+from app.language import tr
 from app.state.graph.blocks import GraphIndex
 from app.state.graph.overlay import NodeError, error_text, node_errors, result_key
 from app.state.session import Session
@@ -13,7 +14,7 @@ from app.state.talk.chat import ChatState
 from engine.protocol import Compare, Compared, ComparedResult, Failed
 
 TEXT = "The capital of France is Paris. What do people eat there, and what do they read on Sundays?"
-STEPS = {"prefill": "a prompt", "decode": "one token"}
+STEPS = {"prefill": tr("a prompt"), "decode": tr("one token")}
 
 
 class ComparisonState(QObject):
@@ -106,17 +107,38 @@ def verdict(result: Compared) -> str:
     """Summarise a comparison in a sentence or two."""
     rows = result.rows
     devices = ", ".join(dict.fromkeys(row.device for row in rows if row.device))
-    looked = f"{len(rows)} results of {result.n_tokens} tokens and of one more"
+    looked = tr(
+        "{rows} results of {n_tokens} tokens and of one more",
+        rows=len(rows),
+        n_tokens=result.n_tokens,
+    )
     if result.first is None:
         nearest = max(rows, key=lambda row: row.error / row.most, default=None)
-        said = f"No result of {devices} differs from the host: {looked}."
+        said = tr(
+            "No result of {devices} differs from the host: {looked}.",
+            devices=devices,
+            looked=looked,
+        )
         if nearest is None:
             return said
-        return f"{said} The nearest to it is {result_key(nearest)}: {error_text(nearest)}."
+        return tr(
+            "{text} The nearest to it is {result_key}: {error_text}.",
+            text=said,
+            result_key=result_key(nearest),
+            error_text=error_text(nearest),
+        )
     first = rows[result.first]
     wrong = sum(bool(row.problem) for row in rows)
-    others = f"{wrong} of {len(rows)} results deviate" if wrong > 1 else "no other does"
-    return (
-        f"First mismatch: {result_key(first)} of {STEPS[first.phase]} on"
-        f" {first.device or devices}: {error_text(first)}; {others}."
+    others = (
+        tr("{wrong} of {rows} results deviate", wrong=wrong, rows=len(rows))
+        if wrong > 1
+        else tr("no other does")
+    )
+    return tr(
+        "First mismatch: {result_key} of {steps} on {device}: {error_text}; {others}.",
+        result_key=result_key(first),
+        steps=STEPS[first.phase],
+        device=first.device or devices,
+        error_text=error_text(first),
+        others=others,
     )

@@ -9,13 +9,14 @@ import numpy as np
 from PySide6.QtCore import QObject, Signal
 
 from app.client import EngineClient, Latest
+from app.language import tr
 from app.state.selection import Selection
 from app.state.tensors.numbers import Floats
 from engine.protocol import Examine, Examined, Failed, ResultPart
 
 PATTERN = r"ffn_moe_(logits|topk|weights)-\d+"
-NO_WORD = "Select a token of an answer to see its experts."
-NO_EXPERTS = "This model has no experts: it is a dense model."
+NO_WORD = tr("Select a token of an answer to see its experts.")
+NO_EXPERTS = tr("This model has no experts: it is a dense model.")
 _NAMED = re.compile(r"ffn_moe_(logits|topk|weights)-(\d+)")
 
 

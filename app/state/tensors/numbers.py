@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.engine import WeightReader
+from app.language import tr
 from engine.gguf.formats import Format
 
 Floats = NDArray[np.float32]
@@ -140,6 +141,8 @@ def sliced(numbers: Numbers, axes: ShownAxes) -> Numbers:
         found = [numbers.read(along(axes.columns, columns, n), one)[:, 0] for n in firsts]
         return np.stack(found) if found else np.zeros((0, len(columns)), np.float32)
 
-    places = [f"dimension {d} at {axes.at[d]}" for d in axes.others(len(numbers.dims))]
+    places = [
+        tr("dimension {d} at {at}", d=d, at=axes.at[d]) for d in axes.others(len(numbers.dims))
+    ]
     where = ", ".join([*filter(None, [numbers.where]), *places])
     return Numbers(numbers.name, (dims[shown[0]], dims[shown[1]]), numbers.type, read, where=where)

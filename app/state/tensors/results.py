@@ -9,6 +9,7 @@ import numpy as np
 from PySide6.QtCore import QObject, Signal
 
 from app.client import EngineClient, Latest
+from app.language import tr
 from app.state.selection import Selection
 from app.state.session import Session
 from app.state.talk.chat import ChatState
@@ -37,7 +38,7 @@ class TensorGroup:
 
 
 _NUMBERED = re.compile(r"node_\d+")
-NO_WORD = "Select a token of an answer to see the numbers computed for it."
+NO_WORD = tr("Select a token of an answer to see the numbers computed for it.")
 
 
 class ResultsState(QObject):
@@ -89,10 +90,14 @@ class ResultsState(QObject):
         def done(told: Examined) -> None:
             part = self._info
             if part is None:
-                fail(f"{item.name} was not computed in that step.")
+                fail(tr("{name} was not computed in that step.", name=item.name))
                 return
             values = self._values.reshape(part.info.dims[::-1])
-            then(computed(item.name, values, part.info.fmt, f"on {part.info.device}"))
+            then(
+                computed(
+                    item.name, values, part.info.fmt, tr("on {device}", device=part.info.device)
+                )
+            )
 
         def failed(reply: Failed) -> None:
             fail(reply.message)
@@ -137,7 +142,10 @@ class ResultsState(QObject):
                 layers.setdefault(node.layer, []).append(item)
         self.groups = [
             TensorGroup(
-                "Results before layers" if layer is None else f"Results {layer}", tuple(items)
+                tr("Results before layers")
+                if layer is None
+                else tr("Results {layer}", layer=layer),
+                tuple(items),
             )
             for layer, items in layers.items()
         ]

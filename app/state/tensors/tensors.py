@@ -9,6 +9,7 @@ from PySide6.QtCore import QObject, Signal
 
 from app.client import EngineClient
 from app.engine import WeightReader
+from app.language import tr
 from app.state.models.model import ModelState
 from app.state.selection import Selected, Selection, layer_of
 from app.state.tensors.numbers import Numbers, weight
@@ -274,7 +275,7 @@ def _lost(job: Work, client: EngineClient, numbers: Numbers, path: str) -> Loss 
     other = client.weights(path)
     try:
         if numbers.name not in other.tensors:
-            raise BadSetting("file", path, f"a model with {numbers.name}")
+            raise BadSetting("file", path, tr("a model with {name}", name=numbers.name))
         exact = weight(other, numbers.name)
         if exact.dims != numbers.dims:
             raise BadSetting("file", path, f"{numbers.name} of {list(numbers.dims)}")
@@ -297,5 +298,5 @@ def _groups(tensors: tuple[TensorRow, ...]) -> list[TensorGroup]:
 
 def _title(layer: int | None, n_layer: int) -> str:
     if layer is None:
-        return "Outside layers"
-    return "Output block" if layer == n_layer else f"Layer {layer}"
+        return tr("Outside layers")
+    return tr("Output block") if layer == n_layer else tr("Layer {layer}", layer=layer)

@@ -7,6 +7,7 @@ import numpy as np
 from PySide6.QtCore import QObject, Signal
 
 from app.client import EngineClient, Latest
+from app.language import tr
 from app.state.session import Session
 from app.state.talk.answer import said
 from app.state.talk.chat import ChatState
@@ -66,13 +67,13 @@ class TextsState(QObject):
         path, system = self._chat.path, self._chat.details.system
         if not path:
             return []
-        found = [VersionOfChat("The open chat", ComparedText(messages=said(system, path)))]
+        found = [VersionOfChat(tr("The open chat"), ComparedText(messages=said(system, path)))]
         row = next((n for n in reversed(range(len(path))) if path[n].siblings > 1), None)
         if row is None:
             return found
         who = "answer" if path[row].role == "assistant" else "question"
         for number, message in enumerate(self._chat.siblings(path[row]), 1):
-            title = f"Version {number} of the {who}"
+            title = tr("Version {number} of the {name}", number=number, name=who)
             text = ComparedText(messages=said(system, [*path[:row], message]))
             found.append(VersionOfChat(title, text))
         return found
@@ -104,9 +105,16 @@ class TextsState(QObject):
             if len(self._parts) == 2:
                 name = difference_name(row)
                 off = self._parts[1] - self._parts[0]
-                then(computed(name, off, "F32", f"on {self._device}, a row a pair of tokens"))
+                then(
+                    computed(
+                        name,
+                        off,
+                        "F32",
+                        tr("on {device}, a row a pair of tokens", device=self._device),
+                    )
+                )
             else:
-                fail(f"{row.name} has no rows that are pairs.")
+                fail(tr("{name} has no rows that are pairs.", name=row.name))
 
         def failed(reply: Failed) -> None:
             fail(reply.message)
@@ -159,7 +167,7 @@ def largest_error(row: PairedResult) -> tuple[float, int] | None:
 
 
 def difference_name(row: PairedResult) -> str:
-    return f"{paired_key(row)}: the other text less the first"
+    return tr("{paired_key}: the other text less the first", paired_key=paired_key(row))
 
 
 def error_map(result: TextsCompared) -> Floats:
@@ -173,11 +181,20 @@ def error_map(result: TextsCompared) -> Floats:
 
 def texts_verdict(result: TextsCompared) -> str:
     """Summarise a comparison in a sentence or two."""
-    looked = f"{len(result.rows)} results of {len(result.pairs)} pairs of tokens"
+    looked = tr(
+        "{rows} results of {pairs} pairs of tokens", rows=len(result.rows), pairs=len(result.pairs)
+    )
     if result.first is None:
-        return f"No result differs by more than rounding errors: {looked}."
+        return tr("No result differs by more than rounding errors: {looked}.", looked=looked)
     first, last = result.rows[result.first], result.rows[-1]
-    said = f"{looked}. First difference: {paired_key(first)}"
+    said = tr(
+        "{looked}. First difference: {paired_key}", looked=looked, paired_key=paired_key(first)
+    )
     if last.cosine is not None and last is not first:
-        return f"{said}; {paired_key(last)}, the last, has cosine {last.cosine:.3f}."
+        return tr(
+            "{text}; {paired_key}, the last, has cosine {cosine:.3f}.",
+            text=said,
+            paired_key=paired_key(last),
+            cosine=last.cosine,
+        )
     return f"{said}."

@@ -7,6 +7,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from app import names
 from app.client import Latest
+from app.language import tr
 from app.state.problem import Problem
 from app.state.session import Session
 from app.state.talk.brought import PicturesInEngine
@@ -78,7 +79,9 @@ class WordQuestions(QObject):
         """Stop what is computed, as somebody asked."""
         if self.status != "idle":
             self.forget()
-            self._say("idle", Problem("Cancelled", "Inspecting the token was cancelled.", "retry"))
+            self._say(
+                "idle", Problem("Cancelled", tr("Inspecting the token was cancelled."), "retry")
+            )
 
     def refuse(self, problem: Problem) -> None:
         """There is nothing to be told, and why."""
@@ -109,19 +112,23 @@ class WordQuestions(QObject):
         """Why the engine need not be asked, and the next step."""
         session, message = self._session, talk.message
         if not session.client.abilities.examine:
-            text = "Only models on this machine can be inspected."
+            text = tr("Only models on this machine can be inspected.")
             return Problem("Unable", text)
         if session.status == "loading":
             return Problem(
-                "Loading", "The model is loading. The token is inspected when it is ready."
+                "Loading", tr("The model is loading. The token is inspected when it is ready.")
             )
         if session.status == "died":
-            text = "The engine stopped. Restart it to inspect tokens."
+            text = tr("The engine stopped. Restart it to inspect tokens.")
             return Problem("Died", text, "restart")
         if session.model is None:
-            return Problem("NoModel", "No model is open. Open one to inspect tokens.", "open")
+            return Problem("NoModel", tr("No model is open. Open one to inspect tokens."), "open")
         if len(talk.tokens) and message.model != session.model_name:
-            wrote, now = names.title(message.model) or "Another model", session.model_title
-            text = f"{wrote} wrote this answer, and {now} is open. Open {wrote} to inspect it."
+            wrote, now = names.title(message.model) or tr("Another model"), session.model_title
+            text = tr(
+                "{wrote} wrote this answer, and {now} is open. Open {wrote} to inspect it.",
+                wrote=wrote,
+                now=now,
+            )
             return Problem("OtherModel", text, "open_model")
         return None

@@ -8,6 +8,7 @@ import msgspec
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.client import Latest
+from app.language import tr
 from app.state.models.model import ModelState
 from app.state.preferences import PreferencesState
 from app.state.problem import Problem
@@ -336,7 +337,7 @@ class TokenState(QObject):
         if clicked is not None and index is not None:
             self._selection.select_token(clicked[0], index)
         elif clicked is not None and not self._contexts.count(clicked[0]):
-            text = "This text is not part of the prompt: the chat template leaves it out."
+            text = tr("This text is not part of the prompt: the chat template leaves it out.")
             self.questions.refuse(Problem("NotRead", text))
         self._refresh()
 

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.documents.document import Document
+from app.language import tr
 from app.state.problem import Problem
 from app.tools.arguments import arguments_problem
 from app.tools.builtin import BUILT_IN, run_built_in
@@ -109,7 +110,7 @@ class ToolsState(QObject):
             self.problem.emit(Problem("BadTools", str(error)))
             return
         if not new:
-            text = f"{path} names no server that is not here already"
+            text = tr("{path} names no server that is not here already", path=path)
             self.problem.emit(Problem("BadTools", text))
         self.refresh()
 
@@ -147,7 +148,7 @@ class ToolsState(QObject):
             self.consent.allow_server(server)
             self._list(server)
         else:
-            self._listed(server, [], f"{server.name} was not allowed to run")
+            self._listed(server, [], tr("{name} was not allowed to run", name=server.name))
         self._ask_next()
 
     def _begin(self, answer: int, names: tuple[str, ...]) -> None:
@@ -186,7 +187,7 @@ class ToolsState(QObject):
             self.problems[server.name] = problem
             self.problem.emit(Problem("BadTools", problem))
         for tool in self.consent.review(tools):
-            text = f"{tool.full} has a new description; it needs your consent again"
+            text = tr("{full} has a new description; it needs your consent again", full=tool.full)
             self.problem.emit(Problem("ToolChanged", text))
         self.known = {n: t for n, t in self.known.items() if t.owner != server.hash}
         self.known |= {tool.full: tool for tool in tools}
@@ -218,7 +219,7 @@ class ToolsState(QObject):
             if place >= MOST_CALLS:
                 self._end(calls, use.id, "failed", failure(TOO_MANY))
             elif tool is None:
-                problem = f"there is no tool {use.name[:80]!r}"
+                problem = tr("there is no tool {name!r}", name=use.name[:80])
                 self._end(calls, use.id, "failed", failure(problem))
             elif problem := arguments_problem(tool.schema, use.arguments):
                 self._end(calls, use.id, "failed", failure(problem))

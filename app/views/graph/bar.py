@@ -6,6 +6,7 @@ from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QComboBox, QHBoxLayout, QLineEdit, QMenu, QWidget
 
+from app.language import tr
 from app.state.graph.graph import Phase
 from app.state.graph.overlay import OVERLAYS, Overlay
 from app.state.graph.scene import Shows
@@ -14,13 +15,13 @@ from app.theme.tokens import GRID
 from app.widgets.basics import IconButton, label
 
 STEPS: dict[tuple[Phase, ...], str] = {
-    ("decode",): "One token",
-    ("prefill",): "A prompt",
-    ("decode", "prefill"): "Both",
+    ("decode",): tr("One token"),
+    ("prefill",): tr("A prompt"),
+    ("decode", "prefill"): tr("Both"),
 }
-SHOWS: dict[Shows, str] = {"operations": "Operations", "launches": "Launches"}
+SHOWS: dict[Shows, str] = {"operations": tr("Operations"), "launches": tr("Launches")}
 WIDE = 760  # from which on all stands in one line
-SAVED = {"svg": "Picture (SVG)", "dot": "Graphviz (DOT)", "json": "Everything (JSON)"}
+SAVED = {"svg": tr("Picture (SVG)"), "dot": tr("Graphviz (DOT)"), "json": tr("Everything (JSON)")}
 
 
 class GraphBar(QWidget):
@@ -38,28 +39,28 @@ class GraphBar(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.steps = _choice("Step", STEPS.values())
-        self.shows = _choice("Shown phase", SHOWS.values())
-        self.overlay = _choice("Colours", OVERLAYS.values())
+        self.steps = _choice(tr("Step"), STEPS.values())
+        self.shows = _choice(tr("Shown phase"), SHOWS.values())
+        self.overlay = _choice(tr("Colours"), OVERLAYS.values())
         self.steps.currentIndexChanged.connect(lambda i: self.steps_chosen.emit(list(STEPS)[i]))
         self.shows.currentIndexChanged.connect(lambda i: self.shows_chosen.emit(list(SHOWS)[i]))
         self.overlay.currentIndexChanged.connect(
             lambda i: self.overlay_chosen.emit(list(OVERLAYS)[i])
         )
         self.query = QLineEdit()
-        self.query.setPlaceholderText("Find (Ctrl+F)")
-        self.query.setAccessibleName("Find nodes")
+        self.query.setPlaceholderText(tr("Find (Ctrl+F)"))
+        self.query.setAccessibleName(tr("Find nodes"))
         self.query.setClearButtonEnabled(True)
         self.query.textChanged.connect(self.query_changed)
         self.query.installEventFilter(self)
         self.count = label(tone="quiet", size="small")
-        self.collapse = IconButton("menu", "Collapse identical blocks")
+        self.collapse = IconButton("menu", tr("Collapse identical blocks"))
         self.collapse.setCheckable(True)
         self.collapse.setChecked(True)
         self.collapse.toggled.connect(self.collapse_chosen)
-        self.fit = IconButton("eye", "Show everything (0)", self.fit_wanted.emit)
-        self.save = IconButton("download", "Save the graph", self._offer)
-        self.table = IconButton("table", "Show as a table (Ctrl+T)", self.table_wanted.emit)
+        self.fit = IconButton("eye", tr("Show everything (0)"), self.fit_wanted.emit)
+        self.save = IconButton("download", tr("Save the graph"), self._offer)
+        self.table = IconButton("table", tr("Show as a table (Ctrl+T)"), self.table_wanted.emit)
         self._row = QBoxLayout(QBoxLayout.Direction.LeftToRight, self)
         self._row.setContentsMargins(0, 0, 0, 0)
         self._row.setSpacing(GRID)

@@ -2,18 +2,19 @@
 
 from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QVBoxLayout, QWidget
 
+from app.language import tr
 from app.state.graph.overlay import result_key
 from app.state.tensors.comparison import verdict
 from app.state.workbench import Workbench
 from app.theme.tokens import GRID
 from app.widgets.basics import Button, label, set_tone
 
-ABOUT = (
+ABOUT = tr(
     "The host recomputes each operation from the device's inputs."
     " The next answer reads its whole prompt again."
 )
-COMPARING = "Comparing with the host …"
-NO_MODEL = "Open a model to compare it with the host."
+COMPARING = tr("Comparing with the host …")
+NO_MODEL = tr("Open a model to compare it with the host.")
 
 
 class CompareBar(QWidget):
@@ -23,12 +24,16 @@ class CompareBar(QWidget):
         super().__init__()
         self._bench, self._state = bench, bench.comparison
         self.says = label(wrap=True)
-        self.compare = Button("Compare with the host", self._state.start)
-        self.stop = Button("Cancel", self._state.cancel, kind="flat", name="Cancel the comparison")
-        self.go = Button("Show the result", self.go_to_first, name="Show the first mismatch")
+        self.compare = Button(tr("Compare with the host"), self._state.start)
+        self.stop = Button(
+            tr("Cancel"), self._state.cancel, kind="flat", name=tr("Cancel the comparison")
+        )
+        self.go = Button(
+            tr("Show the result"), self.go_to_first, name=tr("Show the first mismatch")
+        )
         self.bar = QProgressBar()
         self.bar.setTextVisible(False)
-        self.bar.setAccessibleName("Comparing with the host")
+        self.bar.setAccessibleName(tr("Comparing with the host"))
         row = QHBoxLayout()
         row.setSpacing(GRID)
         for button in (self.compare, self.stop, self.go):

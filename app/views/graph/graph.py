@@ -9,6 +9,7 @@ from PySide6.QtCore import QEvent, Qt
 from PySide6.QtGui import QHideEvent, QKeySequence, QResizeEvent, QShortcut, QShowEvent
 from PySide6.QtWidgets import QBoxLayout, QFileDialog, QVBoxLayout, QWidget
 
+from app.language import tr
 from app.state.graph.blocks import GraphIndex, key_of
 from app.state.graph.graph import Phase
 from app.state.graph.overlay import Overlay
@@ -40,12 +41,14 @@ from app.widgets.lists.rows import ViewReport, table_of
 
 def ask_and_write(parent: QWidget, name: str, write: Callable[[Path], object]) -> str:
     """Ask where to, offering a name, and write there. What went wrong, in a sentence, or empty."""
-    chosen, _ = QFileDialog.getSaveFileName(parent, "Save the graph", name)
+    chosen, _ = QFileDialog.getSaveFileName(parent, tr("Save the graph"), name)
     if chosen:
         try:
             write(Path(chosen))
         except OSError as error:
-            return f"{chosen} cannot be written: {error.strerror}"
+            return tr(
+                "{chosen} cannot be written: {strerror}", chosen=chosen, strerror=error.strerror
+            )
     return ""
 
 
@@ -61,9 +64,9 @@ def write(kind: str, path: Path, index: GraphIndex, canvas: GraphCanvas, title: 
 
 WIDE, TALL = 720, 400  # the panel stands beside the graph; a verdict has room below colours
 PANEL, PANEL_BELOW, UNBOUND = 280, 200, 16777215
-EMPTY = "Open a model to see its compute graph: which device runs each operation, and why."
-LOOKING = "Reading the model's graph…"
-HEADER = "From the file's header; nothing is loaded yet."
+EMPTY = tr("Open a model to see its compute graph: which device runs each operation, and why.")
+LOOKING = tr("Reading the model's graph…")
+HEADER = tr("From the file's header; nothing is loaded yet.")
 
 
 class GraphView(QWidget):
@@ -247,7 +250,7 @@ class GraphView(QWidget):
 
     def _find(self, words: str) -> None:
         self._found = self._state.find(self._phase, words)
-        self.bar.count.setText(f"{len(self._found)} found" if words.strip() else "")
+        self.bar.count.setText(tr("{count} found", count=len(self._found)) if words.strip() else "")
         self._show_marks()
 
     def _go_to_found(self, way: int) -> None:
@@ -322,13 +325,13 @@ class GraphView(QWidget):
         elif number is not None:
             self._tell_node(number)
         elif now.split is not None and now.split < len(index.graph.splits):
-            self.panel.say(f"Split {now.split}", self.ribbon.words(now.split))
+            self.panel.say(tr("Split {split}", split=now.split), self.ribbon.words(now.split))
         elif (weight := weight_of(index, now)) is not None:
             self._tell_node(weight)
         elif now.layer is not None or now.device is not None:
             self.panel.say(*part_summary(index, now.layer, now.device))
         else:
-            self.panel.say("Graph", summary(index))
+            self.panel.say(tr("Graph"), summary(index))
 
     def _tell_node(self, number: int) -> None:
         index = self.index
@@ -336,8 +339,10 @@ class GraphView(QWidget):
             return
         node = index.graph.nodes[number]
         change = self._state.differences(self._phase).get(number, "")
-        beside = "a prompt" if len(self._state.phases) > 1 else "the pinned graph"
-        said = f"Differs from {beside}: {change}." if change else ""
+        beside = tr("a prompt") if len(self._state.phases) > 1 else tr("the pinned graph")
+        said = (
+            tr("Differs from {beside}: {change}.", beside=beside, change=change) if change else ""
+        )
         error = self._comparison.errors(index).get(number)
         self.panel.show_node(index, number, self._state.launch_ns.get(node.launch), said, error)
         self.canvas.setAccessibleDescription(f"{key_of(node)}, {node.op}. {node.why}")
@@ -348,7 +353,12 @@ class GraphView(QWidget):
             errors = self._comparison.errors(index)
             self.panel.show_launch(index, number, self._state.launch_ns.get(number), errors)
             launch = index.graph.launches[number]
-            said = f"Launch {number}, {launch.op} on {launch.device}"
+            said = tr(
+                "Launch {number}, {op} on {device}",
+                number=number,
+                op=launch.op,
+                device=launch.device,
+            )
             self.canvas.setAccessibleDescription(said)
 
     def _source_closed(self) -> None:
@@ -439,8 +449,8 @@ def graph_report(bench: Workbench, view: GraphView) -> ViewReport:
         return ViewReport([view.says.text()])
     errors = bench.comparison.errors(index)
     tables = [
-        table_of("Operations", NODES, node_rows(index, times, errors)),
-        table_of("Launches", LAUNCHES, launch_rows(index, times, errors)),
+        table_of(tr("Operations"), NODES, node_rows(index, times, errors)),
+        table_of(tr("Launches"), LAUNCHES, launch_rows(index, times, errors)),
     ]
     words = [summary(index), view.panel.text]
     return ViewReport(words, tables, lambda: json.loads(as_json(index.graph)))

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from PySide6.QtCore import QRectF, Signal
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 
+from app.language import tr
 from app.state.graph.blocks import GraphIndex
 from app.state.graph.overlay import NOT_COMPARED, NodeError, Overlay, coloured
 from app.state.graph.scene import Shows
@@ -18,10 +19,10 @@ from app.widgets.plots.paper import Paper
 
 DEVIATES = "!"
 _ERRORS = (
-    LegendEntry(0.0, "1e-6 of the tolerance"),
+    LegendEntry(0.0, tr("1e-6 of the tolerance")),
     LegendEntry(0.5, "1e-3"),
     LegendEntry(1.0, "all"),
-    LegendEntry(DEVIATES, "! deviates"),
+    LegendEntry(DEVIATES, tr("! deviates")),
 )
 
 
@@ -38,7 +39,7 @@ class GraphLegend(QWidget):
         self._types: list[str] = []
         self._amounts: Mapping[int, float] = {}
         self._said = ""
-        self.chart = ChartLegend("Colours of the graph", self._draw, swatch_size)
+        self.chart = ChartLegend(tr("Colours of the graph"), self._draw, swatch_size)
         self.chart.picked.connect(self._pick)
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
@@ -72,7 +73,7 @@ class GraphLegend(QWidget):
         elif overlay == "error":
             self.chart.show_entries(_ERRORS if found.amounts else [])
         elif not found.amounts:
-            self._said = "No times yet. Send a message to measure them."
+            self._said = tr("No times yet. Send a message to measure them.")
             self.chart.show_entries([LegendEntry(None, self._said)])
         else:
             least = min(found.amounts.values())

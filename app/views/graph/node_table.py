@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
+from app.language import tr
 from app.state.graph.blocks import GraphIndex, is_leaf, key_of, shape_text, title_of
 from app.state.graph.overlay import NodeError, launch_errors
 from app.widgets.lists.rows import Column
@@ -59,21 +60,21 @@ def _error_columns(kind: type[T]) -> tuple[Column[T], Column[T]]:
 
     return (
         Column[T]("NMSE", text, size, right=True, tone=tone),
-        Column[T]("Allowed", allowed, right=True, quiet=True),
+        Column[T](tr("Allowed"), allowed, right=True, quiet=True),
     )
 
 
 CAUSES = {
-    "usr": "pinned by you",
-    "1.dst": "stored on this device",
-    "1.vsrc": "writes to a tensor on this device",
-    "1.wgt": "its weight is on this device",
-    "1.src": "its cache is on this device",
-    "2.src": "same device as its input",
-    "2.use": "same device as its reader",
-    "3.upg": "its weight is in host memory",
-    "3.best": "free choice: the fastest device",
-    "3.sup": "not supported on the preferred device",
+    "usr": tr("pinned by you"),
+    "1.dst": tr("stored on this device"),
+    "1.vsrc": tr("writes to a tensor on this device"),
+    "1.wgt": tr("its weight is on this device"),
+    "1.src": tr("its cache is on this device"),
+    "2.src": tr("same device as its input"),
+    "2.use": tr("same device as its reader"),
+    "3.upg": tr("its weight is in host memory"),
+    "3.best": tr("free choice: the fastest device"),
+    "3.sup": tr("not supported on the preferred device"),
 }
 
 
@@ -84,15 +85,15 @@ def cause_words(cause: str) -> str:
 
 NODES = (
     Column[NodeRow]("#", lambda r: str(r.number), lambda r: r.number, right=True),
-    Column[NodeRow]("Name", lambda r: key_of(r.node), mono=True, whole=True),
-    Column[NodeRow]("Operation", lambda r: r.node.op),
-    Column[NodeRow]("Device", lambda r: r.node.device, mono=True),
-    Column[NodeRow]("Reason", lambda r: cause_words(r.node.cause), whole=True),
-    Column[NodeRow]("Shape", lambda r: shape_text(r.node), right=True),
-    Column[NodeRow]("Type", lambda r: r.node.dtype),
+    Column[NodeRow](tr("Name"), lambda r: key_of(r.node), mono=True, whole=True),
+    Column[NodeRow](tr("Operation"), lambda r: r.node.op),
+    Column[NodeRow](tr("Device"), lambda r: r.node.device, mono=True),
+    Column[NodeRow](tr("Reason"), lambda r: cause_words(r.node.cause), whole=True),
+    Column[NodeRow](tr("Shape"), lambda r: shape_text(r.node), right=True),
+    Column[NodeRow](tr("Type"), lambda r: r.node.dtype),
     Column[NodeRow]("KiB", lambda r: kib(r.node.size), lambda r: r.node.size, right=True),
-    Column[NodeRow]("Block", lambda r: r.block, quiet=True),
-    Column[NodeRow]("Kernel", lambda r: r.kernel, quiet=True, mono=True),
+    Column[NodeRow](tr("Block"), lambda r: r.block, quiet=True),
+    Column[NodeRow](tr("Kernel"), lambda r: r.kernel, quiet=True, mono=True),
     Column[NodeRow](
         "ms",
         lambda r: UNKNOWN if r.ns is None else milliseconds(r.ns),
@@ -100,13 +101,13 @@ NODES = (
         right=True,
     ),
     *_error_columns(NodeRow),
-    Column[NodeRow]("Why", lambda r: r.node.why, quiet=True),
+    Column[NodeRow](tr("Why"), lambda r: r.node.why, quiet=True),
 )
 LAUNCHES = (
     Column[LaunchRow]("#", lambda r: str(r.number), lambda r: r.number, right=True),
-    Column[LaunchRow]("Operation", lambda r: r.launch.op),
-    Column[LaunchRow]("Kernels", lambda r: ", ".join(r.launch.kernels), mono=True, whole=True),
-    Column[LaunchRow]("Device", lambda r: r.launch.device, mono=True),
+    Column[LaunchRow](tr("Operation"), lambda r: r.launch.op),
+    Column[LaunchRow](tr("Kernels"), lambda r: ", ".join(r.launch.kernels), mono=True, whole=True),
+    Column[LaunchRow](tr("Device"), lambda r: r.launch.device, mono=True),
     Column[LaunchRow]("KiB", lambda r: kib(r.launch.bytes), lambda r: r.launch.bytes, right=True),
     Column[LaunchRow](
         "FLOP", lambda r: grouped(r.launch.flops), lambda r: r.launch.flops, right=True
@@ -118,7 +119,7 @@ LAUNCHES = (
         right=True,
     ),
     *_error_columns(LaunchRow),
-    Column[LaunchRow]("Computes", lambda r: r.nodes, quiet=True),
+    Column[LaunchRow](tr("Computes"), lambda r: r.nodes, quiet=True),
 )
 
 

@@ -5,6 +5,7 @@ from functools import partial
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QHBoxLayout, QMenu, QWidget
 
+from app.language import tr
 from app.state.graph.difference import GraphChange
 from app.state.graph.graph import GraphState
 from app.state.graph.scene import can_pin, pinned
@@ -20,20 +21,20 @@ def pin_menu(state: GraphState, node: GraphNode, parent: QWidget) -> QMenu:
     menu = QMenu(parent)
     menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
     if not can_pin(node):
-        why = "it is a view" if node.role == "view" else "it has no name of its own"
-        menu.addAction(f"Cannot be pinned: {why}").setEnabled(False)
+        why = tr("it is a view") if node.role == "view" else tr("it has no name of its own")
+        menu.addAction(tr("Cannot be pinned: {why}", why=why)).setEnabled(False)
         return menu
     own = pinned(state.rule, node.name)
     if not state.devices:
-        menu.addAction("The devices are not known yet").setEnabled(False)
+        menu.addAction(tr("The devices are not known yet")).setEnabled(False)
     for device in state.devices:
-        action = menu.addAction(f"Pin {node.name} to {device}…")
+        action = menu.addAction(tr("Pin {name} to {device}…", name=node.name, device=device))
         action.setCheckable(True)
         action.setChecked(device == own)
         action.setEnabled(device != own)
         action.triggered.connect(partial(state.try_pin, node.name, device))
     if own is not None:
-        away = menu.addAction("Remove the pin…")
+        away = menu.addAction(tr("Remove the pin…"))
         away.triggered.connect(partial(state.try_pin, node.name, None))
     return menu
 
@@ -41,7 +42,7 @@ def pin_menu(state: GraphState, node: GraphNode, parent: QWidget) -> QMenu:
 SHOWN = 3  # names of nodes that move
 
 
-MOVING = "Uploading moved tensors …"
+MOVING = tr("Uploading moved tensors …")
 
 
 class PinOffer(QWidget):
@@ -53,8 +54,8 @@ class PinOffer(QWidget):
         self._applying, self._started = bench.layers.applying, False
         surface(self, "canvas")
         self.says = label(wrap=True)
-        self.apply = Button("Apply", self._apply, "primary")
-        self.drop = Button("Cancel", self._drop)
+        self.apply = Button(tr("Apply"), self._apply, "primary")
+        self.drop = Button(tr("Cancel"), self._drop)
         row = QHBoxLayout(self)
         row.setContentsMargins(GRID, GRID // 2, GRID, GRID // 2)
         row.setSpacing(GRID)
@@ -112,15 +113,26 @@ class PinOffer(QWidget):
 def sentence(pin: tuple[str, str | None], change: GraphChange | None) -> str:
     """What would change, with the numbers before and after."""
     name, device = pin
-    what = f"With {name} on {device}" if device is not None else f"Without the pin of {name}"
+    what = (
+        tr("With {name} on {device}", name=name, device=device)
+        if device is not None
+        else tr("Without the pin of {name}", name=name)
+    )
     if change is None:
-        return f"{what}: planning…"
+        return tr("{what}: planning…", what=what)
     names = ", ".join(change.moved[:SHOWN]) or "nothing"
     if len(change.moved) > SHOWN:
-        names += f" and {len(change.moved) - SHOWN} more"
+        names += tr(" and {moved} more", moved=len(change.moved) - SHOWN)
     before, after = change.splits
-    copied = f"{kib(change.copied[0])} to {kib(change.copied[1])} KiB"
-    return (
-        f"{what}: {names} would move; splits {before} to {after},"
-        f" copied between devices {copied} for each step."
+    copied = tr(
+        "{copied} to {copied2} KiB", copied=kib(change.copied[0]), copied2=kib(change.copied[1])
+    )
+    return tr(
+        "{what}: {names} would move; splits {before} to {after}, copied between"
+        " devices {copied} for each step.",
+        what=what,
+        names=names,
+        before=before,
+        after=after,
+        copied=copied,
     )

@@ -15,6 +15,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.language import tr
 from app.state.graph.blocks import GraphIndex
 from app.state.graph.graph import Phase
 from app.state.graph.overlay import NodeError, Overlay, coloured
@@ -48,12 +49,12 @@ class KernelSource(QWidget):
         self.defines = label(tone="quiet", size="small", wrap=True)
         self.text = QPlainTextEdit()
         self.text.setReadOnly(True)
-        self.text.setAccessibleName("Kernel source")
+        self.text.setAccessibleName(tr("Kernel source"))
         self.text.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
         self.text.setFont(fonts.mono())
         head = QHBoxLayout()
         head.setSpacing(GRID)
-        head.addWidget(IconButton("chevron-left", "Back to the graph (Backspace)", close))
+        head.addWidget(IconButton("chevron-left", tr("Back to the graph (Backspace)"), close))
         head.addWidget(self.title, 1)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
@@ -67,7 +68,7 @@ class KernelSource(QWidget):
         source = kernel_source(kernel) or ""
         family, _, name = kernel.partition(".")
         self.title.setText(f"{family}.cl: {name}")
-        self.defines.setText(f"built with {defines}" if defines else "")
+        self.defines.setText(tr("built with {defines}", defines=defines) if defines else "")
         self.defines.setVisible(bool(defines))
         self.text.setPlainText(source)
         found = re.search(rf"__kernel[^;{{]*?\b{re.escape(name)}\s*\(", source)
@@ -92,7 +93,7 @@ class KernelSource(QWidget):
             self.text.setFont(fonts.mono())
 
 
-NAMES: dict[Phase, str] = {"decode": "Graph of one token", "prefill": "Graph of a prompt"}
+NAMES: dict[Phase, str] = {"decode": tr("Graph of one token"), "prefill": tr("Graph of a prompt")}
 
 
 class GraphPages(QStackedWidget):
@@ -107,8 +108,8 @@ class GraphPages(QStackedWidget):
         super().__init__()
         self.canvases = {phase: GraphCanvas(name) for phase, name in NAMES.items()}
         self.source = KernelSource(self.close_source)
-        self.nodes = Table(TableRows(NODES, self), "Nodes")
-        self.launches = Table(TableRows(LAUNCHES, self), "Launches")
+        self.nodes = Table(TableRows(NODES, self), tr("Nodes"))
+        self.launches = Table(TableRows(LAUNCHES, self), tr("Launches"))
         self._drawn: dict[Phase, object] = {}
         self._pictures = QWidget()
         self._beside = QBoxLayout(QBoxLayout.Direction.LeftToRight, self._pictures)

@@ -13,6 +13,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.language import tr, tr_n
 from app.state.graph.blocks import GraphIndex, is_leaf, key_of, shape_text, title_of
 from app.state.graph.overlay import NOT_COMPARED, NodeError, error_text, launch_errors, result_key
 from app.theme.tokens import GRID
@@ -102,12 +103,12 @@ class NodePanel(QWidget):
         if launch is not None:
             self._offer_sources(launch)
         if node.role == "":
-            pin = Button("Pin…", lambda: self.pin_wanted.emit(number, _below(pin)), kind="flat")
-            pin.setAccessibleName(f"Pin {key_of(node)} to a device")
+            pin = Button(tr("Pin…"), lambda: self.pin_wanted.emit(number, _below(pin)), kind="flat")
+            pin.setAccessibleName(tr("Pin {key_of} to a device", key_of=key_of(node)))
             _add(self._buttons, pin)
         self._buttons.addStretch(1)
-        self._list("Reads", node.sources)
-        self._list("Read by", index.readers.get(number, []))
+        self._list(tr("Reads"), node.sources)
+        self._list(tr("Read by"), index.readers.get(number, []))
 
     def show_launch(
         self,
@@ -120,17 +121,24 @@ class NodePanel(QWidget):
         self._index = index
         graph, launch = index.graph, index.graph.launches[number]
         nodes = [graph.nodes[i] for i in launch.nodes]
-        made = f"computes {len(nodes)} nodes in one launch" if len(nodes) > 1 else ""
-        made = made or ("prepares the next operation" if not nodes else "")
-        self._head(launch.op, f"launch {number} of {len(graph.launches) - 1}", _sentence(made), "")
+        made = (
+            tr("computes {nodes} nodes in one launch", nodes=len(nodes)) if len(nodes) > 1 else ""
+        )
+        made = made or (tr("prepares the next operation") if not nodes else "")
+        self._head(
+            launch.op,
+            tr("launch {number} of {launches}", number=number, launches=len(graph.launches) - 1),
+            _sentence(made),
+            "",
+        )
         error = launch_errors(index, errors).get(number)
-        device = ("Device", launch.device)
+        device = (tr("Device"), launch.device)
         self._show_facts([*_error_facts(error), device, *_launch_facts(launch, ns)])
         arena = next((a for a in graph.arenas if a.device == launch.device), None)
         self.arena.show_life(arena, nodes[-1].life if nodes else -1, graph.steps)
         self._offer_sources(launch)
         self._buttons.addStretch(1)
-        self._list("Computes", launch.nodes)
+        self._list(tr("Computes"), launch.nodes)
 
     def _head(self, title: str, kind: str, why: str, note: str) -> None:
         for widget, text in ((self.title, title), (self.kind, kind), (self.why, why)):
@@ -153,9 +161,13 @@ class NodePanel(QWidget):
         kernels = dict(zip(launch.kernels, launch.defines, strict=True))
         for kernel, defines in kernels.items():
             if kernel_source(kernel) is not None:
-                text = "Source" if len(kernels) == 1 else f"Source of {kernel}"
+                text = (
+                    tr("Source") if len(kernels) == 1 else tr("Source of {kernel}", kernel=kernel)
+                )
                 shown = partial(self.source_wanted.emit, kernel, defines)
-                button = Button(text, shown, kind="flat", name=f"Source of {kernel}")
+                button = Button(
+                    text, shown, kind="flat", name=tr("Source of {kernel}", kernel=kernel)
+                )
                 _add(self._buttons, button)
 
     def _list(self, title: str, numbers: Sequence[int]) -> None:
@@ -174,7 +186,10 @@ class NodePanel(QWidget):
                 link.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
                 _add(self._links, link)
         if len(numbers) > MOST:
-            _add(self._links, label(f"and {len(numbers) - MOST} more", tone="quiet"))
+            _add(
+                self._links,
+                label(tr("and {numbers} more", numbers=len(numbers) - MOST), tone="quiet"),
+            )
 
     def _clear(self) -> None:
         for layout in (self._facts, self._links, self._buttons):
@@ -207,28 +222,40 @@ def summary(index: GraphIndex) -> str:
     """A whole graph in a sentence or two."""
     graph = index.graph
     copies = [c for split in graph.splits for c in split.copies if c.origin is not None]
-    return (
-        f"{len(index.computed)} operations in {len(graph.launches)} launches and"
-        f" {len(graph.splits)} {'split' if len(graph.splits) == 1 else 'splits'};"
-        f" {len(copies)} {'copy' if len(copies) == 1 else 'copies'} between devices."
-        " Select an operation to see why it runs on its device."
+    return tr(
+        "{operations} in {launches} and {splits}; {copies} between devices. Select an operation to"
+        " see why it runs on its device.",
+        operations=_operations(len(index.computed)),
+        launches=_launches(len(graph.launches)),
+        splits=tr_n("{n} split", "{n} splits", len(graph.splits)),
+        copies=tr_n("{n} copy", "{n} copies", len(copies)),
     )
+
+
+def _operations(count: int) -> str:
+    return tr_n("{n} operation", "{n} operations", count)
+
+
+def _launches(count: int) -> str:
+    return tr_n("{n} launch", "{n} launches", count)
 
 
 def part_summary(index: GraphIndex, layer: int | None, device: str | None) -> tuple[str, str]:
     """What of a graph is a layer's, a device's, or both: a title and a sentence."""
     block = index.block_of_layer(layer) if layer is not None else None
     named = index.blocks[block].title.capitalize() if block is not None else ""
-    title = " on ".join(part for part in (named, device) if part)
+    title = tr(" on ").join(part for part in (named, device) if part)
     nodes = [index.graph.nodes[number] for number in index.computed]
     mine = [n for n in nodes if layer in (n.layer, None) and device in (n.device, None)]
     if not mine:
-        return title, "This device runs nothing in this step."
+        return title, tr("This device runs nothing in this step.")
     devices = ", ".join(dict.fromkeys(node.device for node in mine))
     launches = len({node.launch for node in mine} - {-1})
-    return title, (
-        f"{len(mine)} {'operation' if len(mine) == 1 else 'operations'} in {launches}"
-        f" {'launch' if launches == 1 else 'launches'} on {devices}."
+    return title, tr(
+        "{operations} in {launches} on {devices}.",
+        operations=_operations(len(mine)),
+        launches=_launches(launches),
+        devices=devices,
     )
 
 
@@ -239,37 +266,41 @@ def _below(button: QWidget) -> QPoint:
 def _node_facts(
     index: GraphIndex, node: GraphNode, launch: LaunchNode | None, ns: int | None
 ) -> Iterable[Fact]:
-    yield "Shape", shape_text(node)
-    yield "Type", node.dtype
-    yield "Size", f"{kib(node.size)} KiB"
-    yield "Device", node.device
-    yield "Device", cause_words(node.cause)
+    yield tr("Shape"), shape_text(node)
+    yield tr("Type"), node.dtype
+    yield tr("Size"), f"{kib(node.size)} KiB"
+    yield tr("Device"), node.device
+    yield tr("Device"), cause_words(node.cause)
     if node.split >= 0:
-        yield "Split", f"#{node.split} of {len(index.graph.splits)}"
+        yield tr("Split"), f"#{node.split} of {len(index.graph.splits)}"
     if launch is not None:
         others = [title_of(index.graph.nodes[n]) for n in launch.nodes]
         if len(others) > 1:
-            yield "Fused", f"{', '.join(others)} are one launch"
+            yield tr("Fused"), tr("{others} are one launch", others=", ".join(others))
         yield from _launch_facts(launch, ns)
     if node.life >= 0:
         arena = next((a for a in index.graph.arenas if a.device == node.device), None)
-        yield "Memory", describe_life(arena, node.life)
+        yield tr("Memory"), describe_life(arena, node.life)
     elif launch is not None:
-        yield "Memory", "none: the result stays inside its launch"
+        yield tr("Memory"), tr("none: the result stays inside its launch")
 
 
 def _launch_facts(launch: LaunchNode, ns: int | None) -> Iterable[Fact]:
-    yield "Kernel", ", ".join(launch.kernels)
-    yield "Moves", f"{kib(launch.bytes)} KiB"
-    yield "Computes", f"{grouped(launch.flops)} FLOP"
+    yield tr("Kernel"), ", ".join(launch.kernels)
+    yield tr("Moves"), f"{kib(launch.bytes)} KiB"
+    yield tr("Computes"), f"{grouped(launch.flops)} FLOP"
     if ns is not None:
-        yield "Time", f"{milliseconds(ns)} ms, measured"
+        yield tr("Time"), tr("{ns} ms, measured", ns=milliseconds(ns))
 
 
 def _error_facts(error: NodeError | None) -> Iterable[Fact]:
     if error is not None:
-        where = "" if error.own else f" in {result_key(error.row)}, computed from it"
-        yield "Error", f"{'! ' * error.deviates}{error_text(error.row)}{where}"
+        where = (
+            ""
+            if error.own
+            else tr(" in {result_key}, computed from it", result_key=result_key(error.row))
+        )
+        yield tr("Error"), f"{'! ' * error.deviates}{error_text(error.row)}{where}"
 
 
 def _kind(node: GraphNode) -> str:

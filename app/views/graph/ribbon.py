@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import QPointF, QRectF, Signal
 
+from app.language import tr
 from app.theme import fonts
 from app.theme.devices import device_look
 from app.theme.theme import tokens
@@ -26,7 +27,7 @@ class SplitRibbon(Bands):
     above, high, between = 18, 31, 14.0
 
     def __init__(self) -> None:
-        super().__init__("Splits of the step")
+        super().__init__(tr("Splits of the step"))
         self._graph: GraphDone | None = None
         self._times: Sequence[SplitRecord] = ()
         self._selected: int | None = None
@@ -55,7 +56,7 @@ class SplitRibbon(Bands):
     def pieces(self) -> list[Piece]:
         timed, made = len(self._times) == len(self._splits), []
         for at, split in enumerate(self._splits):
-            size, amount = split.n_nodes, f"{grouped(split.n_nodes)} ops"
+            size, amount = split.n_nodes, tr("{n_nodes} ops", n_nodes=grouped(split.n_nodes))
             if timed:
                 size, amount = self._times[at].compute_ns, self._milliseconds(at)
             letter = device_look(split.device).letter
@@ -76,23 +77,40 @@ class SplitRibbon(Bands):
     def words(self, at: int) -> str:
         """A split in words, with what is copied for it and why it begins."""
         split = self._splits[at]
-        said = f"Split {at} on {split.device}: {grouped(split.n_nodes)} operations, "
+        said = tr(
+            "Split {at} on {device}: {n_nodes} operations, ",
+            at=at,
+            device=split.device,
+            n_nodes=grouped(split.n_nodes),
+        )
         said += split.first if split.n_nodes == 1 else f"{split.first} – {split.last}"
         if at < len(self._times):
             said += f"; {self._milliseconds(at)}"
-        said += f". It starts here because: {split.why}." if at else f"; {split.why}."
+        said += tr(". It starts here because: {why}.", why=split.why) if at else f"; {split.why}."
         copies = [copy for copy in split.copies if copy.origin is not None]
-        shown = [f"{copy.name} ({kib(copy.size)} KiB from {copy.origin})" for copy in copies[:4]]
-        more = f" and {len(copies) - 4} more" if len(copies) > 4 else ""
-        return f"{said} Copied for it: {', '.join(shown)}{more}." if copies else said
+        shown = [
+            tr(
+                "{name} ({size} KiB from {origin})",
+                name=copy.name,
+                size=kib(copy.size),
+                origin=copy.origin,
+            )
+            for copy in copies[:4]
+        ]
+        more = tr(" and {copies} more", copies=len(copies) - 4) if len(copies) > 4 else ""
+        return (
+            tr("{text} Copied for it: {shown}{more}.", text=said, shown=", ".join(shown), more=more)
+            if copies
+            else said
+        )
 
     def in_words(self) -> str:
         if not self.stops():
-            return "No splits yet"
-        return f"{self.stops()} splits. {self.words(self.at)}"
+            return tr("No splits yet")
+        return tr("{stops} splits. {words}", stops=self.stops(), words=self.words(self.at))
 
     def empty(self) -> str:
-        return "no splits are known yet"
+        return tr("no splits are known yet")
 
     @property
     def _splits(self) -> Sequence[SplitNode]:
@@ -112,7 +130,7 @@ class ArenaView(Chart):
     wide, hand = 160, True
 
     def __init__(self) -> None:
-        super().__init__("Position in the compute buffer", focus=False)
+        super().__init__(tr("Position in the compute buffer"), focus=False)
         self._arena: ArenaMap | None = None
         self._life, self._steps = -1, 1
 
@@ -190,8 +208,15 @@ def describe_life(arena: ArenaMap | None, life: int) -> str:
     if arena is None or life < 0:
         return ""
     one = arena.lives[life]
-    chunk = f"chunk {one.chunk} of " if len(arena.chunks) > 1 else ""
-    return (
-        f"{kib(one.size)} KiB at byte {grouped(one.offset)} of {chunk}the arena of {arena.device}"
-        f" ({kib(arena.chunks[one.chunk])} KiB), from moment {one.first} to {one.last}"
+    chunk = tr("chunk {chunk} of ", chunk=one.chunk) if len(arena.chunks) > 1 else ""
+    return tr(
+        "{size} KiB at byte {offset} of {chunk}the arena of {device} ({chunks} KiB),"
+        " from moment {first} to {last}",
+        size=kib(one.size),
+        offset=grouped(one.offset),
+        chunk=chunk,
+        device=arena.device,
+        chunks=kib(arena.chunks[one.chunk]),
+        first=one.first,
+        last=one.last,
     )

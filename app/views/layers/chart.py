@@ -9,6 +9,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QStyle
 
+from app.language import tr
 from app.state.layers.lanes import moved_tiles
 from app.state.layers.layers import LayersState
 from app.state.layers.words import describe_lane, describe_parts, describe_tiles
@@ -26,7 +27,7 @@ from app.widgets.plots.paper import Paper, text_width
 HEAD, GAP, REACH = 24, 12, 4
 TILE, TALLEST = 64, 124
 GLIDE_MS = 120
-STAYS = "The cache stays with its layer. Move the layer instead."
+STAYS = tr("The cache stays with its layer. Move the layer instead.")
 _ALT, _CTRL = Qt.KeyboardModifier.AltModifier, Qt.KeyboardModifier.ControlModifier
 _SHIFT, _NONE = Qt.KeyboardModifier.ShiftModifier, Qt.KeyboardModifier.NoModifier
 _KEYPAD = Qt.KeyboardModifier.KeypadModifier
@@ -49,7 +50,7 @@ class LanesChart(Painted):
     refused = Signal(str)  # why a move moves nothing
 
     def __init__(self, state: LayersState) -> None:
-        super().__init__("Layers by device")
+        super().__init__(tr("Layers by device"))
         self.state = state
         self._room = 0.0
         self.walker = LaneCursor(LanesPicture((), 0, 1, self._measures()))

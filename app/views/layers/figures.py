@@ -8,6 +8,7 @@ from typing import NamedTuple
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QSizePolicy, QVBoxLayout, QWidget
 
+from app.language import tr
 from app.state.layers.lanes import HOST
 from app.state.layers.layers import LayersState
 from app.state.layers.words import crossing, rate, short_lane
@@ -22,8 +23,8 @@ from app.widgets.tips import set_tip
 from engine.protocol import Repriced
 
 LINE = 22
-NO_SPEED = "Speed unknown: measure the devices with this model first."
-NO_SPEED_HOST = "Speed unknown: some layers run on the host, the slow reference."
+NO_SPEED = tr("Speed unknown: measure the devices with this model first.")
+NO_SPEED_HOST = tr("Speed unknown: some layers run on the host, the slow reference.")
 ARROW = " → "
 
 
@@ -39,7 +40,7 @@ class FiguresLine(Painted):
     """Figures one after another, in as many lines as they need."""
 
     def __init__(self) -> None:
-        super().__init__("Cost of the placement", focus=False)
+        super().__init__(tr("Cost of the placement"), focus=False)
         self._figures: Sequence[Figure] = ()
 
     def in_words(self) -> str:
@@ -81,16 +82,16 @@ def figures_of(state: LayersState) -> list[Figure]:
     return [
         Figure(
             _change(rate(_speed(before)), rate(_speed(after))),
-            "tokens/s predicted",
+            tr("tokens/s predicted"),
             _tone(_speed(before), _speed(after)),
         ),
         Figure(
             _change(str(len(before.splits)), str(splits)),
-            "split" if splits == 1 else "splits",
+            tr("split") if splits == 1 else tr("splits"),
         ),
         Figure(
             _change(crossing(before.crossing), crossing(after.crossing)),
-            "between devices per token",
+            tr("between devices per token"),
         ),
     ]
 
@@ -104,8 +105,10 @@ def speed_words(state: LayersState) -> str:
         on_host = any(tile.device == HOST for tile in answer.tiles)
         return NO_SPEED_HOST if on_host else NO_SPEED
     spent = {**answer.speed.devices, "copies": answer.speed.copies, "host": answer.speed.host}
-    parts = ", ".join(f"{name} {ns / 1e6:.2f} ms" for name, ns in spent.items() if ns)
-    return f"A token takes {parts}. {answer.speed.source}"
+    parts = ", ".join(
+        tr("{name} {ns:.2f} ms", name=name, ns=ns / 1000000.0) for name, ns in spent.items() if ns
+    )
+    return tr("A token takes {parts}. {source}", parts=parts, source=answer.speed.source)
 
 
 def _speed(answer: Repriced) -> float | None:
@@ -132,9 +135,9 @@ class ApplyBar(QWidget):
         self.says.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         self.bar = QProgressBar()
         self.bar.setTextVisible(False)
-        self.bar.setAccessibleName("Progress of the move")
-        self.cancel = Button("Cancel", state.applying.cancel)
-        self.button = Button("Apply", state.apply, "primary")
+        self.bar.setAccessibleName(tr("Progress of the move"))
+        self.cancel = Button(tr("Cancel"), state.applying.cancel)
+        self.button = Button(tr("Apply"), state.apply, "primary")
         row = QHBoxLayout()
         row.setSpacing(GRID)
         row.addWidget(self.says, 1)
@@ -156,7 +159,7 @@ class ApplyBar(QWidget):
         self.bar.setValue(1000 * applying.task.done // max(1, applying.task.total))
         self.cancel.setVisible(applying.is_busy)
         moves = state.file is None or (state.file.is_open and not applying.needs_load)
-        self.button.set_text("Apply" if moves else "Load")
+        self.button.set_text(tr("Apply") if moves else tr("Load"))
         blocked = state.blocked()
         self.button.setEnabled(not blocked)
         set_tip(self.button, blocked or "Ctrl+Enter")
@@ -170,16 +173,18 @@ class ApplyBar(QWidget):
         state, applying = self._state, self._state.applying
         short = [short_lane(lane, lettered) for lane in state.lanes() if lane.over]
         if applying.is_busy:
-            return "Uploading moved tensors …", "quiet"
+            return tr("Uploading moved tensors …"), "quiet"
         if applying.result:
             return applying.result, "bad" if applying.failed else "good"
         if state.problem or state.measuring.problem:
             return state.problem or state.measuring.problem, "bad"
         if short:
-            return f"It does not fit: {', '.join(short)}. Move layers to another device.", "bad"
+            return tr(
+                "It does not fit: {short}. Move layers to another device.", short=", ".join(short)
+            ), "bad"
         if state.answer is not None and state.answer.problem:
-            return f"It does not fit: {state.answer.problem}", "bad"
+            return tr("It does not fit: {problem}", problem=state.answer.problem), "bad"
         if state.pending:
-            return "Estimating memory …", "quiet"
+            return tr("Estimating memory …"), "quiet"
         blocked = state.blocked()
-        return f"It fits. {blocked}".strip(), "quiet" if blocked else "good"
+        return tr("It fits. {blocked}", blocked=blocked).strip(), "quiet" if blocked else "good"

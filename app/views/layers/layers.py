@@ -9,6 +9,7 @@ from PySide6.QtCore import QEvent, QObject, QPoint, QRect, QRectF, Qt
 from PySide6.QtGui import QHideEvent, QKeySequence, QShortcut, QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QMenu, QVBoxLayout, QWidget
 
+from app.language import tr
 from app.state.layers.lanes import PARTS, Lane, LayerTile, TileBand
 from app.state.layers.layers import LayersState
 from app.state.layers.words import PART_WORDS, why
@@ -58,14 +59,14 @@ def part_columns(state: LayersState) -> tuple[Column[PartRow], ...]:
         return why([row.tile], state.answer) if state.answer is not None else ""
 
     return (
-        Column[PartRow]("Layer", title, lambda r: r.tile.layer, right=True),
-        Column[PartRow]("Device", lambda r: lettered(r.tile.device)),
-        Column[PartRow]("Part", lambda r: PART_WORDS[r.band.part]),
+        Column[PartRow](tr("Layer"), title, lambda r: r.tile.layer, right=True),
+        Column[PartRow](tr("Device"), lambda r: lettered(r.tile.device)),
+        Column[PartRow](tr("Part"), lambda r: PART_WORDS[r.band.part]),
         Column[PartRow]("MiB", lambda r: mib(r.band.size), lambda r: r.band.size, right=True),
-        Column[PartRow]("Kind", kind, quiet=True),
-        Column[PartRow]("Why", cause, quiet=True),
+        Column[PartRow](tr("Kind"), kind, quiet=True),
+        Column[PartRow](tr("Why"), cause, quiet=True),
         Column[PartRow](
-            "Bytes", lambda r: str(r.band.size), lambda r: r.band.size, right=True, quiet=True
+            tr("Bytes"), lambda r: str(r.band.size), lambda r: r.band.size, right=True, quiet=True
         ),
     )
 
@@ -76,7 +77,7 @@ def parts_legend(parent: QWidget) -> ChartLegend:
     def draw(paper: Paper, area: QRectF, part: object) -> None:
         fill_part(paper, area, parent.property("device") or "host", str(part))
 
-    return ChartLegend("Parts of a layer", draw, swatch_size)
+    return ChartLegend(tr("Parts of a layer"), draw, swatch_size)
 
 
 def parts_of(tiles: Sequence[LayerTile], labels: Sequence[Sequence[str]]) -> list[LegendEntry]:
@@ -86,17 +87,21 @@ def parts_of(tiles: Sequence[LayerTile], labels: Sequence[Sequence[str]]) -> lis
     there = {band.part for tile in tiles for band in tile.bands}
     entries = [LegendEntry(part, PART_WORDS[part]) for part in PARTS if part in there]
     kinds = dict.fromkeys(unusual_kinds(labels).values())
-    return [*entries, LegendEntry(None, f"underlined: {', '.join(kinds)}")] if kinds else entries
+    return (
+        [*entries, LegendEntry(None, tr("underlined: {kinds}", kinds=", ".join(kinds)))]
+        if kinds
+        else entries
+    )
 
 
 LEAST_ROWS, WHY = 7, 5
 CHART_SHARE = 0.66  # of the height, where it has that much to show
-KEYS = (
+KEYS = tr(
     "Drag layers, or choose them with the arrows and Shift and move them with Alt+Up and Alt+Down."
     " Enter opens a layer, Ctrl+Left and Ctrl+Right move a boundary, Ctrl+Enter applies."
 )
-MEASURE_TIP = "Measures each device with this model; takes a few seconds per device"
-NO_MODEL = "Choose a model (Ctrl+O) to see its layers, even before loading it."
+MEASURE_TIP = tr("Measures each device with this model; takes a few seconds per device")
+NO_MODEL = tr("Choose a model (Ctrl+O) to see its layers, even before loading it.")
 
 
 class Tall(QWidget):
@@ -126,7 +131,7 @@ class LayersView(QWidget):
         self._bench, self.state = bench, bench.layers
         self._as_table = False
         self.chart = LanesChart(self.state)
-        self.table = Table(TableRows(part_columns(self.state), self), "Layers", stretch=(WHY,))
+        self.table = Table(TableRows(part_columns(self.state), self), tr("Layers"), stretch=(WHY,))
         self.figures, self.rule = FiguresLine(), RuleField(self.state)
         self.apply = ApplyBar(self.state)
         self.legend = parts_legend(self)
@@ -136,12 +141,12 @@ class LayersView(QWidget):
         self._empty = label(NO_MODEL, tone="quiet", wrap=True)
         self._says = ElidedLabel(size="small")
         self._says.setProperty("tone", "quiet")
-        self.undo = IconButton("undo", "Undo (Ctrl+Z)", self.state.undo)
-        self.redo = IconButton("redo", "Redo (Ctrl+Shift+Z)", self.state.redo)
-        self.automatic = Button("Automatic", self.state.automatic, "flat")
-        self.add = Button("Add a device", self._offer_devices, "flat", "plus")
-        self.measure = Button("Measure speed", self._measure, "flat")
-        self._switch = IconButton("table", "Show as a table (Ctrl+T)", self.toggle_table)
+        self.undo = IconButton("undo", tr("Undo (Ctrl+Z)"), self.state.undo)
+        self.redo = IconButton("redo", tr("Redo (Ctrl+Shift+Z)"), self.state.redo)
+        self.automatic = Button(tr("Automatic"), self.state.automatic, "flat")
+        self.add = Button(tr("Add a device"), self._offer_devices, "flat", "plus")
+        self.measure = Button(tr("Measure speed"), self._measure, "flat")
+        self._switch = IconButton("table", tr("Show as a table (Ctrl+T)"), self.toggle_table)
         self._lay_out()
         self._connect()
         self.refresh()
@@ -154,8 +159,10 @@ class LayersView(QWidget):
     def toggle_table(self) -> None:
         """Chart or table; the same numbers."""
         self._as_table = not self._as_table
-        words = "Show as a chart" if self._as_table else "Show as a table"
-        self._switch.set_picture("chart" if self._as_table else "table", f"{words} (Ctrl+T)")
+        words = tr("Show as a chart") if self._as_table else tr("Show as a table")
+        self._switch.set_picture(
+            "chart" if self._as_table else "table", tr("{words} (Ctrl+T)", words=words)
+        )
         self.refresh()
 
     def refresh(self) -> None:
@@ -199,23 +206,27 @@ class LayersView(QWidget):
         devices = [*state.lane_devices(), *state.unused_devices()]
         if taken:
             for device in devices:
-                move = menu.addAction(f"Move to {lettered(device)}")
+                move = menu.addAction(tr("Move to {lettered}", lettered=lettered(device)))
                 move.triggered.connect(partial(self.chart.move_to, device))
                 move.setEnabled(device != taken[0].device)
             tiles = [tile for shown in taken for tile in shown.tiles]
             for part in PARTS if not taken[0].part else ():
                 if any(b.part == part and b.pattern for tile in tiles for b in tile.bands):
-                    self._offer_part(menu.addMenu(f"Move only {PART_WORDS[part]}"), tiles, part)
+                    self._offer_part(
+                        menu.addMenu(tr("Move only {part_words}", part_words=PART_WORDS[part])),
+                        tiles,
+                        part,
+                    )
             menu.addSeparator()
-            inside = menu.addAction("Open", self.chart.open)
+            inside = menu.addAction(tr("Open"), self.chart.open)
             inside.setEnabled(taken[0].opens)
         for text, run, possible in (
-            ("Undo", state.undo, state.can_undo),
-            ("Redo", state.redo, state.can_redo),
-            ("Automatic placement", state.automatic, not state.is_automatic),
-            ("Measure the devices again", partial(state.measure, True), bool(state.lanes())),
-            ("Copy as --place", self.rule.copy_place, state.answer is not None),
-            ("Copy for llama.cpp", self.rule.copy_llama_cpp, state.answer is not None),
+            (tr("Undo"), state.undo, state.can_undo),
+            (tr("Redo"), state.redo, state.can_redo),
+            (tr("Automatic placement"), state.automatic, not state.is_automatic),
+            (tr("Measure the devices again"), partial(state.measure, True), bool(state.lanes())),
+            (tr("Copy as --place"), self.rule.copy_place, state.answer is not None),
+            (tr("Copy for llama.cpp"), self.rule.copy_llama_cpp, state.answer is not None),
             (self.apply.button.text(), state.apply, not state.blocked()),
         ):
             menu.addAction(text, run).setEnabled(possible)
@@ -299,29 +310,37 @@ class LayersView(QWidget):
     def _show_words(self, some: bool) -> None:
         state = self.state
         told = state.answer if some and not self._as_table else None
-        lines = [*(f"Warning: {w}" for w in told.warnings), *told.reasons] if told else []
+        lines = [*(tr("Warning: {w}", w=w) for w in told.warnings), *told.reasons] if told else []
         self.reasons.setText("\n".join(lines))
         self.reasons.setVisible(bool(lines))
         name = state.file.path.stem if state.file is not None else ""
-        self._empty.setText(state.problem or (f"Reading {name} …" if name else NO_MODEL))
+        self._empty.setText(
+            state.problem or (tr("Reading {name} …", name=name) if name else NO_MODEL)
+        )
         if state.file is None:
             self._says.setText("")
         elif state.is_automatic:
-            self._says.setText("Placed by the engine")
+            self._says.setText(tr("Placed by the engine"))
         else:
-            edited = "changed, not applied yet" if state.is_edited else "current"
-            self._says.setText(f"Placed by hand, {edited}")
+            edited = tr("changed, not applied yet") if state.is_edited else tr("current")
+            self._says.setText(tr("Placed by hand, {edited}", edited=edited))
 
     def _show_measure(self, some: bool) -> None:
         """The button that measures, or says how far it is and cancels."""
         measuring, task = self.state.measuring, self.state.measuring.task
         self.measure.setVisible(measuring.is_busy or (some and self.state.answer is not None))
         share = f" {100 * task.done // task.total} %" if task.total else ""
-        words, tip = "Measure again" if self._is_known else "Measure speed", MEASURE_TIP
+        words, tip = tr("Measure again") if self._is_known else tr("Measure speed"), MEASURE_TIP
         if measuring.waits:
-            words, tip = "Cancel measuring (waiting)", "Starts when no answer is being generated."
+            words, tip = (
+                tr("Cancel measuring (waiting)"),
+                tr("Starts when no answer is being generated."),
+            )
         elif measuring.is_busy:
-            words, tip = f"Cancel measuring{share}", "Pauses while an answer is generated."
+            words, tip = (
+                tr("Cancel measuring{share}", share=share),
+                tr("Pauses while an answer is generated."),
+            )
         self.measure.set_text(words)
         set_tip(self.measure, measuring.problem or tip)
 
@@ -338,7 +357,7 @@ class LayersView(QWidget):
 
     def _offer_part(self, menu: QMenu, tiles: list[LayerTile], part: str) -> None:
         for device in [*self.state.lane_devices(), *self.state.unused_devices()]:
-            action = menu.addAction(f"to {lettered(device)}")
+            action = menu.addAction(tr("to {lettered}", lettered=lettered(device)))
             action.triggered.connect(partial(self.state.move_tiles, tiles, device, {part}))
 
     def _part_picked(self, part: object) -> None:
@@ -346,10 +365,12 @@ class LayersView(QWidget):
         tiles = [tile for lane in self.state.lanes() for tile in lane.tiles]
         mine = [t for t in tiles if any(b.part == part and b.pattern for b in t.bands)]
         if not mine:
-            self.apply.tell("The cache stays with its layer.")
+            self.apply.tell(tr("The cache stays with its layer."))
             return
         menu = QMenu(self)
-        menu.addAction(f"{PART_WORDS[str(part)].capitalize()} of all layers").setEnabled(False)
+        menu.addAction(
+            tr("{part_words} of all layers", part_words=PART_WORDS[str(part)].capitalize())
+        ).setEnabled(False)
         self._offer_part(menu, mine, str(part))
         menu.aboutToHide.connect(menu.deleteLater)
         place = self.legend.place_of(str(part)).bottomLeft().toPoint()
@@ -400,10 +421,10 @@ def layers_report(bench: Workbench, view: LayersView) -> ViewReport:
     if state.answer is not None:
         words += [*state.answer.warnings, *state.answer.reasons]
     rule = state.draft.rule
-    words.insert(0, f"Rule: {rule}" if rule else "Placed by the engine.")
+    words.insert(0, tr("Rule: {rule}", rule=rule) if rule else tr("Placed by the engine."))
     told = {"rule": rule, "plan": state.answer}
     return ViewReport(
         [w for w in words if w],
-        [table_of("Layers", columns, rows)],
+        [table_of(tr("Layers"), columns, rows)],
         lambda: msgspec.to_builtins(told),
     )

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QBrush, QColor
 
+from app.language import tr
 from app.state.layers.lanes import Lane
 from app.state.layers.words import PART_WORDS, layer_words
 from app.state.selection import Selected
@@ -72,8 +73,10 @@ def two_lines(width: float) -> bool:
 
 def lane_numbers(lane: Lane) -> str:
     """`34.1 of 15 000 MiB`, and how much is missing."""
-    limit = f" of {mib(lane.limit)} MiB" if lane.limit is not None else " MiB"
-    return f"{mib(lane.wanted)}{limit}" + (f", {mib(lane.over)} MiB short" if lane.over else "")
+    limit = tr(" of {limit} MiB", limit=mib(lane.limit)) if lane.limit is not None else tr(" MiB")
+    return f"{mib(lane.wanted)}{limit}" + (
+        tr(", {over} MiB short", over=mib(lane.over)) if lane.over else ""
+    )
 
 
 def paint_inside_head(paper: Paper, row: ShownRow, text: str) -> None:
@@ -194,9 +197,9 @@ def names_of(tile: ShownTile, n_layer: int, labels: Sequence[Sequence[str]]) -> 
         return [PART_WORDS[tile.part]]
     first, last = tile.layers[0], tile.layers[-1]
     if first == n_layer:
-        return ["output block", "out"]
+        return [tr("output block"), "out"]
     if len(tile.layers) > 1:
-        return [f"layers {first}–{last}", f"{first}–{last}"]
+        return [tr("layers {first}–{last}", first=first, last=last), f"{first}–{last}"]
     kinds = [*labels[first], ""]
     return [f"{first} {kinds[0]}".strip(), str(first)]
 
@@ -271,4 +274,7 @@ class LanesScene:
 
     def _inside(self, row: ShownRow) -> str:
         layers = {layer for tile in row.tiles for layer in tile.layers}
-        return f"Inside {layer_words(layers, self.picture.n_layer)} (Esc closes)"
+        return tr(
+            "Inside {layer_words} (Esc closes)",
+            layer_words=layer_words(layers, self.picture.n_layer),
+        )

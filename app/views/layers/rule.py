@@ -6,6 +6,7 @@ from PySide6.QtCore import QTimer, Signal
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
+from app.language import tr
 from app.state.layers.layers import LayersState
 from app.theme.tokens import GRID
 from app.widgets.basics import Button, label
@@ -27,22 +28,22 @@ class RuleField(QWidget):
     def __init__(self, state: LayersState) -> None:
         super().__init__()
         self._state = state
-        self.field = GrowingEdit("Placement rule", takes_escape=True)
+        self.field = GrowingEdit(tr("Placement rule"), takes_escape=True)
         self.field.setProperty("plain", "false")
         self.field.document().setDocumentMargin(MARGIN)
-        self.field.setPlaceholderText("Automatic. Or type a rule: 0-11=intel:0, out=host")
+        self.field.setPlaceholderText(tr("Automatic. Or type a rule: 0-11=intel:0, out=host"))
         self.field.textChanged.connect(self._typed)
         self.field.submitted.connect(self._submit)
         self.field.cancelled.connect(self._forget)
         self.wrong = label(tone="bad", wrap=True)
         self.wrong.hide()
-        self.place = Button("--place", self.copy_place, "flat", "copy", "Copy as --place")
+        self.place = Button("--place", self.copy_place, "flat", "copy", tr("Copy as --place"))
         self.llama_cpp = Button(
-            "llama.cpp", self.copy_llama_cpp, "flat", "copy", "Copy for llama.cpp"
+            "llama.cpp", self.copy_llama_cpp, "flat", "copy", tr("Copy for llama.cpp")
         )
         head = QHBoxLayout()
         head.setSpacing(GRID // 2)
-        head.addWidget(label("Rule", "quiet"), 1)
+        head.addWidget(label(tr("Rule"), "quiet"), 1)
         head.addWidget(self.place)
         head.addWidget(self.llama_cpp)
         column = QVBoxLayout(self)
@@ -79,14 +80,14 @@ class RuleField(QWidget):
         state = self._state
         if state.answer is not None:
             rule = state.draft.rule or state.answer.rule
-            self._copy(f"--place {shlex.quote(rule)}", "Copied as --place.")
+            self._copy(f"--place {shlex.quote(rule)}", tr("Copied as --place."))
 
     def copy_llama_cpp(self) -> None:
         """llama.cpp's flags."""
         answer = self._state.answer
         if answer is not None:
             notes = "".join(f" {note}." for note in answer.llama_cpp_notes)
-            self._copy(answer.llama_cpp, f"Copied for llama.cpp.{notes}")
+            self._copy(answer.llama_cpp, tr("Copied for llama.cpp.{notes}", notes=notes))
 
     def _copy(self, text: str, said: str) -> None:
         QGuiApplication.clipboard().setText(text)

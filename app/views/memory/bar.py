@@ -8,6 +8,7 @@ from PySide6.QtCore import QPointF, QRectF, Signal
 from PySide6.QtGui import QMouseEvent
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
+from app.language import tr
 from app.state.memory.totals import MemoryPart, PoolSum
 from app.theme import fonts
 from app.theme.devices import device_look, swatch_size
@@ -126,7 +127,7 @@ class PoolBar(Bands):
     def show_sum(self, pool: PoolSum, busy: Mapping[str, int] = IDLE) -> None:
         """`busy` are the nanoseconds that each device computes for a token."""
         self.pool, self.numbers = pool, PoolNumbers.of(pool, busy)
-        self.setAccessibleName(f"{pool.pool.name} memory")
+        self.setAccessibleName(tr("{name} memory", name=pool.pool.name))
         self.changed()
 
     @property
@@ -170,7 +171,7 @@ class PoolBar(Bands):
             Piece(
                 part.size,
                 component_look(part.device, part.component),
-                (f"{part.component}  {mib(part.size)}", part.component),
+                (f"{tr(part.component)}  {mib(part.size)}", tr(part.component)),
                 at,
                 6.0,
             )
@@ -179,30 +180,47 @@ class PoolBar(Bands):
         ]
 
     def empty(self) -> str:
-        return "nothing allocated: no model is open"
+        return tr("nothing allocated: no model is open")
 
     def words(self, at: int) -> str:
         part = self.parts[at]
-        planned = f"{mib(part.planned)} MiB planned, " if part.planned else ""
-        what = "mapped, not allocated" if part.mapped else "held"
-        said = f"{part.device} {part.component}: {planned}{mib(part.held)} MiB {what}"
-        return f"{said}, then refused" if part.failed else said
+        planned = tr("{planned} MiB planned, ", planned=mib(part.planned)) if part.planned else ""
+        what = tr("mapped, not allocated") if part.mapped else tr("held")
+        said = tr(
+            "{device} {component}: {planned}{held} MiB {what}",
+            device=part.device,
+            component=tr(part.component),
+            planned=planned,
+            held=mib(part.held),
+            what=what,
+        )
+        return tr("{text}, then refused", text=said) if part.failed else said
 
     def tip(self, place: QPointF) -> str:
         if self.pool is None or place.y() >= self.band().top():
             return super().tip(place)
         other, free = mib(self.pool.other), mib(self.pool.pool.free)
-        return f"{mib(self.pool.pool.total)} MiB in total: others use {other}, {free} are free"
+        return tr(
+            "{total} MiB in total: others use {other}, {free} are free",
+            total=mib(self.pool.pool.total),
+            other=other,
+            free=free,
+        )
 
     def head(self) -> tuple[str, str, str] | None:
         if self.pool is None:
             return None
         pool, limit = self.pool, mib(self.pool.pool.limit)
-        said = f"{mib(pool.held)} of {limit}"
+        said = tr("{held} of {limit}", held=mib(pool.held), limit=limit)
         if not pool.held and pool.planned:
-            said = f"{mib(pool.planned)} planned of {limit}"
+            said = tr("{planned} planned of {limit}", planned=mib(pool.planned), limit=limit)
         elif pool.planned > pool.held:
-            said = f"{mib(pool.held)} of {mib(pool.planned)} planned, limit {limit}"
+            said = tr(
+                "{held} of {planned} planned, limit {limit}",
+                held=mib(pool.held),
+                planned=mib(pool.planned),
+                limit=limit,
+            )
         return pool_name(pool.pool.name), said, "MiB"
 
     def head_area(self) -> QRectF:
@@ -287,4 +305,4 @@ class PoolBars(QWidget):
 
 def pool_name(pool: str) -> str:
     """How a pool is called where people read."""
-    return "System memory" if pool == "system" else pool
+    return tr("System memory") if pool == "system" else pool

@@ -13,6 +13,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.language import tr
 from app.state.memory.totals import Cell
 from app.theme import fonts
 from app.theme.devices import device_look, draw_swatch, fill_component, swatch_size
@@ -66,7 +67,7 @@ class DeviceHeader(QHeaderView):
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(Qt.Orientation.Horizontal, parent)
-        self.setAccessibleName("Devices and components")
+        self.setAccessibleName(tr("Devices and components"))
         self.setHighlightSections(False)
 
     def sizeHint(self) -> QSize:  # noqa: N802

@@ -15,6 +15,7 @@ from PySide6.QtCore import (
 from PySide6.QtGui import QFocusEvent, QGuiApplication, QKeyEvent, QKeySequence, QResizeEvent
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView
 
+from app.language import mark, tr
 from app.state.memory.matrix import Grid, describe
 from app.state.memory.totals import Cell
 from app.theme import fonts
@@ -71,12 +72,17 @@ class MatrixRows(QAbstractTableModel):
             return describe(cell, title, self.refusal)
         if index.column():
             device, component = self.grid.columns[index.column() - 1]
-            return f"{device}, {component}, {title}: nothing"
+            return tr(
+                "{device}, {component}, {title}: nothing",
+                device=device,
+                component=component,
+                title=title,
+            )
         mine = self.grid.row(index.row())
         devices = ", ".join(dict.fromkeys(c.device for c in mine))
         size = sum(c.size for c in mine if c.status != "mapped")
-        name = f"layer {title}" if title.isdecimal() else title
-        return f"{name}: {mib(size)} MiB on {devices}"
+        name = tr("layer {title}", title=title) if title.isdecimal() else title
+        return tr("{name}: {size} MiB on {devices}", name=name, size=mib(size), devices=devices)
 
     def cell(self, index: _Index) -> Cell | None:
         """What is there; None in the column of layers and where nothing is."""
@@ -93,7 +99,7 @@ class MatrixRows(QAbstractTableModel):
     ) -> Any:
         if orientation == Qt.Orientation.Vertical or role != _Role.DisplayRole:
             return None
-        return " ".join(self.grid.columns[section - 1]) if section else "layer"
+        return " ".join(self.grid.columns[section - 1]) if section else tr("layer")
 
     def data(self, index: _Index, role: int = _Role.DisplayRole) -> Any:
         cell = self.cell(index)
@@ -111,7 +117,8 @@ class MatrixRows(QAbstractTableModel):
             return self.grid.title(self.grid.layers[index.row()])
         if cell is None:
             return ""
-        return mib(cell.size) + (f" {cell.status}" if cell.status in ("planned", "failed") else "")
+        marked = cell.status in (mark("planned"), mark("failed"))
+        return mib(cell.size) + (f" {tr(cell.status)}" if marked else "")
 
 
 class MatrixView(QTableView):
@@ -124,7 +131,7 @@ class MatrixView(QTableView):
         super().__init__()
         self.rows = MatrixRows()
         self.rows.setParent(self)
-        self.setAccessibleName("Memory by layer, in MiB")
+        self.setAccessibleName(tr("Memory by layer, in MiB"))
         self._header = DeviceHeader(self)
         self.setHorizontalHeader(self._header)
         self.setModel(self.rows)

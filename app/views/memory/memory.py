@@ -8,6 +8,7 @@ import msgspec
 from PySide6.QtCore import QEvent, QModelIndex, Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QToolButton, QVBoxLayout, QWidget
 
+from app.language import tr
 from app.state.memory.matrix import describe, grid, layer_title
 from app.state.memory.totals import Cell, MemoryPart, kind_of, pools
 from app.state.selection import Selected
@@ -38,17 +39,19 @@ PAGES: dict[Page, str] = {
 def record_columns(title: Callable[[int | None], str]) -> tuple[Column[MemoryRow], ...]:
     """`title` says what a layer is called."""
     return (
-        Column[MemoryRow]("Device", lambda r: r.device, mono=True),
-        Column[MemoryRow]("Component", lambda r: r.component),
+        Column[MemoryRow](tr("Device"), lambda r: r.device, mono=True),
+        Column[MemoryRow](tr("Component"), lambda r: tr(r.component)),
         Column[MemoryRow](
-            "Layer",
+            tr("Layer"),
             lambda r: title(r.layer),
             lambda r: -1 if r.layer is None else r.layer,
             right=True,
         ),
         Column[MemoryRow]("MiB", lambda r: mib(r.size), lambda r: r.size, right=True),
-        Column[MemoryRow]("Status", lambda r: r.status, quiet=True),
-        Column[MemoryRow]("Bytes", lambda r: str(r.size), lambda r: r.size, right=True, quiet=True),
+        Column[MemoryRow](tr("Status"), lambda r: tr(r.status), quiet=True),
+        Column[MemoryRow](
+            tr("Bytes"), lambda r: str(r.size), lambda r: r.size, right=True, quiet=True
+        ),
     )
 
 
@@ -73,13 +76,17 @@ class MemoryView(QWidget):
         self.matrix = MatrixView()
         self.matrix.pointed.connect(self._cell_pointed)
         self.matrix.opened.connect(self._cell_opened)
-        self.records = Table(TableRows(record_columns(self._title), self), "Records", stretch=(1,))
-        self.events = Table(TableRows(event_columns(self._title), self), "Events", stretch=(WHAT,))
+        self.records = Table(
+            TableRows(record_columns(self._title), self), tr("Records"), stretch=(1,)
+        )
+        self.events = Table(
+            TableRows(event_columns(self._title), self), tr("Events"), stretch=(WHAT,)
+        )
         self.records.picked.connect(self._record_picked)
         self.records.activated.connect(lambda row: self.tensors_wanted.emit(row.layer))
         self.events.picked.connect(self._event_pointed)
         self.split_chart = SplitsChart()
-        self.splits = Table(TableRows(SPLITS, self), "Splits")
+        self.splits = Table(TableRows(SPLITS, self), tr("Splits"))
         self.split_chart.pointed.connect(self._split_pointed)
         self.split_chart.device_picked.connect(self._selection.select_device)
         self.splits.chosen.connect(self._split_chosen)
@@ -87,8 +94,8 @@ class MemoryView(QWidget):
         self._choices = {page: self._choice(page, name) for page, name in PAGES.items()}
         self._says = ElidedLabel(size="small")
         self._says.setProperty("tone", "quiet")
-        self._copy = IconButton("copy", "Copy the matrix as text", self.matrix.copy)
-        self._switch = IconButton("table", "Show as a table (Ctrl+T)", self.toggle_table)
+        self._copy = IconButton("copy", tr("Copy the matrix as text"), self.matrix.copy)
+        self._switch = IconButton("table", tr("Show as a table (Ctrl+T)"), self.toggle_table)
         self.details = label(wrap=True, tone="quiet")
         self._line = divider()
         self._stack = QStackedWidget()
@@ -169,8 +176,8 @@ class MemoryView(QWidget):
 
     def _arrange(self) -> None:
         picture = "chart" if self._as_table else "table"
-        words = "Show as a chart" if self._as_table else "Show as a table"
-        self._switch.set_picture(picture, f"{words} (Ctrl+T)")
+        words = tr("Show as a chart") if self._as_table else tr("Show as a table")
+        self._switch.set_picture(picture, tr("{words} (Ctrl+T)", words=words))
         pages: dict[Page, QWidget] = {
             "layers": self.records if self._as_table else self.matrix,
             "timeline": self.events,
@@ -198,23 +205,23 @@ class MemoryView(QWidget):
     def _sentence(self) -> str:
         memory = self._memory
         if self._page == "timeline":
-            return "Each step is one allocation; × marks a failed one."
+            return tr("Each step is one allocation; × marks a failed one.")
         if self._page == "splits":
-            return "Solid is computing, hatched is copying; measured once per second."
+            return tr("Solid is computing, hatched is copying; measured once per second.")
         if not memory.cells:
-            return "Open a model to see what each device holds."
+            return tr("Open a model to see what each device holds.")
         if memory.died:
-            return "State when the engine stopped. All memory is freed now."
+            return tr("State when the engine stopped. All memory is freed now.")
         if memory.failed is not None:
             some = any(cell.held for cell in memory.cells if cell.status != "mapped")
             return (
-                "State when memory ran out. All memory is freed now."
+                tr("State when memory ran out. All memory is freed now.")
                 if some
-                else "Nothing was allocated."
+                else tr("Nothing was allocated.")
             )
         if self._session.status == "loading":
-            return "Loading: solid is allocated, dashed planned."
-        return "Solid is held, dashed is planned; MiB."
+            return tr("Loading: solid is allocated, dashed planned.")
+        return tr("Solid is held, dashed is planned; MiB.")
 
     def _lay_out(self) -> None:
         head = QHBoxLayout()
@@ -353,9 +360,9 @@ def memory_report(bench: Workbench, view: MemoryView) -> ViewReport:
     words = [text for text in (view.says, view.details.text()) if text]
     tables, data = [], {}
     for title, table, rows in (
-        ("Memory", view.records, [cell.row() for cell in bench.memory.cells]),
-        ("Events", view.events, list(bench.memory.allocations.events)),
-        ("Splits", view.splits, list(enumerate(bench.splits.splits))),
+        (tr("Memory"), view.records, [cell.row() for cell in bench.memory.cells]),
+        (tr("Events"), view.events, list(bench.memory.allocations.events)),
+        (tr("Splits"), view.splits, list(enumerate(bench.splits.splits))),
     ):
         if rows:
             tables.append(table_of(title, table.rows.columns, rows))

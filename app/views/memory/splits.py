@@ -5,6 +5,7 @@ from collections.abc import Callable
 from PySide6.QtCore import QRectF, Signal
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
+from app.language import decimal, tr, tr_n
 from app.theme.devices import swatch_size
 from app.widgets.lists.rows import Column
 from app.widgets.numbers import grouped, microseconds, milliseconds
@@ -13,7 +14,7 @@ from app.widgets.plots.legend import ChartLegend, LegendEntry
 from app.widgets.plots.paper import Paper
 from engine.protocol import SplitRecord, StepTimes
 
-REST = "host and wait"
+REST = tr("host and wait")
 
 Numbered = tuple[int, SplitRecord]
 
@@ -26,12 +27,12 @@ def _number(
 
 SPLITS = (
     Column[Numbered]("#", lambda n: str(n[0]), lambda n: n[0], right=True),
-    Column[Numbered]("Device", lambda n: n[1].device, mono=True),
-    _number("Nodes", lambda s: s.n_nodes, grouped),
+    Column[Numbered](tr("Device"), lambda n: n[1].device, mono=True),
+    _number(tr("Nodes"), lambda s: s.n_nodes, grouped),
     _number("ms", lambda s: s.compute_ns, milliseconds),
-    _number("KiB in", lambda s: s.copied, lambda size: f"{size / 1024:.1f}"),
-    _number("µs in", lambda s: s.copy_ns, microseconds),
-    Column[Numbered]("From – to", lambda n: nodes_of(n[1]), quiet=True),
+    _number(tr("KiB in"), lambda s: s.copied, lambda size: decimal(f"{size / 1024:.1f}")),
+    _number(tr("µs in"), lambda s: s.copy_ns, microseconds),
+    Column[Numbered](tr("From – to"), lambda n: nodes_of(n[1]), quiet=True),
 )
 
 
@@ -43,7 +44,7 @@ class SplitBand(Bands):
     pointed = Signal(int)
 
     def __init__(self) -> None:
-        super().__init__("Splits of a token")
+        super().__init__(tr("Splits of a token"))
         self._times: StepTimes | None = None
         self._selected: int | None = None
 
@@ -65,12 +66,12 @@ class SplitBand(Bands):
         return self._times.step_ns if self._times is not None else 1
 
     def empty(self) -> str:
-        return "no times yet; send a message"
+        return tr("no times yet; send a message")
 
     def head(self) -> tuple[str, str, str] | None:
         if self._times is None:
             return None
-        return "One token", milliseconds(self._times.step_ns), "ms"
+        return tr("One token"), milliseconds(self._times.step_ns), "ms"
 
     def pieces(self) -> list[Piece]:
         if self._times is None:
@@ -94,8 +95,12 @@ class SplitBand(Bands):
 
     def in_words(self) -> str:
         if self._times is None:
-            return "No times yet"
-        said = f"{milliseconds(self._times.step_ns)} ms in {self.stops()} splits"
+            return tr("No times yet")
+        said = tr(
+            "{step_ns} ms in {stops} splits",
+            step_ns=milliseconds(self._times.step_ns),
+            stops=self.stops(),
+        )
         said += f", {REST} {milliseconds(rest_ns(self._times))} ms"
         return f"{said}. {self.words(self.at)}" if self.stops() else said
 
@@ -109,7 +114,7 @@ class SplitsChart(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.band = SplitBand()
-        self.legend = ChartLegend("Devices of the splits", _draw_device, swatch_size)
+        self.legend = ChartLegend(tr("Devices of the splits"), _draw_device, swatch_size)
         self.band.pointed.connect(self.pointed)
         self.legend.picked.connect(self.device_picked)
         column = QVBoxLayout(self)
@@ -144,14 +149,22 @@ def rest_ns(times: StepTimes) -> int:
 
 def describe_split(number: int, split: SplitRecord) -> str:
     """A split in words."""
-    said = (
-        f"Split {number} on {split.device}: {grouped(split.n_nodes)} nodes, {nodes_of(split)};"
-        f" computes for {milliseconds(split.compute_ns)} ms"
+    said = tr(
+        "Split {number} on {device}: {n_nodes} nodes, {nodes_of}; computes for {compute_ns} ms",
+        number=number,
+        device=split.device,
+        n_nodes=grouped(split.n_nodes),
+        nodes_of=nodes_of(split),
+        compute_ns=milliseconds(split.compute_ns),
     )
     if split.copies:
-        pieces = "copy" if split.copies == 1 else "copies"
-        said += f" after {split.copies} {pieces} of {split.copied / 1024:.1f} KiB"
-        said += f" in {microseconds(split.copy_ns)} µs"
+        said += tr_n(
+            " after {n} copy of {copied:.1f} KiB in {copy_us} µs",
+            " after {n} copies of {copied:.1f} KiB in {copy_us} µs",
+            split.copies,
+            copied=split.copied / 1024,
+            copy_us=microseconds(split.copy_ns),
+        )
     return said
 
 

@@ -7,6 +7,7 @@ from typing import cast
 from PySide6.QtCore import QPointF, QRectF, Signal
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
+from app.language import tr
 from app.state.memory.allocations import Owner, Track
 from app.state.selection import Selected
 from app.theme import fonts
@@ -24,27 +25,29 @@ from engine.protocol import MemoryEvent
 HEAD, CHART, TIMES = 28, 112, 20
 MARK = 3  # pixels of the line that marks what is selected
 BOX = 10  # pixels of a legend's box
-MARKED = {"refuse": "refused"}
+MARKED = {"allocate": tr("allocate"), "free": tr("free"), "refuse": tr("refused")}
 
 
 def event_columns(title: Callable[[int | None], str]) -> tuple[Column[MemoryEvent], ...]:
     """`title` says what a layer is called."""
     return (
-        Column[MemoryEvent]("Time", lambda e: clock(e.time_ns), lambda e: e.time_ns, right=True),
         Column[MemoryEvent](
-            "What",
-            lambda e: f"{MARKED.get(e.kind, e.kind)} {e.component}",
+            tr("Time"), lambda e: clock(e.time_ns), lambda e: e.time_ns, right=True
+        ),
+        Column[MemoryEvent](
+            tr("What"),
+            lambda e: f"{MARKED.get(e.kind, e.kind)} {tr(e.component)}",
             tone=lambda e: {"refuse": "bad", "free": "quiet"}.get(e.kind, ""),
         ),
-        Column[MemoryEvent]("Device", lambda e: e.device, mono=True),
+        Column[MemoryEvent](tr("Device"), lambda e: e.device, mono=True),
         Column[MemoryEvent](
-            "Layer",
+            tr("Layer"),
             lambda e: title(e.layer),
             lambda e: -1 if e.layer is None else e.layer,
             right=True,
         ),
         Column[MemoryEvent]("MiB", lambda e: mib(e.size), lambda e: e.size, right=True),
-        Column[MemoryEvent]("In all", lambda e: mib(e.used), lambda e: e.used, right=True),
+        Column[MemoryEvent](tr("In all"), lambda e: mib(e.used), lambda e: e.used, right=True),
     )
 
 
@@ -74,7 +77,7 @@ class PoolTrack(Chart):
         if followed:
             self._at = max(0, len(track.events) - 1)
         self._seek()
-        self.setAccessibleName(f"Allocations in {track.pool} memory")
+        self.setAccessibleName(tr("Allocations in {pool} memory", pool=track.pool))
         self.changed()
 
     def show_selected(self, now: Selected) -> None:
@@ -96,7 +99,11 @@ class PoolTrack(Chart):
         return describe_event(self._track.events[at])
 
     def in_words(self) -> str:
-        return f"{self.stops()} events. {self.words(self.at)}" if self.stops() else ""
+        return (
+            tr("{stops} events. {words}", stops=self.stops(), words=self.words(self.at))
+            if self.stops()
+            else ""
+        )
 
     def under(self, place: QPointF) -> int | None:
         if not self.stops() or not self._chart().contains(place):
@@ -106,7 +113,12 @@ class PoolTrack(Chart):
     def draw(self, paper: Paper) -> None:
         track, head = self._track, QRectF(0, 0, self.width(), fonts.px(HEAD - 6))
         used = track.events[-1].used if track.events else 0
-        paper.head(head, pool_name(track.pool), f"{mib(used)}, at most {mib(self._peak())}", "MiB")
+        paper.head(
+            head,
+            pool_name(track.pool),
+            tr("{used}, at most {peak}", used=mib(used), peak=mib(self._peak())),
+            "MiB",
+        )
         self._draw_stack(paper)
         self._draw_pauses(paper)
         self._draw_refusals(paper)
@@ -230,7 +242,7 @@ class PoolTracks(QWidget):
             shown = tracks[at] if at < len(tracks) else Track("", (), {})
             widget.setVisible(at < len(tracks))
             widget.show_track(shown)
-            legend.setAccessibleName(f"Contents of {shown.pool} memory")
+            legend.setAccessibleName(tr("Contents of {pool} memory", pool=shown.pool))
             legend.show_entries([LegendEntry(owner, " ".join(owner)) for owner in shown.heights])
         self.show_selected(self._now)
 
@@ -283,10 +295,19 @@ def clock(time_ns: int) -> str:
 
 def describe_event(event: MemoryEvent) -> str:
     """An event in words."""
-    layer = f" of layer {event.layer}" if event.layer is not None else ""
-    what = {"allocate": "allocated", "free": "freed", "refuse": "refused"}[event.kind]
+    layer = tr(" of layer {layer}", layer=event.layer) if event.layer is not None else ""
+    what = {"allocate": tr("allocated"), "free": tr("freed"), "refuse": tr("refused")}[event.kind]
     name = f" ({event.name})" if event.name else ""
-    return (
-        f"{clock(event.time_ns)} {what}: {mib(event.size)} MiB for {event.component}{layer}{name}"
-        f" on {event.device}; {mib(event.used)} MiB in {event.pool} memory"
+    return tr(
+        "{clock} {what}: {size} MiB for {component}{layer}{name} on {device}; {used}"
+        " MiB in {pool} memory",
+        clock=clock(event.time_ns),
+        what=what,
+        size=mib(event.size),
+        component=tr(event.component),
+        layer=layer,
+        name=name,
+        device=event.device,
+        used=mib(event.used),
+        pool=event.pool,
     )

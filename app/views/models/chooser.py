@@ -13,6 +13,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.language import tr
 from app.library import Stored
 from app.state.workbench import Workbench
 from app.theme import fonts
@@ -39,8 +40,8 @@ ORIGINS = {
     "ollama": "Ollama",
     "lm studio": "LM Studio",
     "gpt4all": "GPT4All",
-    "watched": "Watched folder",
-    "opened": "Opened file",
+    "watched": tr("Watched folder"),
+    "opened": tr("Opened file"),
 }
 
 
@@ -50,18 +51,18 @@ def _tone(model: Stored) -> str:
 
 def _kind(model: Stored) -> str:
     if model.problem:
-        return "cannot be read"
+        return tr("cannot be read")
     if model.is_projector:
-        return "image encoder"
+        return tr("image encoder")
     kind = f"{model.architecture} {model.quantization}"
-    return f"{kind} + images" if model.projector is not None else kind
+    return tr("{kind} + images", kind=kind) if model.projector is not None else kind
 
 
 MODELS = (
-    Column[Stored]("Name", lambda m: m.name),
-    Column[Stored]("Kind", _kind, tone=_tone),
+    Column[Stored](tr("Name"), lambda m: m.name),
+    Column[Stored](tr("Kind"), _kind, tone=_tone),
     Column[Stored]("MiB", lambda m: mib(m.size), lambda m: m.size, right=True),
-    Column[Stored]("Found in", lambda m: ORIGINS.get(m.origin, m.origin), quiet=True),
+    Column[Stored](tr("Found in"), lambda m: ORIGINS.get(m.origin, m.origin), quiet=True),
 )
 
 
@@ -74,23 +75,23 @@ class Chooser(QWidget):
 
     def __init__(self, bench: Workbench) -> None:
         super().__init__()
-        self.setAccessibleName("Choose a model")
+        self.setAccessibleName(tr("Choose a model"))
         self._bench = bench
         self._asked_devices = False
-        self.table = Table(TableRows(MODELS, self), "Models", stretch=(0,))
+        self.table = Table(TableRows(MODELS, self), tr("Models"), stretch=(0,))
         self.options = OptionsView(bench)
         self.discover = DiscoverView(bench)
         self.servers = ServersView(bench)
         self.storage = StorageBar(bench.storage)
         self.folders = FoldersView(bench)
         self._empty = label(tone="quiet", wrap=True)
-        self.tabs = FittedTabs("Sources of models")
+        self.tabs = FittedTabs(tr("Sources of models"))
         self.tabs.setProperty("level", "second")
         self._pages = QStackedWidget()
         for title, page in (
-            ("On this disk", self._disk()),
-            ("Discover", self.discover),
-            ("Servers", self._elsewhere()),
+            (tr("On this disk"), self._disk()),
+            (tr("Discover"), self.discover),
+            (tr("Servers"), self._elsewhere()),
         ):
             self.tabs.put(title)
             self._pages.addWidget(page)
@@ -99,8 +100,8 @@ class Chooser(QWidget):
         head.setContentsMargins(PADDING, GRID, GRID, GRID // 2)
         head.setSpacing(GRID)
         head.addWidget(self.tabs, 1)
-        head.addWidget(Button("Open a file…", self.wants_file.emit, picture="folder"))
-        head.addWidget(IconButton("close", "Close", self.done.emit, 16))
+        head.addWidget(Button(tr("Open a file…"), self.wants_file.emit, picture="folder"))
+        head.addWidget(IconButton("close", tr("Close"), self.done.emit, 16))
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
@@ -199,8 +200,8 @@ class Chooser(QWidget):
             if not library.models:
                 self.options.show_model(None)
                 self.storage.show_model(None)
-        looking = "Searching the disk …" if library.looking else ""
-        self._empty.setText(library.problem or looking or "No models on this disk yet.")
+        looking = tr("Searching the disk …") if library.looking else ""
+        self._empty.setText(library.problem or looking or tr("No models on this disk yet."))
         self._empty.setVisible(bool(library.problem) or not library.models)
 
     def _choose_open_one(self, always: bool = False) -> None:
@@ -223,7 +224,7 @@ class FoldersView(QWidget):
         super().__init__()
         self._bench = bench
         self._lines: list[QWidget] = []
-        self.add_folder = Button("Watch a folder…", self._choose, "link")
+        self.add_folder = Button(tr("Watch a folder…"), self._choose, "link")
         self._column = QVBoxLayout(self)
         self._column.setContentsMargins(0, 0, 0, 0)
         self._column.setSpacing(GRID // 2)
@@ -253,10 +254,10 @@ class FoldersView(QWidget):
         row = QHBoxLayout(line)
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(GRID)
-        missing = "" if Path(folder).is_dir() else "Not found: "
+        missing = "" if Path(folder).is_dir() else tr("Not found: ")
         row.addWidget(ElidedLabel(missing + folder, Qt.TextElideMode.ElideMiddle, "small"), 1)
-        name = f"Stop watching {folder}"
-        row.addWidget(Button("Remove", lambda: self._remove(folder), "link", name=name))
+        name = tr("Stop watching {folder}", folder=folder)
+        row.addWidget(Button(tr("Remove"), lambda: self._remove(folder), "link", name=name))
         return line
 
     def _remove(self, folder: str) -> None:
@@ -272,6 +273,6 @@ class FoldersView(QWidget):
             self._bench.library.refresh()
 
     def _choose(self) -> None:
-        folder = QFileDialog.getExistingDirectory(self, "Watch a folder for models")
+        folder = QFileDialog.getExistingDirectory(self, tr("Watch a folder for models"))
         if folder:
             self.add(folder)

@@ -8,6 +8,7 @@ from PySide6.QtCore import QEvent, Signal
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QVBoxLayout, QWidget
 
 from app.fetch.known import KnownModel, Terms
+from app.language import tr
 from app.state.models.downloads import Download, Downloads
 from app.state.workbench import Workbench
 from app.theme import fonts
@@ -39,14 +40,16 @@ class DownloadBar(QWidget):
         self._name, self._of, self._supported = of, f" {of}".rstrip(), bool(of)
         self.progress = QProgressBar()
         self.progress.setTextVisible(False)
-        self.progress.setAccessibleName(f"Progress of {of or 'the download'}")
+        self.progress.setAccessibleName(tr("Progress of {of}", of=of or tr("the download")))
         self.text = wrapped()
         downloads = bench.downloads
         kind = "" if of else "primary"
-        self.get = Button("Download", self.take, kind, "download")
-        self.pause = Button("Pause", lambda: downloads.pause(self._name), name=f"Pause{self._of}")
+        self.get = Button(tr("Download"), self.take, kind, "download")
+        self.pause = Button(
+            tr("Pause"), lambda: downloads.pause(self._name), name=tr("Pause{of}", of=self._of)
+        )
         self.cancel = Button(
-            "Cancel", lambda: downloads.cancel(self._name), name=f"Cancel{self._of}"
+            tr("Cancel"), lambda: downloads.cancel(self._name), name=tr("Cancel{of}", of=self._of)
         )
         buttons = QHBoxLayout()
         buttons.setSpacing(GRID)
@@ -85,8 +88,8 @@ class DownloadBar(QWidget):
         item = self._item
         state = item.state if item is not None else ""
         busy = state in ("running", "stopping")
-        words = {"done": "Open", "paused": "Resume", "failed": "Try again"}
-        self.get.set_text(words.get(state, "Download"))
+        words = {"done": tr("Open"), "paused": tr("Resume"), "failed": tr("Try again")}
+        self.get.set_text(words.get(state, tr("Download")))
         self.get.setAccessibleName(self.get.text() + self._of)
         self.get.setEnabled(self._supported)
         self.get.setVisible(not busy)
@@ -124,7 +127,7 @@ class FetchView(QWidget):
         self._offers = True
         self.lines: dict[str, DownloadBar] = {}
         self.setMaximumWidth(fonts.px(WIDEST))
-        self._title = label("Small models to begin with, and downloads", size="strong")
+        self._title = label(tr("Small models to begin with, and downloads"), size="strong")
         self._column = QVBoxLayout(self)
         self._column.setContentsMargins(0, GRID, 0, 0)
         self._column.setSpacing(GRID)
@@ -155,7 +158,7 @@ class FetchView(QWidget):
             if name not in self.lines:
                 self.lines[name] = self._line(name, offered.get(name))
                 self._column.addWidget(self.lines[name])
-        self._title.setText("Small models to begin with" if offered else "Downloads")
+        self._title.setText(tr("Small models to begin with") if offered else tr("Downloads"))
         self.setVisible(bool(names))
 
     def _line(self, name: str, model: KnownModel | None) -> DownloadBar:
@@ -165,7 +168,7 @@ class FetchView(QWidget):
         column.setSpacing(2)
         column.addWidget(ElidedLabel(name))
         if model is not None:
-            images = "" if model.parts else "reads pictures · "
+            images = "" if model.parts else tr("reads pictures · ")
             size = f"{model.download_size / 1e6:.0f} MB"
             about = ElidedLabel(f"{images}{size} · {model.licence}", size="small")
             about.setProperty("tone", "quiet")
@@ -180,17 +183,21 @@ def _progress(item: Download) -> str:
     if item.state == "failed":
         return item.problem
     if item.state == "stopping":
-        return "Stopping …"
-    done = f"{mib(item.done)} of {mib(item.total)} MiB" if item.total else ""
+        return tr("Stopping …")
+    done = (
+        tr("{done} of {total} MiB", done=mib(item.done), total=mib(item.total))
+        if item.total
+        else ""
+    )
     if item.state == "paused":
-        return f"Paused · {done}" if done else "Paused"
+        return tr("Paused · {done}", done=done) if done else tr("Paused")
     if item.state == "stopped":
-        return "Cancelled; what had come is deleted."
+        return tr("Cancelled; what had come is deleted.")
     if item.stage == "waiting":
-        return "Waiting for other downloads …"
+        return tr("Waiting for other downloads …")
     stage = "" if item.stage == "download" else f"{item.stage.capitalize()} …"
-    left = f"{duration(item.left_s)} left" if item.left_s is not None else ""
-    return " · ".join(part for part in (stage, done, left) if part) or "Starting …"
+    left = tr("{left_s} left", left_s=duration(item.left_s)) if item.left_s is not None else ""
+    return " · ".join(part for part in (stage, done, left) if part) or tr("Starting …")
 
 
 def wrapped() -> QLabel:
@@ -207,19 +214,19 @@ class TermsView(QWidget):
 
     def __init__(self, downloads: Downloads) -> None:
         super().__init__()
-        self.setAccessibleName("Terms of use")
+        self.setAccessibleName(tr("Terms of use"))
         self._downloads, self._name = downloads, ""
         self._title = label(size="strong", wrap=True)
         self._says = label(tone="quiet", wrap=True)
         self._link = QLabel()
         self._link.setOpenExternalLinks(True)
-        self._link.setAccessibleName("Web address of the terms")
-        self.accept = Button("Accept and download", self._accept, "primary")
+        self._link.setAccessibleName(tr("Web address of the terms"))
+        self.accept = Button(tr("Accept and download"), self._accept, "primary")
         self.setFocusProxy(self.accept)
         row = QHBoxLayout()
         row.setSpacing(GRID)
         row.addStretch(1)
-        row.addWidget(Button("Cancel", self.done.emit))
+        row.addWidget(Button(tr("Cancel"), self.done.emit))
         row.addWidget(self.accept)
         column = QVBoxLayout(self)
         column.setContentsMargins(PADDING, PADDING, PADDING, PADDING)
@@ -232,9 +239,15 @@ class TermsView(QWidget):
     def ask(self, name: str, model: KnownModel | None, terms: Terms) -> None:
         """Show the terms of a model."""
         self._name = name
-        self._title.setText(f"{name} is licensed under the {terms.title}")
-        size = f"{sum(p.size for p in model.parts) / 1e6:.0f} MB to download. " if model else ""
-        self._says.setText(f"{size}By downloading you accept the terms.")
+        self._title.setText(
+            tr("{name} is licensed under the {title}", name=name, title=terms.title)
+        )
+        size = (
+            tr("{parts:.0f} MB to download. ", parts=sum(p.size for p in model.parts) / 1000000.0)
+            if model
+            else ""
+        )
+        self._says.setText(tr("{size}By downloading you accept the terms.", size=size))
         self._link.setText(f'<a href="{terms.url}">{terms.url}</a>')
 
     def _accept(self) -> None:

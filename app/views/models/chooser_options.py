@@ -15,6 +15,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.language import tr
 from app.library import Stored
 from app.state.memory.totals import cells, pools
 from app.state.session import AT_ONCE
@@ -31,7 +32,7 @@ from engine.protocol import Devices, PredictedMemory
 from engine.settings import ACTIVATION_BITS, KV_TYPES, EngineOptions
 
 CONTEXTS = (512, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072)
-COST = (
+COST = tr(
     "8-bit activations: CPUs read prompts faster; about 1 in 40 top tokens changes"
     " (12 bits: 1 in 400)."
 )
@@ -58,20 +59,20 @@ class OptionsView(QWidget):
         self.says = label(tone="quiet", wrap=True)
         self.devices = DevicesChoice()
         self.devices.changed.connect(self._changed)
-        self.report = Button("Device report…", self.report_wanted.emit, "link")
-        self.place_layers = Button("Choose a device for each layer…", self._place, "link")
-        self.context = _combo("Context length in tokens", self._changed)
-        self.cache = _combo("KV cache type", self._changed)
-        self.activations = _combo("Activation bits", self._changed)
+        self.report = Button(tr("Device report…"), self.report_wanted.emit, "link")
+        self.place_layers = Button(tr("Choose a device for each layer…"), self._place, "link")
+        self.context = _combo(tr("Context length in tokens"), self._changed)
+        self.cache = _combo(tr("KV cache type"), self._changed)
+        self.activations = _combo(tr("Activation bits"), self._changed)
         self.cost = label(COST, "quiet", wrap=True)
-        self._first, self._rows = _form((("Context", self.context),))
+        self._first, self._rows = _form(((tr("Context"), self.context),))
         self._form, self._rows = _form(
             (
-                ("Devices", self.devices),
+                (tr("Devices"), self.devices),
                 ("", self.report),
-                ("Layers", self.place_layers),
-                ("KV cache", self.cache),
-                ("Activations", self.activations),
+                (tr("Layers"), self.place_layers),
+                (tr("KV cache"), self.cache),
+                (tr("Activations"), self.activations),
                 ("", self.cost),
             )
         )
@@ -80,20 +81,20 @@ class OptionsView(QWidget):
         self._mark.setFixedSize(18, 18)
         self._fits = label(wrap=True)
         self._fits.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        self.smaller = Button("Use a smaller context", self._use_smaller)
+        self.smaller = Button(tr("Use a smaller context"), self._use_smaller)
         verdict = QHBoxLayout()
         verdict.setSpacing(GRID)
         verdict.addWidget(self._mark, 0, Qt.AlignmentFlag.AlignTop)
         verdict.addWidget(self._fits, 1)
-        self.advanced = Button("Advanced", self._fold, "link")
+        self.advanced = Button(tr("Advanced"), self._fold, "link")
         self._inside = QWidget()
         inside = QVBoxLayout(self._inside)
         inside.setContentsMargins(0, 0, 0, 0)
         inside.addWidget(self._form)
         inside.addSpacing(GRID)
         inside.addWidget(self._bars)
-        self.load = Button("Load", self._load, "primary")
-        self.unload = Button("Unload", bench.session.unload)
+        self.load = Button(tr("Load"), self._load, "primary")
+        self.unload = Button(tr("Unload"), bench.session.unload)
         self.footer = QWidget()
         buttons = QHBoxLayout(self.footer)
         buttons.setContentsMargins(PADDING, GRID, PADDING, GRID)
@@ -129,11 +130,14 @@ class OptionsView(QWidget):
         self._show_fold()
         self._name.setText(model.name if model is not None else "")
         if model is None:
-            self.says.setText("Choose a model to see the memory it needs.")
+            self.says.setText(tr("Choose a model to see the memory it needs."))
         else:
-            kind = f"{model.architecture or 'unknown'} · {model.quantization or 'unknown'}"
-            files = f" · {len(model.paths)} files" if len(model.paths) > 1 else ""
-            self.says.setText(model.problem or f"{kind} · {mib(model.size)} MiB{files}")
+            kind = f"{model.architecture or tr('unknown')} · {model.quantization or tr('unknown')}"
+            files = tr(" · {paths} files", paths=len(model.paths)) if len(model.paths) > 1 else ""
+            self.says.setText(
+                model.problem
+                or tr("{kind} · {size} MiB{files}", kind=kind, size=mib(model.size), files=files)
+            )
             kept = self._bench.options_for(model.paths[0])
             self.devices.choose(kept.device, kept.place)
             self._offer_contexts(model.n_ctx)
@@ -165,17 +169,19 @@ class OptionsView(QWidget):
         for kind in KV_TYPES:
             self.cache.addItem(kind, kind)
         for bits in ACTIVATION_BITS:
-            self.activations.addItem(f"{bits} bits", bits)
+            self.activations.addItem(tr("{bits} bits", bits=bits), bits)
 
     def _offer_contexts(self, n_ctx: int | None) -> None:
         """Offer contexts up to the one the model was trained with (None: unknown)."""
         self.context.clear()
-        self.context.addItem("Automatic", None)
+        self.context.addItem(tr("Automatic"), None)
         for count in CONTEXTS:
             if n_ctx is None or count < n_ctx:
-                self.context.addItem(f"{grouped(count)} tokens", count)
+                self.context.addItem(tr("{count} tokens", count=grouped(count)), count)
         if n_ctx is not None:
-            self.context.addItem(f"{grouped(n_ctx)} tokens, the model's maximum", n_ctx)
+            self.context.addItem(
+                tr("{n_ctx} tokens, the model's maximum", n_ctx=grouped(n_ctx)), n_ctx
+            )
 
     def _show_devices(self, devices: Devices) -> None:
         self.devices.show_devices(devices.devices)
@@ -214,9 +220,9 @@ class OptionsView(QWidget):
             picture, tone, text = "error", "bad", self._bench.memory.prediction_problem
         elif self._bench.session.status == "answering":  # the engine does one thing at a time
             picture, tone = "info", "quiet"
-            text = "Memory is estimated after the current answer."
+            text = tr("Memory is estimated after the current answer.")
         else:
-            picture, tone, text = "info", "quiet", "Estimating memory …"
+            picture, tone, text = "info", "quiet", tr("Estimating memory …")
         self._bars.show_sums(sums)
         self._fits.setText(text)
         self._tight = tone == "bad"
@@ -234,8 +240,8 @@ class OptionsView(QWidget):
         possible = model is not None and not model.problem and not model.is_projector
         self.load.setEnabled(possible)
         self.place_layers.setEnabled(possible)
-        words = "Reload" if mine and session.model is not None else "Load"
-        self.load.set_text("Load anyway" if self._tight else words)
+        words = tr("Reload") if mine and session.model is not None else tr("Load")
+        self.load.set_text(tr("Load anyway") if self._tight else words)
         self.unload.setVisible(mine and session.model is not None)
 
     def _fold(self) -> None:
@@ -247,7 +253,9 @@ class OptionsView(QWidget):
 
     def _show_fold(self) -> None:
         open_ = self._bench.preferences.value.window.advanced_shown
-        self.advanced.set_text("Hide advanced" if open_ else "Advanced: devices, layers, cache")
+        self.advanced.set_text(
+            tr("Hide advanced") if open_ else tr("Advanced: devices, layers, cache")
+        )
         self.advanced.setVisible(self._readable)
         self._first.setVisible(self._readable)
         self._inside.setVisible(self._readable and open_)
@@ -280,12 +288,18 @@ def _verdict(memory: PredictedMemory) -> tuple[str, str, str]:
     wanted = sum(row.size for row in memory.rows if row.status == "planned")
     if memory.fits:
         left = min((pool.limit - pool.used for pool in memory.pools), default=0)
-        text = f"Fits: {mib(wanted)} MiB needed, {mib(left)} MiB free."
+        text = tr("Fits: {wanted} MiB needed, {left} MiB free.", wanted=mib(wanted), left=mib(left))
         if memory.tokens_per_s is not None:
-            text += f" About {memory.tokens_per_s:.3g} tokens per second."
+            text += tr(
+                " About {tokens_per_s:.3g} tokens per second.", tokens_per_s=memory.tokens_per_s
+            )
         return "check", "good", text
-    words = f"Does not fit: {mib(wanted)} MiB needed, {mib(memory.shortfall)} MiB too much."
-    return "error", "bad", f"{words} Choose a smaller context or another device."
+    words = tr(
+        "Does not fit: {wanted} MiB needed, {shortfall} MiB too much.",
+        wanted=mib(wanted),
+        shortfall=mib(memory.shortfall),
+    )
+    return "error", "bad", tr("{words} Choose a smaller context or another device.", words=words)
 
 
 def _form(rows: Iterable[tuple[str, QWidget]]) -> tuple[QWidget, QFormLayout]:

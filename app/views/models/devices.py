@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QCheckBox, QLineEdit, QVBoxLayout, QWidget
 
+from app.language import tr
 from app.theme.tokens import GRID
 from app.widgets.basics import label
 from app.widgets.tips import set_tip
@@ -20,13 +21,13 @@ class DevicesChoice(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setAccessibleName("Devices")
+        self.setAccessibleName(tr("Devices"))
         self._rows: Sequence[DeviceRow] = ()
         self.boxes: dict[str, QCheckBox] = {}
-        self._says = label("Automatic: the fastest with enough memory", "quiet", wrap=True)
+        self._says = label(tr("Automatic: the fastest with enough memory"), "quiet", wrap=True)
         self.place = QLineEdit()
-        self.place.setAccessibleName("Split of the layers between devices")
-        self.place.setPlaceholderText("As they fit, or a ratio such as 3,1")
+        self.place.setAccessibleName(tr("Split of the layers between devices"))
+        self.place.setPlaceholderText(tr("As they fit, or a ratio such as 3,1"))
         self.place.editingFinished.connect(self.changed)
         self._column = QVBoxLayout(self)
         self._column.setContentsMargins(0, 0, 0, 0)
@@ -69,7 +70,7 @@ class DevicesChoice(QWidget):
             row = described.get(name)
             box = QCheckBox(f"{name}   {row.name}" if row is not None else name)
             box.setAccessibleName(name)
-            set_tip(box, row.note if row is not None else "This device is not connected.")
+            set_tip(box, row.note if row is not None else tr("This device is not connected."))
             box.clicked.connect(self._clicked)
             self.boxes[name] = box
             self._column.insertWidget(1 + at, box)

@@ -17,6 +17,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.fetch.search import ENDPOINT
+from app.language import tr
 from app.state.models.discover import Discover, FoundQuant, FoundRepo, SearchQuery, ShelfRow
 from app.state.workbench import Workbench
 from app.theme import fonts
@@ -35,42 +36,50 @@ LEAST_ROWS = 6
 MOST_PLANNED = 12  # rows in view
 SOON_MS = 250  # after the cursor has moved, before a repository is requested
 FULL_NAME = re.compile(r"([\w.-]+/[\w.-]+)(?::([\w.-]+))?")  # org/repo or org/repo:quant
-SHELF_TEXT = "Ten recommended models; those that fit this machine come first."
-CHOOSE = "Choose a model to see its files, their sizes and which of them fit."
-NONE_FITS = "None of these fits. Choose one to see by how much, or search for a smaller model."
-NONE_KNOWN = "Choose a file to see whether it fits."
+SHELF_TEXT = tr("Ten recommended models; those that fit this machine come first.")
+CHOOSE = tr("Choose a model to see its files, their sizes and which of them fit.")
+NONE_FITS = tr("None of these fits. Choose one to see by how much, or search for a smaller model.")
+NONE_KNOWN = tr("Choose a file to see whether it fits.")
 FILTERS: dict[str, tuple[tuple[str, Any], ...]] = {
-    "Task": (("Any task", "any"), ("Chat", "chat"), ("Pictures", "images")),
-    "Size": (
-        ("Any size", None),
-        *((f"Up to {n}B", n * 10**9) for n in (1, 4, 8, 16, 32)),
+    tr("Task"): ((tr("Any task"), "any"), (tr("Chat"), "chat"), (tr("Pictures"), "images")),
+    tr("Size"): (
+        (tr("Any size"), None),
+        *((tr("Up to {n}B", n=n), n * 10**9) for n in (1, 4, 8, 16, 32)),
     ),
-    "Licence": (
-        ("Any licence", None),
+    tr("Licence"): (
+        (tr("Any licence"), None),
         *((name, name) for name in ("apache-2.0", "mit", "gemma", "llama3.1", "llama3.2")),
     ),
-    "Sort": (
-        ("Trending", "trending"),
-        ("Downloads", "downloads"),
-        ("Likes", "likes"),
-        ("Latest", "recent"),
+    tr("Sort"): (
+        (tr("Trending"), "trending"),
+        (tr("Downloads"), "downloads"),
+        (tr("Likes"), "likes"),
+        (tr("Latest"), "recent"),
     ),
 }
 TONES = {"fits": "good", "fits_smaller": "warn", "too_big": "bad"}
 
 
 def _size(size: float) -> str:
-    return f"{size / GB:.1f} GB" if size >= GB else f"{size / 1e6:.0f} MB"
+    return (
+        tr("{size:.1f} GB", size=size / GB)
+        if size >= GB
+        else tr("{size:.0f} MB", size=size / 1000000.0)
+    )
 
 
 def _parameters(count: float | None) -> str:
     if count is None:
         return UNKNOWN
-    return f"{count / 1e9:.1f}B" if count >= 1e9 else f"{count / 1e6:.0f}M"
+    return (
+        tr("{count:.1f}B", count=count / 1000000000.0)
+        if count >= 1e9
+        else tr("{count:.0f}M", count=count / 1000000.0)
+    )
 
 
 def _first_fits(row: ShelfRow) -> str:
-    return {True: "likely fits", False: "likely too large", None: UNKNOWN}[row.fits]
+    return {True: tr("likely fits"), False: tr("likely too large"), None: UNKNOWN}[row.fits]
 
 
 def verdict(row: FoundQuant) -> tuple[str, str]:
@@ -80,7 +89,7 @@ def verdict(row: FoundQuant) -> tuple[str, str]:
     if row.problem:
         return "bad", row.problem
     if row.plan is None:
-        return "quiet", "Reading its header …"
+        return "quiet", tr("Reading its header …")
     return TONES[row.plan.verdict], row.plan.text[:1].upper() + row.plan.text[1:]
 
 
@@ -88,37 +97,43 @@ def in_short(row: FoundQuant) -> str:
     """The same in the few words that a column of the table has room for."""
     plan = row.plan
     if plan is None or row.problem or not row.supported:
-        return "Cannot be planned" if row.problem else verdict(row)[1]
+        return tr("Cannot be planned") if row.problem else verdict(row)[1]
     if plan.verdict == "too_big":
-        return f"{max(plan.wanted - plan.limit, 0) / GB:.1f} GB too large"
-    context = "" if plan.verdict == "fits" else f" with {grouped(plan.n_ctx)} tokens"
-    speed = f" · {plan.tokens_per_s:.0f} tokens/s" if plan.tokens_per_s else ""
-    return f"Fits{context}{speed}"
+        return tr("{wanted:.1f} GB too large", wanted=max(plan.wanted - plan.limit, 0) / GB)
+    context = (
+        "" if plan.verdict == "fits" else tr(" with {n_ctx} tokens", n_ctx=grouped(plan.n_ctx))
+    )
+    speed = (
+        tr(" · {tokens_per_s:.0f} tokens/s", tokens_per_s=plan.tokens_per_s)
+        if plan.tokens_per_s
+        else ""
+    )
+    return tr("Fits{context}{speed}", context=context, speed=speed)
 
 
 SHELF_COLUMNS = (
-    Column[ShelfRow]("Model", lambda r: r.model.title),
-    Column[ShelfRow]("Size", lambda r: _size(r.model.size), lambda r: r.model.size, right=True),
+    Column[ShelfRow](tr("Model"), lambda r: r.model.title),
+    Column[ShelfRow](tr("Size"), lambda r: _size(r.model.size), lambda r: r.model.size, right=True),
     Column[ShelfRow](
-        "This machine", _first_fits, tone=lambda r: "good" if r.fits else "quiet", whole=True
+        tr("This machine"), _first_fits, tone=lambda r: "good" if r.fits else "quiet", whole=True
     ),
-    Column[ShelfRow]("Why", lambda r: r.model.reason, quiet=True),
+    Column[ShelfRow](tr("Why"), lambda r: r.model.reason, quiet=True),
 )
 RESULT_COLUMNS = (
-    Column[FoundRepo]("Repository", lambda r: r.repo),
+    Column[FoundRepo](tr("Repository"), lambda r: r.repo),
     Column[FoundRepo](
-        "Params", lambda r: _parameters(r.parameters), lambda r: r.parameters or 0, right=True
+        tr("Params"), lambda r: _parameters(r.parameters), lambda r: r.parameters or 0, right=True
     ),
-    Column[FoundRepo]("Licence", lambda r: r.licence or UNKNOWN, quiet=True),
-    Column[FoundRepo]("Downloads", lambda r: grouped(r.downloads), lambda r: r.downloads, True),
-    Column[FoundRepo]("Updated", lambda r: r.modified[:10] or UNKNOWN, quiet=True, whole=True),
+    Column[FoundRepo](tr("Licence"), lambda r: r.licence or UNKNOWN, quiet=True),
+    Column[FoundRepo](tr("Downloads"), lambda r: grouped(r.downloads), lambda r: r.downloads, True),
+    Column[FoundRepo](tr("Updated"), lambda r: r.modified[:10] or UNKNOWN, quiet=True, whole=True),
 )
 QUANT_COLUMNS = (
     Column[FoundQuant](
-        "Quant", lambda r: r.label, whole=True, tone=lambda r: "" if r.supported else "quiet"
+        tr("Quant"), lambda r: r.label, whole=True, tone=lambda r: "" if r.supported else "quiet"
     ),
-    Column[FoundQuant]("Size", lambda r: _size(r.size), lambda r: r.size, right=True),
-    Column[FoundQuant]("On this machine", in_short, tone=lambda r: verdict(r)[0]),
+    Column[FoundQuant](tr("Size"), lambda r: _size(r.size), lambda r: r.size, right=True),
+    Column[FoundQuant](tr("On this machine"), in_short, tone=lambda r: verdict(r)[0]),
 )
 
 
@@ -137,8 +152,8 @@ class DiscoverView(QWidget):
         self._reason = ""  # why it is on the shelf
         self.downloads = FetchView(bench)
         self.words = QLineEdit()
-        self.words.setPlaceholderText("Search Hugging Face: words, or org/repo")
-        self.words.setAccessibleName("Search Hugging Face")
+        self.words.setPlaceholderText(tr("Search Hugging Face: words, or org/repo"))
+        self.words.setAccessibleName(tr("Search Hugging Face"))
         self.words.setClearButtonEnabled(True)
         self.words.returnPressed.connect(self.search)
         self.words.textChanged.connect(self._on_words)
@@ -146,12 +161,14 @@ class DiscoverView(QWidget):
         for box in self.filters.values():
             box.activated.connect(self.search)
         self.notice = wrapped()
-        self.again = Button("Try again", self.search, "link", name="Search again")
-        self.more = Button("More results", self.state.more, "link")
+        self.again = Button(tr("Try again"), self.search, "link", name=tr("Search again"))
+        self.more = Button(tr("More results"), self.state.more, "link")
         self.shelf = Table(
-            TableRows(SHELF_COLUMNS, self), "Recommended models", stretch=(3,), short=True
+            TableRows(SHELF_COLUMNS, self), tr("Recommended models"), stretch=(3,), short=True
         )
-        self.results = Table(TableRows(RESULT_COLUMNS, self), "Found repositories", stretch=(0,))
+        self.results = Table(
+            TableRows(RESULT_COLUMNS, self), tr("Found repositories"), stretch=(0,)
+        )
         self.repo = RepoView(bench)
         for part in (self.repo, self.downloads):
             part.opening.connect(self.opening)
@@ -170,7 +187,7 @@ class DiscoverView(QWidget):
         search = QHBoxLayout()
         search.setSpacing(GRID)
         search.addWidget(self.words, 1)
-        search.addWidget(Button("Search", self.search, "primary"))
+        search.addWidget(Button(tr("Search"), self.search, "primary"))
         filters = QGridLayout()
         filters.setSpacing(GRID)
         for at, box in enumerate(self.filters.values()):
@@ -216,10 +233,10 @@ class DiscoverView(QWidget):
         self.state.search(
             SearchQuery(
                 words,
-                values["Task"],
-                values["Size"],
-                values["Licence"],
-                values["Sort"],
+                values[tr("Task")],
+                values[tr("Size")],
+                values[tr("Licence")],
+                values[tr("Sort")],
             )
         )
 
@@ -304,15 +321,15 @@ class RepoView(QWidget):
         self.title = ElidedLabel(size="strong")
         self.facts = wrapped()
         self.problem = wrapped()
-        self.page = Button("Open the page", self._open_page)
-        self.again = Button("Try again", self._again, name="List the files again")
+        self.page = Button(tr("Open the page"), self._open_page)
+        self.again = Button(tr("Try again"), self._again, name=tr("List the files again"))
         self.table = Table(
-            TableRows(QUANT_COLUMNS, self), "Files of the repository", stretch=(2,), short=True
+            TableRows(QUANT_COLUMNS, self), tr("Files of the repository"), stretch=(2,), short=True
         )
         self.verdict = wrapped()
         self.parts = wrapped()
-        self.images = QCheckBox("With its image encoder")
-        self.images.setAccessibleName("Download its image encoder too")
+        self.images = QCheckBox(tr("With its image encoder"))
+        self.images.setAccessibleName(tr("Download its image encoder too"))
         self.images.setChecked(True)
         self.download = DownloadBar(bench, self._start)
         self.download.opening.connect(self.opening)
@@ -362,9 +379,12 @@ class RepoView(QWidget):
         facts = _facts(repo) if repo is not None else CHOOSE
         self.facts.setText(f"{self._reason}\n{facts}" if self._reason else facts)
         busy = state.repo_state == "searching"
-        problem = "Listing its files …" if busy else state.repo_problem
+        problem = tr("Listing its files …") if busy else state.repo_problem
         if state.gated_page:
-            problem = f"{_sentence(problem)} Accept the terms on its page, then try again."
+            problem = tr(
+                "{sentence} Accept the terms on its page, then try again.",
+                sentence=_sentence(problem),
+            )
         self.problem.setText(problem)
         self.problem.setVisible(bool(problem))
         set_tone(self.problem, "quiet" if busy else "bad")
@@ -408,17 +428,22 @@ class RepoView(QWidget):
         tone, text = verdict(row)
         if _too_big(row):
             better = next((r for r in reversed(self.state.rows) if _fits(r)), None)
-            text += f"; {better.label} does fit." if better is not None else "."
+            text += tr("; {label} does fit.", label=better.label) if better is not None else "."
         self.verdict.setText(text)
         set_tip(self.verdict, text)
         set_tone(self.verdict, tone)
-        several = f" in {row.n_parts} parts" if row.n_parts > 1 else ""
+        several = tr(" in {n_parts} parts", n_parts=row.n_parts) if row.n_parts > 1 else ""
         self.parts.setText(
-            f"{row.label} · {_size(row.size)}{several} · kept in the cache of Hugging Face"
+            tr(
+                "{label} · {size}{several} · kept in the cache of Hugging Face",
+                label=row.label,
+                size=_size(row.size),
+                several=several,
+            )
         )
         if row.projector is not None:
             size = _size(row.projector.size)
-            self.images.setText(f"With its image encoder, {size}")
+            self.images.setText(tr("With its image encoder, {size}", size=size))
             set_tip(self.images, row.projector.path)
         self.download.show_model(row.name, row.supported)
 
@@ -462,13 +487,19 @@ def _notice(state: Discover) -> str:
     if state.state == "searching":
         if state.waiting_s is not None:
             wait = f"{state.waiting_s:.0f} s"
-            return f"Hugging Face limits the rate of requests. The search continues in {wait}."
-        return "Searching …"
+            return tr(
+                "Hugging Face limits the rate of requests. The search continues in {wait}.",
+                wait=wait,
+            )
+        return tr("Searching …")
     if state.state in ("offline", "failed"):
-        return f"{_sentence(state.problem)} Models that you have are under “On this disk”."
+        return tr(
+            "{sentence} Models that you have are under “On this disk”.",
+            sentence=_sentence(state.problem),
+        )
     named = state.repo is not None and state.repo.repo == state.query.words  # it is open
     if not state.results and not named:
-        return "Nothing found. Try fewer words, or other filters."
+        return tr("Nothing found. Try fewer words, or other filters.")
     return ""
 
 
@@ -477,13 +508,13 @@ def _sentence(text: str) -> str:
 
 
 def _facts(repo: FoundRepo) -> str:
-    facts = [f"Licence: {repo.licence or 'not stated'}"]
+    facts = [tr("Licence: {licence}", licence=repo.licence or tr("not stated"))]
     if repo.parameters is not None:
-        facts.append(f"{_parameters(repo.parameters)} parameters")
+        facts.append(tr("{parameters} parameters", parameters=_parameters(repo.parameters)))
     if repo.downloads:
-        facts.append(f"{grouped(repo.downloads)} downloads")
+        facts.append(tr("{downloads} downloads", downloads=grouped(repo.downloads)))
     if repo.gated:
-        facts.append("gated: its terms must be accepted on its page")
+        facts.append(tr("gated: its terms must be accepted on its page"))
     return " · ".join(facts)
 
 

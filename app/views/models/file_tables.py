@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QSplitter, QVBoxLayout, QWidget
 
+from app.language import tr
 from app.state.models.model import ModelState, shape_text
 from app.state.selection import layer_of
 from app.state.workbench import Workbench
@@ -20,28 +21,30 @@ from engine.protocol import FileContent, MetaRow, TensorRow
 Item = tuple[int, str]  # place in an array, value as text
 
 META = (
-    Column[MetaRow]("Key", lambda r: r.key, mono=True),
-    Column[MetaRow]("Type", lambda r: r.type, quiet=True, mono=True),
-    Column[MetaRow]("Value", lambda r: " ".join(r.value.split())),
+    Column[MetaRow](tr("Key"), lambda r: r.key, mono=True),
+    Column[MetaRow](tr("Type"), lambda r: r.type, quiet=True, mono=True),
+    Column[MetaRow](tr("Value"), lambda r: " ".join(r.value.split())),
 )
 ITEMS = (
-    Column[Item]("Index", lambda r: str(r[0]), lambda r: r[0], right=True, quiet=True),
-    Column[Item]("Value", lambda r: r[1], mono=True),
+    Column[Item](tr("Index"), lambda r: str(r[0]), lambda r: r[0], right=True, quiet=True),
+    Column[Item](tr("Value"), lambda r: r[1], mono=True),
 )
 TENSORS = (
-    Column[TensorRow]("Name", lambda t: t.name, lambda t: _natural(t.name), mono=True),
-    Column[TensorRow]("Type", lambda t: t.type, mono=True),
+    Column[TensorRow](tr("Name"), lambda t: t.name, lambda t: _natural(t.name), mono=True),
+    Column[TensorRow](tr("Type"), lambda t: t.type, mono=True),
     Column[TensorRow](
-        "Shape",
+        tr("Shape"),
         lambda t: shape_text(t.shape),
         lambda t: t.elements,
         right=True,
         mono=True,
     ),
     Column[TensorRow]("MiB", lambda t: _small_mib(t.size), lambda t: t.size, right=True),
-    Column[TensorRow]("Bytes", lambda t: grouped(t.size), lambda t: t.size, right=True, quiet=True),
     Column[TensorRow](
-        "Offset", lambda t: _place(t), lambda t: (t.file, t.offset), right=True, quiet=True
+        tr("Bytes"), lambda t: grouped(t.size), lambda t: t.size, right=True, quiet=True
+    ),
+    Column[TensorRow](
+        tr("Offset"), lambda t: _place(t), lambda t: (t.file, t.offset), right=True, quiet=True
     ),
 )
 
@@ -52,8 +55,8 @@ class MetadataPage(QWidget):
     def __init__(self, state: ModelState) -> None:
         super().__init__()
         self._state = state
-        self.table = Table(TableRows(META, self), "Metadata")
-        self.items = Table(TableRows(ITEMS, self), "Array values")
+        self.table = Table(TableRows(META, self), tr("Metadata"))
+        self.items = Table(TableRows(ITEMS, self), tr("Array values"))
         self._heading = label(tone="quiet")
         self._below = QWidget()
         below = QVBoxLayout(self._below)
@@ -104,7 +107,7 @@ class TensorsPage(QWidget):
     def __init__(self, bench: Workbench) -> None:
         super().__init__()
         self._bench = bench
-        self.table = Table(TableRows(TENSORS, self), "Tensors", stretch=(0,))
+        self.table = Table(TableRows(TENSORS, self), tr("Tensors"), stretch=(0,))
         _fill(self, self.table)
         self.table.picked.connect(self._picked)
         self.table.activated.connect(lambda _: self.picture_wanted.emit())

@@ -5,6 +5,7 @@ from pathlib import Path
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
 
+from app.language import tr
 from app.state.models.model import Difference, ModelState
 from app.state.wanted import title_of
 from app.state.workbench import Workbench
@@ -21,9 +22,9 @@ from engine.protocol import FileContent
 
 TONES = {"only A": "warn", "only B": "good", "changed": "link"}
 COLUMNS = (
-    Column[Difference]("Where", lambda d: d.where, tone=lambda d: TONES[d.where]),
-    Column[Difference]("Kind", lambda d: d.kind, quiet=True),
-    Column[Difference]("Name", lambda d: d.name, mono=True),
+    Column[Difference](tr("Where"), lambda d: d.where, tone=lambda d: TONES[d.where]),
+    Column[Difference](tr("Kind"), lambda d: d.kind, quiet=True),
+    Column[Difference](tr("Name"), lambda d: d.name, mono=True),
     Column[Difference]("A", lambda d: " ".join(d.a.split())),
     Column[Difference]("B", lambda d: " ".join(d.b.split())),
 )
@@ -36,8 +37,8 @@ class DifferencePage(QWidget):
         super().__init__()
         self._state = state
         self.says = label(tone="quiet", wrap=True)
-        self.choose = Button("Compare with…", self._choose, picture="compare")
-        self.table = Table(TableRows(COLUMNS, self), "Differences", stretch=(3, 4))
+        self.choose = Button(tr("Compare with…"), self._choose, picture="compare")
+        self.table = Table(TableRows(COLUMNS, self), tr("Differences"), stretch=(3, 4))
         row = QHBoxLayout()
         row.setSpacing(GRID)
         row.addWidget(self.says, 1)
@@ -57,17 +58,21 @@ class DifferencePage(QWidget):
         if state.difference_problem:
             text = state.difference_problem
         elif state.other is None:
-            text = "Choose another file to see which keys and tensors differ from this one."
+            text = tr("Choose another file to see which keys and tensors differ from this one.")
         else:
             count = len(state.differences)
             name = Path(state.other.path).name
-            text = f"{grouped(count) if count else 'No'} differences. B is {name}."
+            text = tr(
+                "{count} differences. B is {name}.",
+                count=grouped(count) if count else tr("No"),
+                name=name,
+            )
         self.says.setText(text)
         self.table.setVisible(state.other is not None)
         self.table.rows.show_rows(state.differences)
 
     def _choose(self) -> None:
-        path, _ = QFileDialog.getOpenFileName(self, "Compare with", "", "Models (*.gguf)")
+        path, _ = QFileDialog.getOpenFileName(self, tr("Compare with"), "", tr("Models (*.gguf)"))
         if path:
             self._state.compare(Path(path))
 
@@ -80,10 +85,10 @@ class ModelView(QWidget):
     def __init__(self, bench: Workbench) -> None:
         super().__init__()
         self._state = state = bench.file
-        self.setAccessibleName("The model's file")
+        self.setAccessibleName(tr("The model's file"))
         self._title = ElidedLabel(size="strong")
         self.says = label(tone="quiet", wrap=True)
-        self.tabs = FittedTabs("Parts of the model's file")
+        self.tabs = FittedTabs(tr("Parts of the model's file"))
         self.tabs.setProperty("level", "second")
         self.metadata = MetadataPage(state)
         self.tensors = TensorsPage(bench)
@@ -91,10 +96,10 @@ class ModelView(QWidget):
         self.difference = DifferencePage(state)
         self._stack = QStackedWidget()
         for title, page in (
-            ("Metadata", self.metadata),
-            ("Tensors", self.tensors),
-            ("Tokenizer", self.tokenizer),
-            ("Difference", self.difference),
+            (tr("Metadata"), self.metadata),
+            (tr("Tensors"), self.tensors),
+            (tr("Tokenizer"), self.tokenizer),
+            (tr("Difference"), self.difference),
         ):
             self.tabs.put(title)
             self._stack.addWidget(page)
@@ -113,7 +118,7 @@ class ModelView(QWidget):
         head.setSpacing(GRID // 2)
         first = QHBoxLayout()
         first.addWidget(self._title, 1)
-        first.addWidget(IconButton("close", "Close the model's file", self.done.emit, 16))
+        first.addWidget(IconButton("close", tr("Close the model's file"), self.done.emit, 16))
         head.addLayout(first)
         head.addWidget(self.says)
         column = QVBoxLayout(self)
@@ -135,9 +140,11 @@ class ModelView(QWidget):
         state, content = self._state, self._state.content
         set_tone(self.says, "bad" if state.problem else "quiet")
         if content is None:
-            self._title.setText(title_of(state.path) or "No model")
-            empty = "A model's metadata, tensors and tokens show here when it opens."
-            self.says.setText(state.problem or ("Reading the file …" if state.looking else empty))
+            self._title.setText(title_of(state.path) or tr("No model"))
+            empty = tr("A model's metadata, tensors and tokens show here when it opens.")
+            self.says.setText(
+                state.problem or (tr("Reading the file …") if state.looking else empty)
+            )
         else:
             self._title.setText(Path(content.path).name)
             self.says.setText(_summary(content))
@@ -148,8 +155,16 @@ class ModelView(QWidget):
 
 def _summary(content: FileContent) -> str:
     types = " · ".join(f"{name} {mib(size)} MiB" for name, (_, size) in content.types.items())
-    first = (
-        f"{content.name} · {content.architecture or 'no architecture'} · "
-        f"{content.parameters / 1e6:.1f} M parameters · {mib(content.size)} MiB"
+    first = tr(
+        "{name} · {architecture} · {parameters:.1f} M parameters · {size} MiB",
+        name=content.name,
+        architecture=content.architecture or tr("no architecture"),
+        parameters=content.parameters / 1000000.0,
+        size=mib(content.size),
     )
-    return f"{first}\n{grouped(len(content.tensors))} tensors: {types}"
+    return tr(
+        "{first}\n{tensors} tensors: {types}",
+        first=first,
+        tensors=grouped(len(content.tensors)),
+        types=types,
+    )

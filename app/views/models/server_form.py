@@ -12,6 +12,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.language import tr
 from app.remote.connection import Connection
 from app.state.models.servers import ServersState, ServerState
 from app.theme import fonts
@@ -19,7 +20,7 @@ from app.theme.tokens import GRID
 from app.widgets.basics import Button, label
 from engine.errors import BadSetting, CutawayError
 
-KEPT = "Leave empty to keep the saved key"
+KEPT = tr("Leave empty to keep the saved key")
 LINES = 3  # of headers that are shown at once
 
 
@@ -32,18 +33,20 @@ class ServerForm(QWidget):
 
     def __init__(self, servers: ServersState) -> None:
         super().__init__()
-        self.setAccessibleName("A server")
+        self.setAccessibleName(tr("A server"))
         self._servers = servers
         self._instead = ""
-        self.name = _line("Server name", "work")
-        self.url = _line("Server address", "http://localhost:8085/v1")
-        self.key = _line("API key", "Only if the server requires one; stored in the system keyring")
+        self.name = _line(tr("Server name"), "work")
+        self.url = _line(tr("Server address"), "http://localhost:8085/v1")
+        self.key = _line(
+            tr("API key"), tr("Only if the server requires one; stored in the system keyring")
+        )
         self.key.setEchoMode(QLineEdit.EchoMode.Password)
-        self.no_key = _choice("Delete the saved key")
-        self.clear = _choice("Send the key unencrypted")
-        self.ca = _line("Trusted certificate file", "Only for self-signed certificates")
+        self.no_key = _choice(tr("Delete the saved key"))
+        self.clear = _choice(tr("Send the key unencrypted"))
+        self.ca = _line(tr("Trusted certificate file"), tr("Only for self-signed certificates"))
         self.headers = QPlainTextEdit()
-        self.headers.setAccessibleName("Additional headers, one per line")
+        self.headers.setAccessibleName(tr("Additional headers, one per line"))
         self.headers.setPlaceholderText("X-Team: research")
         self.headers.setTabChangesFocus(True)
         self.headers.setFixedHeight(fonts.px(LINES * 24))
@@ -52,21 +55,13 @@ class ServerForm(QWidget):
         certificates = QHBoxLayout()
         certificates.setSpacing(GRID)
         certificates.addWidget(self.ca, 1)
-        certificates.addWidget(Button("Choose…", self._choose_ca, name="Choose a certificate file"))
-        form = QFormLayout()
-        form.setRowWrapPolicy(QFormLayout.RowWrapPolicy.WrapLongRows)
-        form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
-        form.setHorizontalSpacing(2 * GRID)
-        form.setVerticalSpacing(GRID)
-        for text, field in (("Name", self.name), ("Address", self.url), ("Key", self.key)):
-            form.addRow(label(text, "quiet"), field)
-        form.addRow(self.no_key)
-        form.addRow(self._warns)
-        form.addRow(self.clear)
-        form.addRow(label("Certificates", "quiet"), certificates)
-        form.addRow(label("Headers", "quiet"), self.headers)
-        self.save = Button("Save and test", self._save, "primary")
-        self.cancel = Button("Cancel", self.done.emit, name="Cancel adding or changing the server")
+        certificates.addWidget(
+            Button(tr("Choose…"), self._choose_ca, name=tr("Choose a certificate file"))
+        )
+        self.save = Button(tr("Save and test"), self._save, "primary")
+        self.cancel = Button(
+            tr("Cancel"), self.done.emit, name=tr("Cancel adding or changing the server")
+        )
         buttons = QHBoxLayout()
         buttons.setSpacing(GRID)
         buttons.addStretch(1)
@@ -75,13 +70,29 @@ class ServerForm(QWidget):
         column = QVBoxLayout(self)
         column.setContentsMargins(GRID, GRID, 0, GRID)
         column.setSpacing(GRID)
-        column.addLayout(form)
+        column.addLayout(self._form(certificates))
         column.addWidget(self._problem)
         column.addLayout(buttons)
         for field in (self.name, self.url, self.key, self.ca):
             field.returnPressed.connect(self._save)
             field.textChanged.connect(self._changed)
         self.show_server(None)
+
+    def _form(self, certificates: QHBoxLayout) -> QFormLayout:
+        form = QFormLayout()
+        form.setRowWrapPolicy(QFormLayout.RowWrapPolicy.WrapLongRows)
+        form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
+        form.setHorizontalSpacing(2 * GRID)
+        form.setVerticalSpacing(GRID)
+        form.addRow(label(tr("Name"), "quiet"), self.name)
+        form.addRow(label(tr("Address"), "quiet"), self.url)
+        form.addRow(label(tr("Key"), "quiet"), self.key)
+        form.addRow(self.no_key)
+        form.addRow(self._warns)
+        form.addRow(self.clear)
+        form.addRow(label(tr("Certificates"), "quiet"), certificates)
+        form.addRow(label(tr("Headers"), "quiet"), self.headers)
+        return form
 
     @property
     def problem(self) -> str:
@@ -95,7 +106,7 @@ class ServerForm(QWidget):
         self.name.setText(now.name)
         self.url.setText(now.url)
         self.key.clear()
-        self.key.setPlaceholderText(KEPT if server is not None else "If required")
+        self.key.setPlaceholderText(KEPT if server is not None else tr("If required"))
         self.no_key.setVisible(server is not None)
         self.no_key.setChecked(False)
         self.clear.setChecked(now.key_in_clear)
@@ -110,8 +121,10 @@ class ServerForm(QWidget):
         self.clear.setVisible(open_way)
         self._warns.setVisible(open_way)
         self._warns.setText(
-            "This address is not encrypted (http): others on the network can read the key and the"
-            " chats."
+            tr(
+                "This address is not encrypted (http): others on the network can read the key and"
+                " the chats."
+            )
         )
 
     def _save(self) -> None:
@@ -125,7 +138,7 @@ class ServerForm(QWidget):
                 self.clear.isVisibleTo(self) and self.clear.isChecked(),
             )
             if key and connection.shows_key and not connection.key_in_clear:
-                raise CutawayError("tick “Send the key unencrypted”, or use an https address")
+                raise CutawayError(tr("tick “Send the key unencrypted”, or use an https address"))
             self._check_name(connection.name)
             self._servers.save(connection, key, self._instead)
         except (CutawayError, ValueError) as error:
@@ -138,18 +151,20 @@ class ServerForm(QWidget):
 
     def _check_name(self, name: str) -> None:
         if name != self._instead and self._servers.named(name) is not None:
-            raise BadSetting("name", name, "a different name: another server has this one")
+            raise BadSetting("name", name, tr("a different name: another server has this one"))
 
     def _headers(self) -> dict[str, str]:
         lines = [line for line in self.headers.toPlainText().splitlines() if line.strip()]
         pairs = [line.partition(":") for line in lines]
         if not all(colon for _, colon, _ in pairs):
-            raise BadSetting("headers", lines[0], "one header per line, such as X-Team: research")
+            raise BadSetting(
+                "headers", lines[0], tr("one header per line, such as X-Team: research")
+            )
         return {name.strip(): value.strip() for name, _, value in pairs}
 
     def _choose_ca(self) -> None:
         path, _ = QFileDialog.getOpenFileName(
-            self, "Certificate file", "", "Certificates (*.pem *.crt *.cer);;All files (*)"
+            self, tr("Certificate file"), "", tr("Certificates (*.pem *.crt *.cer);;All files (*)")
         )
         if path:
             self.ca.setText(path)

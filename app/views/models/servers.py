@@ -5,6 +5,7 @@ from collections.abc import Callable
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QVBoxLayout, QWidget
 
+from app.language import tr, tr_n
 from app.remote.connection import ServedModel
 from app.state.models.servers import ServerState
 from app.state.workbench import Workbench
@@ -14,7 +15,7 @@ from app.widgets.basics import Button, label, set_tone
 from app.widgets.controls.elided import ElidedLabel
 from app.widgets.numbers import duration, grouped
 
-NONE = "Chat with a model on another machine: vLLM, llama-server, Ollama, Cutaway and others."
+NONE = tr("Chat with a model on another machine: vLLM, llama-server, Ollama, Cutaway and others.")
 
 
 class ServersView(QWidget):
@@ -32,9 +33,9 @@ class ServersView(QWidget):
         self._column.setSpacing(GRID)
         self.form = ServerForm(bench.servers)
         self.form.hide()
-        self.add = Button("Add a server…", lambda: self.edit(None), picture="plus")
+        self.add = Button(tr("Add a server…"), lambda: self.edit(None), picture="plus")
         head = QHBoxLayout()
-        head.addWidget(label("Servers", "quiet"), 1)
+        head.addWidget(label(tr("Servers"), "quiet"), 1)
         head.addWidget(self.add)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
@@ -94,7 +95,7 @@ class ServerLine(QWidget):
         self._title = ElidedLabel(name)
         self.says = label(tone="quiet", size="small", wrap=True)
         self.models = QComboBox()
-        self.models.setAccessibleName(f"Models of {name}")
+        self.models.setAccessibleName(tr("Models of {name}", name=name))
         self.models.setMinimumContentsLength(10)
         self.models.setSizeAdjustPolicy(
             QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
@@ -102,14 +103,24 @@ class ServerLine(QWidget):
         self.models.currentTextChanged.connect(self._show_facts)
         self.facts = label(tone="quiet", size="small", wrap=True)
         self.chat = Button(
-            "Chat", lambda: chat(name, self.models.currentText()), name=f"Chat with {name}"
+            tr("Chat"),
+            lambda: chat(name, self.models.currentText()),
+            name=tr("Chat with {name}", name=name),
         )
         self.ask = Button(
-            "Test", lambda: bench.servers.ask(name), "link", name=f"Test {name} and list its models"
+            tr("Test"),
+            lambda: bench.servers.ask(name),
+            "link",
+            name=tr("Test {name} and list its models", name=name),
         )
-        self.change = Button("Edit…", lambda: self._edit(edit), "link", name=f"Edit {name}")
+        self.change = Button(
+            tr("Edit…"), lambda: self._edit(edit), "link", name=tr("Edit {name}", name=name)
+        )
         self.remove = Button(
-            "Remove", lambda: bench.servers.remove(name), "link", name=f"Remove {name}"
+            tr("Remove"),
+            lambda: bench.servers.remove(name),
+            "link",
+            name=tr("Remove {name}", name=name),
         )
         choice = QHBoxLayout()
         choice.setSpacing(GRID)
@@ -160,22 +171,31 @@ class ServerLine(QWidget):
 
 def _facts(model: ServedModel) -> str:
     """Its context, and whether it reads pictures; nothing where the server does not tell."""
-    parts = [f"{grouped(model.n_ctx)} tokens of context"] if model.n_ctx is not None else []
+    parts = (
+        [tr("{n_ctx} tokens of context", n_ctx=grouped(model.n_ctx))]
+        if model.n_ctx is not None
+        else []
+    )
     if model.sees is not None:
-        parts.append("reads pictures" if model.sees else "reads text only")
+        parts.append(tr("reads pictures") if model.sees else tr("reads text only"))
     return "  ·  ".join(parts)
 
 
 def _words(server: ServerState) -> str:
     """Describe the server's last response, or its error."""
     if server.asking:
-        return "Listing its models …"
+        return tr("Listing its models …")
     if server.problem:
         words = server.problem.removeprefix(f"server {server.connection.name}: ")
         return f"{words[:1].upper()}{words[1:]}."
     if server.told is None:
-        return "Not tested yet. Test lists its models."
+        return tr("Not tested yet. Test lists its models.")
     count = len(server.models)
-    models = f"{grouped(count)} model{'' if count == 1 else 's'}"
-    said = f"{server.kind}  ·  {models}  ·  responds in {duration(server.told.seconds)}"
+    models = tr_n("{n} model", "{n} models", count)
+    said = tr(
+        "{kind}  ·  {models}  ·  responds in {seconds}",
+        kind=server.kind,
+        models=models,
+        seconds=duration(server.told.seconds),
+    )
     return f"{said}\n{server.note}" if server.note else said

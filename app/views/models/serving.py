@@ -15,6 +15,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.language import tr
 from app.serve.clients import ServedRequest
 from app.serve.settings import PORT
 from app.state.workbench import Workbench
@@ -26,31 +27,36 @@ from app.widgets.lists.table import Table
 from app.widgets.numbers import grouped
 from app.words import UNKNOWN
 
-ABOUT = (
+ABOUT = tr(
     "Editors, scripts and web interfaces can use the open model over the OpenAI,"
     " Anthropic and Ollama APIs. Only programs on this machine can connect, unless you allow"
     " others."
 )
 REFRESH_MS = 250
 TABLE, TEXT = 160, 120  # pixels at normal text, at least
-ENDS = {"": "answering", "stop": "done", "length": "maximum length", "gone": "disconnected"}
+ENDS = {
+    "": tr("answering"),
+    "stop": tr("done"),
+    "length": tr("maximum length"),
+    "gone": tr("disconnected"),
+}
 
 COLUMNS = (
-    Column[ServedRequest]("Client", lambda r: r.client),
-    Column[ServedRequest]("Path", lambda r: r.path, quiet=True),
+    Column[ServedRequest](tr("Client"), lambda r: r.client),
+    Column[ServedRequest](tr("Path"), lambda r: r.path, quiet=True),
     Column[ServedRequest](
-        "Time",
+        tr("Time"),
         lambda r: time.strftime("%H:%M:%S", time.localtime(r.at)),
         lambda r: r.at,
         right=True,
     ),
     Column[ServedRequest](
-        "Tokens", lambda r: grouped(r.n_generated), lambda r: r.n_generated, right=True
+        tr("Tokens"), lambda r: grouped(r.n_generated), lambda r: r.n_generated, right=True
     ),
     Column[ServedRequest](
         "t/s", lambda r: f"{r.rate:.0f}" if r.rate else UNKNOWN, lambda r: r.rate, right=True
     ),
-    Column[ServedRequest]("State", lambda r: ENDS.get(r.ended, r.ended), whole=True),
+    Column[ServedRequest](tr("State"), lambda r: ENDS.get(r.ended, r.ended), whole=True),
 )
 
 
@@ -61,29 +67,29 @@ class ServingView(QWidget):
 
     def __init__(self, bench: Workbench) -> None:
         super().__init__()
-        self.setAccessibleName("Serve the model")
+        self.setAccessibleName(tr("Serve the model"))
         self._bench, self._state = bench, bench.serving
-        self.switch = Button("Start serving", self._switch, "primary")
+        self.switch = Button(tr("Start serving"), self._switch, "primary")
         self.port = QSpinBox()
         self.port.setRange(0, 65535)
         self.port.setValue(PORT)
-        self.port.setAccessibleName("Port; 0 picks a free one")
-        self.shared = QCheckBox("Allow other machines, with the API key")
+        self.port.setAccessibleName(tr("Port; 0 picks a free one"))
+        self.shared = QCheckBox(tr("Allow other machines, with the API key"))
         self.shared.setAccessibleName(self.shared.text())
-        self.chats = QCheckBox("Save the last 100 requests as chats")
+        self.chats = QCheckBox(tr("Save the last 100 requests as chats"))
         self.chats.setAccessibleName(self.chats.text())
         self.chats.setChecked(bench.preferences.value.served_chats)
         self.chats.toggled.connect(lambda on: bench.preferences.update(served_chats=on))
         self.says = label(wrap=True)
         self._problem = label(tone="bad", wrap=True)
-        self.address = _CopiedText("address")
-        self.key = _CopiedText("key")
-        self.table = Table(TableRows(COLUMNS, self), "Requests", stretch=(0,))
+        self.address = _CopiedText(tr("address"))
+        self.key = _CopiedText(tr("key"))
+        self.table = Table(TableRows(COLUMNS, self), tr("Requests"), stretch=(0,))
         self.text = QPlainTextEdit()
         self.text.setReadOnly(True)
         self.text.setTabChangesFocus(True)
-        self.text.setAccessibleName("Prompt and answer of the selected request")
-        self.text.setPlaceholderText("Select a request to read its prompt and answer.")
+        self.text.setAccessibleName(tr("Prompt and answer of the selected request"))
+        self.text.setPlaceholderText(tr("Select a request to read its prompt and answer."))
         self._row: ServedRequest | None = None
         self.table.chosen.connect(self._choose)
         self._soon = QTimer(self, interval=REFRESH_MS)
@@ -100,20 +106,20 @@ class ServingView(QWidget):
         state, session = self._state, self._bench.session
         away = session.connection is not None
         here = session.model is not None and not away
-        self.switch.set_text("Stop serving" if state.is_on else "Start serving")
+        self.switch.set_text(tr("Stop serving") if state.is_on else tr("Start serving"))
         self.switch.setEnabled(not state.busy and (state.is_on or here))
         for chosen in (self.port, self.shared):
             chosen.setEnabled(not state.is_on and not state.busy)
         if state.is_on and here:
-            text = f"{session.model_title} is served at this address."
+            text = tr("{model_title} is served at this address.", model_title=session.model_title)
         elif state.is_on:
-            text = "Running, but no model is open: clients get 503."
+            text = tr("Running, but no model is open: clients get 503.")
         elif state.busy:
-            text = "One moment …"
+            text = tr("One moment …")
         elif away:
-            text = "This model runs on a server; connect other programs to that server."
+            text = tr("This model runs on a server; connect other programs to that server.")
         else:
-            text = "Not serving." if here else "Open a model first."
+            text = tr("Not serving.") if here else tr("Open a model first.")
         self.says.setText(text)
         self._problem.setText(state.problem)
         self._problem.setVisible(bool(state.problem))
@@ -145,7 +151,7 @@ class ServingView(QWidget):
             said = [f"{message.role}: {message.text}" for message in kept.asked]
             said.append(f"assistant: {kept.answer}")
         elif row is not None:
-            said = ["Only the latest requests are kept; this one was dropped."]
+            said = [tr("Only the latest requests are kept; this one was dropped.")]
         text = "\n\n".join(said)
         if text != self.text.toPlainText():
             self.text.setPlainText(text)
@@ -153,13 +159,13 @@ class ServingView(QWidget):
     def _lay_out(self) -> None:
         head = QHBoxLayout()
         head.setContentsMargins(PADDING, GRID, GRID, GRID)
-        head.addWidget(label("Serve the model", size="strong"), 1)
-        head.addWidget(IconButton("close", "Close serving", self.done.emit, 16))
+        head.addWidget(label(tr("Serve the model"), size="strong"), 1)
+        head.addWidget(IconButton("close", tr("Close serving"), self.done.emit, 16))
         form = QFormLayout()
         form.setRowWrapPolicy(QFormLayout.RowWrapPolicy.WrapLongRows)
         form.setHorizontalSpacing(2 * GRID)
         form.setVerticalSpacing(GRID)
-        form.addRow(label("Port", "quiet"), self.port)
+        form.addRow(label(tr("Port"), "quiet"), self.port)
         form.addRow(self.shared)
         form.addRow(self.chats)
         line = QHBoxLayout()
@@ -204,7 +210,9 @@ class _CopiedText(QWidget):
         self._what = what
         self.text = QLineEdit()  # what is too long is scrolled
         self.text.setReadOnly(True)
-        self.copy = Button("Copy", self._copy, picture="copy", name=f"Copy the {what}")
+        self.copy = Button(
+            tr("Copy"), self._copy, picture="copy", name=tr("Copy the {what}", what=what)
+        )
         row = QHBoxLayout()
         row.addWidget(label(what.capitalize(), "quiet"), 1)
         row.addWidget(self.copy)
@@ -217,7 +225,7 @@ class _CopiedText(QWidget):
     def show_text(self, text: str) -> None:
         self.text.setText(text)
         self.text.setCursorPosition(0)
-        self.text.setAccessibleName(f"{self._what.capitalize()} of the server")
+        self.text.setAccessibleName(tr("{what} of the server", what=self._what.capitalize()))
         self.setVisible(bool(text))
 
     def _copy(self) -> None:

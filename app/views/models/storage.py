@@ -6,6 +6,7 @@ from PySide6.QtCore import QUrl, Signal
 from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QProgressBar, QVBoxLayout, QWidget
 
+from app.language import tr
 from app.library import Stored
 from app.state.models.storage import StorageState
 from app.storage import Deletion, StorageError
@@ -27,15 +28,15 @@ class StorageBar(QWidget):
         self._model: Stored | None = None
         self._planned: Deletion | None = None
         self.says = label(wrap=True)
-        self.show_folder = Button("Show in folder", self._show_folder)
-        self.delete = Button("Delete…", self._ask, picture="trash")
-        self.elsewhere = Button("Move…", self._choose_folder, picture="folder")
-        self.agree = Button("Delete", self._delete, "primary", name="Delete these files")
-        self.keep = Button("Keep", self._keep, name="Keep the model")
-        self.stop = Button("Cancel", storage.cancel, name="Cancel moving")
+        self.show_folder = Button(tr("Show in folder"), self._show_folder)
+        self.delete = Button(tr("Delete…"), self._ask, picture="trash")
+        self.elsewhere = Button(tr("Move…"), self._choose_folder, picture="folder")
+        self.agree = Button(tr("Delete"), self._delete, "primary", name=tr("Delete these files"))
+        self.keep = Button(tr("Keep"), self._keep, name=tr("Keep the model"))
+        self.stop = Button(tr("Cancel"), storage.cancel, name=tr("Cancel moving"))
         self._bar = QProgressBar()
         self._bar.setTextVisible(False)
-        self._bar.setAccessibleName("Progress of moving")
+        self._bar.setAccessibleName(tr("Progress of moving"))
         row = QHBoxLayout()
         row.setSpacing(GRID)
         for button in (self.show_folder, self.elsewhere, self.delete):
@@ -67,8 +68,16 @@ class StorageBar(QWidget):
         if task is not None and task.problem:
             self._say(task.problem, "bad")
         elif busy and task is not None:
-            verb = "Moving" if task.action == "move" else "Deleting"
-            self._say(f"{verb} {task.name}: {mib(task.done)} of {mib(task.total)} MiB")
+            verb = tr("Moving") if task.action == "move" else tr("Deleting")
+            self._say(
+                tr(
+                    "{verb} {name}: {done} of {total} MiB",
+                    verb=verb,
+                    name=task.name,
+                    done=mib(task.done),
+                    total=mib(task.total),
+                )
+            )
             self._bar.setRange(0, 1000)
             self._bar.setValue(round(1000 * task.done / max(1, task.total)))
         there = self._model is not None and bool(self._model.paths)
@@ -85,7 +94,7 @@ class StorageBar(QWidget):
         if self._model is not None:
             folder = self._model.paths[0].parent
             if not QDesktopServices.openUrl(QUrl.fromLocalFile(str(folder))):
-                self._say(f"No file manager opens {folder}.", "bad")
+                self._say(tr("No file manager opens {folder}.", folder=folder), "bad")
                 self.refresh()
 
     def _say(self, text: str, tone: str = "") -> None:
@@ -102,9 +111,11 @@ class StorageBar(QWidget):
             self.refresh()
             return
         files = [path.name for path in self._planned.files]
-        more = f" and {len(files) - SHOWN} more" if len(files) > SHOWN else ""
+        more = tr(" and {files} more", files=len(files) - SHOWN) if len(files) > SHOWN else ""
         named = ", ".join(files[:SHOWN]) + more
-        self._say(f"Delete {named}? {mib(self._planned.size)} MiB become free.")
+        self._say(
+            tr("Delete {named}? {size} MiB become free.", named=named, size=mib(self._planned.size))
+        )
         self.refresh()
         self.keep.setFocus()
 
@@ -122,7 +133,7 @@ class StorageBar(QWidget):
         self.delete.setFocus()
 
     def _choose_folder(self) -> None:
-        folder = QFileDialog.getExistingDirectory(self, "Move the model into")
+        folder = QFileDialog.getExistingDirectory(self, tr("Move the model into"))
         if folder:
             self.move_to(Path(folder))
 
@@ -137,6 +148,10 @@ class StorageBar(QWidget):
         self.refresh()
 
     def _finished(self, name: str, path: object) -> None:
-        self._say(f"{name} is in {path.parent} now." if isinstance(path, Path) else "")
+        self._say(
+            tr("{name} is in {parent} now.", name=name, parent=path.parent)
+            if isinstance(path, Path)
+            else ""
+        )
         self.refresh()
         self.changed.emit()

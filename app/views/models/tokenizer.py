@@ -7,6 +7,7 @@ from PySide6.QtCore import QRectF, QSize, Qt, QTimer
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QPlainTextEdit, QScrollArea, QVBoxLayout, QWidget
 
+from app.language import tr
 from app.state.models.model import ModelState
 from app.theme import fonts
 from app.theme.theme import tokens
@@ -105,11 +106,11 @@ class TokenizerPage(QWidget):
         super().__init__()
         self._state = state
         self.text = QPlainTextEdit(SAMPLE)
-        self.text.setAccessibleName("Text to tokenize")
+        self.text.setAccessibleName(tr("Text to tokenize"))
         self.text.setTabChangesFocus(True)
         self.text.setFixedHeight(fonts.px(96))
         self._says = label(tone="quiet")
-        self.chips = Chips("Tokens")
+        self.chips = Chips(tr("Tokens"))
         scroll = QScrollArea()
         scroll.setWidgetResizable(True)
         scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
@@ -134,7 +135,11 @@ class TokenizerPage(QWidget):
         tokens, problem = self._state.tokens, self._state.tokens_problem
         set_tone(self._says, "bad" if problem else "quiet")
         n_chars = len(self.text.toPlainText())
-        counted = f"{grouped(len(tokens))} tokens for {grouped(n_chars)} characters"
+        counted = tr(
+            "{tokens} tokens for {n_chars} characters",
+            tokens=grouped(len(tokens)),
+            n_chars=grouped(n_chars),
+        )
         self._says.setText(problem or counted)
         self.chips.show_chips([_chip(row) for row in tokens])
 

@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.files import write_named
+from app.language import tr
 from app.state.profile.recorded import (
     PHASES,
     By,
@@ -56,8 +57,8 @@ def _number(title: str, value: Callable[[Row], float], text: Callable[[float], s
 
 
 TOTALS = (
-    Column[Row]("Name", lambda row: row[0].name, mono=True),
-    _number("Launches", lambda row: row[0].count, lambda n: grouped(int(n))),
+    Column[Row](tr("Name"), lambda row: row[0].name, mono=True),
+    _number(tr("Launches"), lambda row: row[0].count, lambda n: grouped(int(n))),
     _number("ms/token", lambda row: row[0].ns / max(row[1], 1) / 1e6, lambda ms: f"{ms:.4f}"),
     _number("%", lambda row: 100 * row[0].ns / max(row[2], 1), lambda part: f"{part:.1f}"),
     _number("GB/s", lambda row: row[0].bytes_per_s, _rate),
@@ -77,15 +78,15 @@ def _tone(row: TimeDifference) -> str:
 
 
 DIFFERENCES = (
-    Column[TimeDifference]("Name", lambda row: row.name, mono=True),
+    Column[TimeDifference](tr("Name"), lambda row: row.name, mono=True),
     Column[TimeDifference](
-        "before ms", lambda row: _ms(row.before), lambda row: row.before or 0, right=True
+        tr("before ms"), lambda row: _ms(row.before), lambda row: row.before or 0, right=True
     ),
     Column[TimeDifference](
-        "after ms", lambda row: _ms(row.after), lambda row: row.after or 0, right=True
+        tr("after ms"), lambda row: _ms(row.after), lambda row: row.after or 0, right=True
     ),
     Column[TimeDifference](
-        "change ms",
+        tr("change ms"),
         lambda row: f"{(row.change or 0) / 1e6:+.4f}",
         lambda row: row.change or 0,
         right=True,
@@ -98,10 +99,10 @@ def _sums(answer: RecordedAnswer, by: By, phase: Phase) -> ReportTable:
     totals, tokens = answer.totals(by, phase), answer.n_tokens(phase)
     whole = sum(total.ns for total in totals)
     rows: list[Row] = [(total, tokens, whole) for total in totals]
-    return table_of(f"{PHASES[phase]} by {by}", TOTALS, rows)
+    return table_of(tr("{phases} by {by}", phases=PHASES[phase], by=by), TOTALS, rows)
 
 
-TRACE = "Chrome trace (*.json)"
+TRACE = tr("Chrome trace (*.json)")
 
 
 class Saving(QObject):
@@ -116,15 +117,15 @@ class Saving(QObject):
     def trace(self, answer: RecordedAnswer) -> None:
         """For Perfetto or chrome://tracing."""
         named = "answer.trace.json"
-        chosen, _ = QFileDialog.getSaveFileName(self._view, "Save the recording", named, TRACE)
+        chosen, _ = QFileDialog.getSaveFileName(self._view, tr("Save the recording"), named, TRACE)
         if chosen:
-            self.said.emit("Saving …")
+            self.said.emit(tr("Saving …"))
             Work(write_trace, Path(chosen), answer).then(self._saved).fail(self.said.emit).start(
                 self
             )
 
     def _saved(self, path: Path) -> None:
-        self.said.emit(f"Saved {path.name} in {path.parent}.")
+        self.said.emit(tr("Saved {name} in {parent}.", name=path.name, parent=path.parent))
 
 
 def write_trace(path: Path, answer: RecordedAnswer) -> Path:
@@ -135,12 +136,14 @@ def write_trace(path: Path, answer: RecordedAnswer) -> Path:
 
 BY: tuple[By, ...] = get_args(By)
 ACROSS = 360  # pixels at normal text: narrower, the button goes below the choices
-EMPTY = (
+EMPTY = tr(
     "Record an answer to see where its time goes: each launch on each device, sums by operation, "
     "layer and kernel, and what the kernels reach of what the devices can do."
 )
-ALONE = "Record a second answer, with another placement for instance, to compare it with this one."
-WAITING = "The next answer will be recorded. Send a message."
+ALONE = tr(
+    "Record a second answer, with another placement for instance, to compare it with this one."
+)
+WAITING = tr("The next answer will be recorded. Send a message.")
 
 
 class ProfileView(QWidget):
@@ -151,16 +154,16 @@ class ProfileView(QWidget):
         self._bench, self._state = bench, bench.profile
         self._is_showing = False
         self.saving = Saving(self)
-        self.record = Button("Record the next answer", self._record, "primary")
+        self.record = Button(tr("Record the next answer"), self._record, "primary")
         self.time_line, self.roofline = TimeLine(), Roofline(self._state)
-        self.totals = Table(TableRows(TOTALS, self), "Sums", stretch=(0,))
-        self.differences = Table(TableRows(DIFFERENCES, self), "Differences", stretch=(0,))
+        self.totals = Table(TableRows(TOTALS, self), tr("Sums"), stretch=(0,))
+        self.differences = Table(TableRows(DIFFERENCES, self), tr("Differences"), stretch=(0,))
         self._alone = label(ALONE, tone="quiet", wrap=True)
         self.pages = QStackedWidget()
-        self.tabs = FittedTabs("Views of the recorded answer")
+        self.tabs = FittedTabs(tr("Views of the recorded answer"))
         self._lay_out()
         self._empty_says = label(EMPTY, tone="quiet", wrap=True)
-        self.record_empty = Button("Record the next answer", self._record, "primary")
+        self.record_empty = Button(tr("Record the next answer"), self._record, "primary")
         self._place()
         self.time_line.launch_pointed.connect(self._select_launch)
         self.totals.picked.connect(lambda row: self._select_total(row[0].name))
@@ -182,7 +185,7 @@ class ProfileView(QWidget):
     def refresh(self) -> None:
         """Show what is recorded."""
         state, answer = self._state, self._state.latest
-        words = "Stop recording" if state.recording else "Record the next answer"
+        words = tr("Stop recording") if state.recording else tr("Record the next answer")
         for button in (self.record, self.record_empty):
             button.set_text(words)
         self._scroll.setVisible(answer is not None)
@@ -290,19 +293,19 @@ class ProfileView(QWidget):
 
     def _lay_out(self) -> None:
         self.phase, self.by = QComboBox(), QComboBox()
-        self.phase.setAccessibleName("Part of the answer")
+        self.phase.setAccessibleName(tr("Part of the answer"))
         for phase in reversed(PHASES):
             self.phase.addItem(PHASES[phase], phase)
-        self.by.setAccessibleName("Sums by")
+        self.by.setAccessibleName(tr("Sums by"))
         for by in BY:
-            self.by.addItem(f"by {by}", by)
+            self.by.addItem(tr("by {by}", by=by), by)
         self.tabs.setProperty("level", "second")
         self._sums, self._compared = _page(self.totals), _page(self._alone, self.differences)
         for title, page in (
-            ("Time line", self.time_line),
-            ("Sums", self._sums),
-            ("Roofline", self.roofline),
-            ("Compare", self._compared),
+            (tr("Time line"), self.time_line),
+            (tr("Sums"), self._sums),
+            (tr("Roofline"), self.roofline),
+            (tr("Compare"), self._compared),
         ):
             self.tabs.put(title)
             self.pages.addWidget(page)
@@ -314,7 +317,7 @@ class ProfileView(QWidget):
         first.setSpacing(GRID)
         first.addWidget(self.tabs, 1)
         first.addWidget(
-            IconButton("download", "Save the recording as a Chrome trace (JSON)", self._save)
+            IconButton("download", tr("Save the recording as a Chrome trace (JSON)"), self._save)
         )
         self._second = second = QBoxLayout(QBoxLayout.Direction.LeftToRight)
         second.setSpacing(GRID)
@@ -359,7 +362,7 @@ def profile_report(bench: Workbench, view: ProfileView) -> ViewReport:
     """
     answer = bench.profile.latest
     if answer is None:
-        return ViewReport(["No answer is recorded."])
+        return ViewReport([tr("No answer is recorded.")])
     phases = [phase for phase in PHASES if answer.n_steps(phase)]
     tables = [_sums(answer, by, phase) for phase in phases for by in get_args(By)]
     kept = [one for one in (bench.profile.before, answer) if one is not None]

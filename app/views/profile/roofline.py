@@ -4,6 +4,7 @@ import numpy as np
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
+from app.language import tr
 from app.state.profile.profile import ProfileState
 from app.state.profile.recorded import RecordedAnswer, Total
 from app.theme.devices import device_look
@@ -15,7 +16,7 @@ from app.widgets.plots.lines import PlotAxis, PlotLine
 from engine.protocol import DeviceRoof, Phase
 
 LEFT, RIGHT = 0.05, 2000.0  # operations per byte that roofs are drawn over
-AXES = "GFLOP/s over operations per byte."
+AXES = tr("GFLOP/s over operations per byte.")
 LEAST_SHARE = 0.0005  # of the phase's time; what takes less is no dot
 
 
@@ -28,13 +29,13 @@ class Roofline(QWidget):
         super().__init__()
         self._state = state
         self.dots = Dots(
-            "Roofline",
-            PlotAxis("operations per byte", lambda x: f"{x:g}", log=True),
+            tr("Roofline"),
+            PlotAxis(tr("operations per byte"), lambda x: f"{x:g}", log=True),
             PlotAxis("GFLOP/s", lambda y: f"{y:g}", log=True),
         )
         self._totals: list[Total] = []
         self._says = label(tone="quiet", wrap=True)
-        self.measure = Button("Measure the devices", state.measure_roofs)
+        self.measure = Button(tr("Measure the devices"), state.measure_roofs)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(GRID)
@@ -67,32 +68,41 @@ class Roofline(QWidget):
     def _dot(self, total: Total, whole: int) -> PlotDot:
         device, _, kernel = total.name.partition(" ")
         look, rate = device_look(device), total.flops_per_s
-        says = (
-            f"{kernel} on {device}: {rate / 1e9:.1f} GFLOP/s, {total.bytes_per_s / 1e9:.1f} GB/s, "
-            f"{100 * total.ns / max(whole, 1):.1f} % of the time"
+        says = tr(
+            "{kernel} on {device}: {rate:.1f} GFLOP/s, {bytes_per_s:.1f} GB/s, {ns:.1f} %"
+            " of the time",
+            kernel=kernel,
+            device=device,
+            rate=rate / 1000000000.0,
+            bytes_per_s=total.bytes_per_s / 1000000000.0,
+            ns=100 * total.ns / max(whole, 1),
         )
         roof = self._state.roofs.get(device)
         if roof is not None and roof.bytes_per_s:
             most = min(roof.bytes_per_s * total.intensity, roof.flops_per_s)
-            says += f", {100 * rate / most:.0f} % of the device's limit"
+            says += tr(", {rate:.0f} % of the device's limit", rate=100 * rate / most)
         return PlotDot(total.intensity, rate / 1e9, says, look.colour, look.letter)
 
     def _say(self, answer: RecordedAnswer | None, roofs: list[DeviceRoof]) -> None:
         self.measure.setVisible(not self._state.roofs)
         self.measure.setEnabled(not self._state.measuring)
         if self._state.measuring:
-            self._says.setText("Measuring device limits …")
+            self._says.setText(tr("Measuring device limits …"))
         elif roofs:
             self._says.setText(
                 f"{AXES} "
                 + " · ".join(
-                    f"{roof.device} reads {roof.bytes_per_s / 1e9:.1f} GB/s and computes "
-                    f"{grouped(round(roof.flops_per_s / 1e9))} GFLOP/s"
+                    tr(
+                        "{device} reads {bytes_per_s:.1f} GB/s and computes {flops_per_s} GFLOP/s",
+                        device=roof.device,
+                        bytes_per_s=roof.bytes_per_s / 1000000000.0,
+                        flops_per_s=grouped(round(roof.flops_per_s / 1000000000.0)),
+                    )
                     for roof in roofs
                 )
             )
         else:
-            self._says.setText(f"{AXES} Device limits are not measured yet.")
+            self._says.setText(tr("{axes} Device limits are not measured yet.", axes=AXES))
 
 
 def _line(roof: DeviceRoof) -> PlotLine:
@@ -100,4 +110,6 @@ def _line(roof: DeviceRoof) -> PlotLine:
     ridge = roof.flops_per_s / roof.bytes_per_s
     x = np.array(sorted([LEFT, ridge, max(RIGHT, 2 * ridge)]))
     y = np.minimum(x * roof.bytes_per_s, roof.flops_per_s) / 1e9
-    return PlotLine(f"roof of {roof.device}", x, y, device_look(roof.device).colour)
+    return PlotLine(
+        tr("roof of {device}", device=roof.device), x, y, device_look(roof.device).colour
+    )

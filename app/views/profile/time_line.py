@@ -4,6 +4,7 @@ import numpy as np
 from PySide6.QtCore import QEvent, Signal
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
+from app.language import tr
 from app.state.profile.recorded import RecordedAnswer, layer_of_node
 from app.theme.devices import device_look
 from app.theme.theme import tokens
@@ -13,15 +14,19 @@ from app.widgets.numbers import microseconds
 from app.widgets.plots.time_lanes import SpanLane, TimeLanes
 from engine.protocol import Phase
 
-BETWEEN = "between steps: sampling, text"
+BETWEEN = tr("between steps: sampling, text")
 SHADES = (1.0, 0.78, 0.58)  # of the device's colour, for neighbouring operations
 
 
 def _time(ns: float) -> str:
     """A moment since the first recorded step, as short as it can be told."""
     if abs(ns) >= 1e9:
-        return f"{ns / 1e9:.6g} s"
-    return f"{ns / 1e6:.6g} ms" if abs(ns) >= 1e6 else f"{ns / 1e3:.4g} µs"
+        return tr("{ns:.6g} s", ns=ns / 1000000000.0)
+    return (
+        tr("{ns:.6g} ms", ns=ns / 1000000.0)
+        if abs(ns) >= 1e6
+        else tr("{ns:.4g} µs", ns=ns / 1000.0)
+    )
 
 
 class TimeLine(QWidget):
@@ -31,7 +36,7 @@ class TimeLine(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.lanes = TimeLanes("Recorded answer over time", _time)
+        self.lanes = TimeLanes(tr("Recorded answer over time"), _time)
         self._answer: RecordedAnswer | None = None
         self._phase: Phase = "decode"
         self._launches: list[np.ndarray[tuple[int], np.dtype[np.intp]]] = []  # of each device
@@ -99,7 +104,9 @@ class TimeLine(QWidget):
             lanes.append(_device(answer, device, launches))
         self.lanes.show_lanes(lanes)
         self.lanes.setAccessibleName(
-            "Recorded answer over time" if answer is None else f"Recorded answer of {answer.model}"
+            tr("Recorded answer over time")
+            if answer is None
+            else tr("Recorded answer of {model}", model=answer.model)
         )
 
     def _pointed(self, lane: int, span: int) -> None:
@@ -121,10 +128,18 @@ def _device(
         kind = answer.kind(launch)
         ns = int(answer.ends[launch] - answer.starts[launch])
         layer = layer_of_node(kind.name)
-        where = "" if layer is None else f", layer {layer}"
+        where = "" if layer is None else tr(", layer {layer}", layer=layer)
         size = int(answer.sizes[launch])
-        rate = f", {size / ns:.1f} GB/s" if ns and size else ""
-        return f"{kind.name}: {kind.op} as {kind.kernel}{where}, {microseconds(ns)} µs{rate}"
+        rate = tr(", {size:.1f} GB/s", size=size / ns) if ns and size else ""
+        return tr(
+            "{name}: {op} as {kernel}{where}, {ns} µs{rate}",
+            name=kind.name,
+            op=kind.op,
+            kernel=kind.kernel,
+            where=where,
+            ns=microseconds(ns),
+            rate=rate,
+        )
 
     return SpanLane(
         f"{look.letter} {device}",
@@ -154,7 +169,11 @@ def _host(answer: RecordedAnswer) -> SpanLane:
     kinds = np.array([2 if name == BETWEEN else at % 2 for at, name in enumerate(names)], np.int64)
 
     def says(span: int) -> str:
-        return f"host: {names[span]}, {microseconds(int(ends[span] - starts[span]))} µs"
+        return tr(
+            "host: {names}, {ends} µs",
+            names=names[span],
+            ends=microseconds(int(ends[span] - starts[span])),
+        )
 
     tones = [*(mix(HOST, tokens().panel, share) for share in (0.9, 0.7)), tokens().raised]
-    return SpanLane("H steps", starts, ends, kinds, tones, names.__getitem__, says)
+    return SpanLane(tr("H steps"), starts, ends, kinds, tones, names.__getitem__, says)

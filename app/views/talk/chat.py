@@ -4,6 +4,7 @@ from PySide6.QtCore import QEvent, QRect, Qt, QTimer, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QGuiApplication, QResizeEvent
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
+from app.language import tr
 from app.state.workbench import Workbench
 from app.theme import fonts
 from app.theme.tokens import CHAT_COLUMN, GRID, ROW
@@ -40,15 +41,15 @@ class ChatView(QWidget):
         self.bench, self._loader = bench, loader
         self.measure: Measure = "probability"
         self._selected_token: tuple[int, int] | None = None
-        self.setAccessibleName("Talk")
+        self.setAccessibleName(tr("Talk"))
         surface(self, "canvas")
         self.column = ScrolledRows(self._make, self._estimate, fonts.chat_width())
-        self.column.setAccessibleName("Messages")
+        self.column.setAccessibleName(tr("Messages"))
         self.column.setParent(self)
         self.empty = EmptyTalk(bench, self.column)
         self.empty.demo_wanted.connect(self.demo_wanted)
         self.legend = Legend(self._set_measure, self.select_next_of)
-        self.latest = IconButton("arrow-down", "Jump to the latest message", self.column.follow)
+        self.latest = IconButton("arrow-down", tr("Jump to the latest message"), self.column.follow)
         self.latest.setProperty("floating", "true")
         self.latest.setParent(self)
         self.latest.hide()

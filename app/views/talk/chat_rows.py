@@ -7,6 +7,8 @@ from typing import Any
 
 from PySide6.QtCore import (
     QAbstractListModel,
+    QDate,
+    QLocale,
     QMimeData,
     QModelIndex,
     QPersistentModelIndex,
@@ -17,7 +19,9 @@ from PySide6.QtCore import (
 from PySide6.QtGui import QColor, QPainter
 from PySide6.QtWidgets import QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
+from app.language import tr, tr_n, used
 from app.state.talk.chats import ChatList, ChatRow
+from app.state.talk.disk.rows import UNTITLED
 from app.theme import fonts
 from app.theme.theme import tokens
 from app.theme.tokens import GRID, RADIUS_CONTROL
@@ -26,7 +30,6 @@ from app.widgets.tips import plain_tip
 
 _Index = QModelIndex | QPersistentModelIndex
 _Role = Qt.ItemDataRole
-UNTITLED = "New chat"
 SERVED = "⇄"  # a request of another program
 DRAGGED = "application/x-cutaway-chat"
 
@@ -45,8 +48,13 @@ class Heading:
         """Its words for a screen reader."""
         if not self.folder:
             return self.text
-        chats = f"{self.count} chat{'' if self.count == 1 else 's'}"
-        return f"{self.text}, folder, {chats}, {'collapsed' if self.folded else 'expanded'}"
+        chats = tr_n("{n} chat", "{n} chats", self.count)
+        return tr(
+            "{text}, folder, {chats}, {value}",
+            text=self.text,
+            chats=chats,
+            value=tr("collapsed") if self.folded else tr("expanded"),
+        )
 
     @property
     def drawn(self) -> str:
@@ -61,7 +69,7 @@ def under_headings(
 ) -> list[ChatRow | Heading]:
     """Pinned chats, then folders by name, then the others by their day."""
     pinned = [row for row in rows if row.pinned]
-    items: list[ChatRow | Heading] = [Heading("Pinned"), *pinned] if pinned else []
+    items: list[ChatRow | Heading] = [Heading(tr("Pinned")), *pinned] if pinned else []
     rest = [row for row in rows if not row.pinned]
     for folder in sorted({row.folder for row in rest} - {""}, key=str.casefold):
         inside = [row for row in rest if row.folder == folder]
@@ -79,21 +87,26 @@ def under_headings(
     return items
 
 
+def shown_title(title: str) -> str:
+    """A chat's title; the one that all begin with is in the language of the window."""
+    return title if title and title != UNTITLED else tr(UNTITLED)
+
+
 def period(changed: float, today: date) -> str:
     """The heading a chat stands under."""
     moment = local_time(changed)
     if moment is None:
-        return "Undated"
+        return tr("Undated")
     day = moment.date()
     if day >= today:
-        return "Today"
+        return tr("Today")
     if day == today - timedelta(days=1):
-        return "Yesterday"
+        return tr("Yesterday")
     if day > today - timedelta(days=7):
-        return "Last 7 days"
+        return tr("Last 7 days")
     if day > today - timedelta(days=31):
-        return "Last month"
-    return day.strftime("%B %Y")
+        return tr("Last month")
+    return QLocale(used()).toString(QDate(day.year, day.month, 1), "MMMM yyyy")
 
 
 class ChatsModel(QAbstractListModel):
@@ -129,12 +142,12 @@ class ChatsModel(QAbstractListModel):
             spoken = role == _Role.AccessibleTextRole
             if isinstance(item, Heading):
                 return item.spoken if spoken else item.text
-            return _spoken(item) if spoken else item.title or UNTITLED
+            return _spoken(item) if spoken else shown_title(item.title)
         if role == _Role.ToolTipRole and isinstance(item, ChatRow):
             moment = local_time(item.changed)
             when = moment.isoformat(" ", "minutes") if moment is not None else ""
-            asked = f"a request from {item.served}" if item.served else ""
-            harm = "Some of this chat is damaged on the disk." if item.damaged else ""
+            asked = tr("a request from {served}", served=item.served) if item.served else ""
+            harm = tr("Some of this chat is damaged on the disk.") if item.damaged else ""
             parts = [item.title, _tags(item), asked, item.model, when, harm]
             return plain_tip("\n".join(filter(None, parts)))
         return None
@@ -185,11 +198,11 @@ class ChatsModel(QAbstractListModel):
 
 def _spoken(chat: ChatRow) -> str:
     parts = [
-        chat.title or UNTITLED,
-        "pinned" if chat.pinned else "",
+        shown_title(chat.title),
+        tr("pinned") if chat.pinned else "",
         _tags(chat),
-        f"a request from {chat.served}" if chat.served else "",
-        "damaged on the disk" if chat.damaged else "",
+        tr("a request from {served}", served=chat.served) if chat.served else "",
+        tr("damaged on the disk") if chat.damaged else "",
     ]
     return ", ".join(filter(None, parts))
 
@@ -240,7 +253,7 @@ class ChatDelegate(QStyledItemDelegate):
         painter.setFont(fonts.body())
         painter.setPen(QColor(tokens().quiet if item.served else tokens().text))
         mark = "⚠ " if item.damaged else f"{SERVED} " if item.served else ""
-        self._line(painter, line, middle, mark + (item.title or UNTITLED))
+        self._line(painter, line, middle, mark + shown_title(item.title))
         if second:
             painter.setFont(fonts.small())
             painter.setPen(QColor(tokens().quiet))

@@ -18,11 +18,12 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.language import tr
 from app.state.talk.chats import ChatRow
 from app.state.workbench import Workbench
 from app.theme import fonts
 from app.theme.tokens import GRID
-from app.views.talk.chat_rows import UNTITLED, ChatDelegate, ChatsModel, Heading, under_headings
+from app.views.talk.chat_rows import ChatDelegate, ChatsModel, Heading, shown_title, under_headings
 from app.widgets.basics import IconButton, label, literal, surface
 from app.widgets.focus import has_focus
 
@@ -38,15 +39,15 @@ class ChatsView(QWidget):
         self.setMinimumWidth(fonts.px(168))
         self._chats, self._chat = bench.chats, bench.chat
         self.search = QLineEdit()
-        self.search.setPlaceholderText("Search chats")
-        self.search.setAccessibleName("Search chats")
+        self.search.setPlaceholderText(tr("Search chats"))
+        self.search.setAccessibleName(tr("Search chats"))
         self.search.setClearButtonEnabled(True)
         self.search.textChanged.connect(self._search)
         self.search.installEventFilter(self)
         self._preferences = bench.preferences
         self._model = ChatsModel(bench.chats, self)
         self.list = QListView()
-        self.list.setAccessibleName("Chats")
+        self.list.setAccessibleName(tr("Chats"))
         self.list.setModel(self._model)
         self.list.setItemDelegate(ChatDelegate(self.list))
         self.list.setDragDropMode(QAbstractItemView.DragDropMode.InternalMove)
@@ -63,9 +64,9 @@ class ChatsView(QWidget):
         delete = QShortcut(QKeySequence(Qt.Key.Key_Delete), self.list)
         delete.setContext(Qt.ShortcutContext.WidgetShortcut)
         delete.activated.connect(self.delete_current)
-        self._empty = label("No chats yet.", "quiet", wrap=True)
+        self._empty = label(tr("No chats yet."), "quiet", wrap=True)
         self._empty.setContentsMargins(GRID, GRID, 0, 0)
-        self.new = IconButton("plus", "New chat (Ctrl+N)", self.new_wanted.emit)
+        self.new = IconButton("plus", tr("New chat (Ctrl+N)"), self.new_wanted.emit)
         head = QHBoxLayout()
         head.setSpacing(GRID // 2)
         head.addWidget(self.search, 1)
@@ -108,7 +109,7 @@ class ChatsView(QWidget):
         self._model.show_items(rows if searches else under_headings(rows, folded, date.today()))
         if had_keyboard:  # a title that was edited takes it along
             self.list.setFocus()
-        self._empty.setText("Nothing found." if self._chats.query else "No chats yet.")
+        self._empty.setText(tr("Nothing found.") if self._chats.query else tr("No chats yet."))
         self._empty.setVisible(not rows)
         self._mark()
 
@@ -129,16 +130,18 @@ class ChatsView(QWidget):
         chat = self._here()
         if chat is None:
             return
-        title = self._chat.details.title or UNTITLED
+        title = shown_title(self._chat.details.title)
         name = "".join(c if c.isalnum() or c in " -_" else "_" for c in title)[:60].strip()
         path, _ = QFileDialog.getSaveFileName(
-            self, "Export the chat", f"{name}.md", "Markdown (*.md);;Whole tree (*.json)"
+            self, tr("Export the chat"), f"{name}.md", tr("Markdown (*.md);;Whole tree (*.json)")
         )
         if path:
             self._chats.export(chat, Path(path))
 
     def import_file(self) -> None:
-        path, _ = QFileDialog.getOpenFileName(self, "Import chats", "", "Chats (*.json *.zip)")
+        path, _ = QFileDialog.getOpenFileName(
+            self, tr("Import chats"), "", tr("Chats (*.json *.zip)")
+        )
         if path:
             self._chats.import_file(Path(path))
 
@@ -152,9 +155,9 @@ class ChatsView(QWidget):
         """Let the person name the chat's folder."""
         chat = self._row_here()
         if chat is not None:
-            title, names = "Move to folder", self._chats.folders
+            title, names = tr("Move to folder"), self._chats.folders
             at = names.index(chat.folder) if chat.folder in names else -1
-            name, agreed = QInputDialog.getItem(self, title, "Folder", names, at, True)
+            name, agreed = QInputDialog.getItem(self, title, tr("Folder"), names, at, True)
             if agreed:
                 self._chats.move(chat.id, name)
 
@@ -164,7 +167,10 @@ class ChatsView(QWidget):
         if chat is not None:
             now = " ".join(chat.tags)
             text, agreed = QInputDialog.getText(
-                self, "Tags", "Tags, separated by spaces. Search #tag to find them.", text=now
+                self,
+                tr("Tags"),
+                tr("Tags, separated by spaces. Search #tag to find them."),
+                text=now,
             )
             if agreed:
                 self._chats.set_tags(chat.id, text)
@@ -185,11 +191,11 @@ class ChatsView(QWidget):
             move.setCheckable(True)
             move.setChecked(folder == chat.folder)
         if chat.folder:
-            menu.addAction("No folder", partial(self._chats.move, chat.id, ""))
-        menu.addAction("New folder…", self.move_to_folder)
+            menu.addAction(tr("No folder"), partial(self._chats.move, chat.id, ""))
+        menu.addAction(tr("New folder…"), self.move_to_folder)
 
     def _rename_folder(self, folder: str) -> None:
-        name, agreed = QInputDialog.getText(self, "Rename folder", "Name", text=folder)
+        name, agreed = QInputDialog.getText(self, tr("Rename folder"), tr("Name"), text=folder)
         if agreed and name.strip():
             self._chats.rename_folder(folder, name)
 
@@ -253,23 +259,23 @@ class ChatsView(QWidget):
         self.list.setFocus()
         menu = QMenu(self)
         if isinstance(item, Heading):
-            menu.addAction("Rename folder…", partial(self._rename_folder, item.text))
+            menu.addAction(tr("Rename folder…"), partial(self._rename_folder, item.text))
             remove = partial(self._chats.rename_folder, item.text, "")
-            menu.addAction("Remove folder, keep its chats", remove)
+            menu.addAction(tr("Remove folder, keep its chats"), remove)
         else:
             self._open(index)
             self._fill_menu(menu, item)
         menu.popup(self.list.viewport().mapToGlobal(at))
 
     def _fill_menu(self, menu: QMenu, item: ChatRow) -> None:
-        menu.addAction("Rename", self.rename_current)
-        menu.addAction("Unpin" if item.pinned else "Pin", self.toggle_pin)
-        self._add_folders(menu.addMenu("Move to folder"), item)
-        menu.addAction("Tags…", self.edit_tags)
+        menu.addAction(tr("Rename"), self.rename_current)
+        menu.addAction(tr("Unpin") if item.pinned else tr("Pin"), self.toggle_pin)
+        self._add_folders(menu.addMenu(tr("Move to folder")), item)
+        menu.addAction(tr("Tags…"), self.edit_tags)
         for tag in item.tags:
             find = partial(self.search.setText, f"#{tag}")
-            menu.addAction(literal(f"Show all with #{tag}"), find)
-        menu.addAction("Duplicate", self.duplicate_current)
-        menu.addAction("Export…", self.export_current)
+            menu.addAction(literal(tr("Show all with #{tag}", tag=tag)), find)
+        menu.addAction(tr("Duplicate"), self.duplicate_current)
+        menu.addAction(tr("Export…"), self.export_current)
         menu.addSeparator()
-        menu.addAction("Delete", self.delete_current)
+        menu.addAction(tr("Delete"), self.delete_current)

@@ -6,6 +6,7 @@ from PySide6.QtCore import QEvent, QPoint, Signal
 from PySide6.QtGui import QColor, QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
+from app.language import tr
 from app.state.talk.context import DraftTokens
 from app.state.workbench import Workbench
 from app.theme import fonts
@@ -36,8 +37,8 @@ class Composer(QWidget):
         super().__init__()
         self.bench = bench
         surface(self, "canvas")
-        self.field = GrowingEdit("Message", hands_on_long=True)
-        self.field.setPlaceholderText("Message")
+        self.field = GrowingEdit(tr("Message"), hands_on_long=True)
+        self.field.setPlaceholderText(tr("Message"))
         self.field.submitted.connect(self.send)
         self.field.above_wanted.connect(self.edit_last_wanted)
         self.field.slash_typed.connect(self._slash_typed)
@@ -53,20 +54,20 @@ class Composer(QWidget):
         self.attachments.changed.connect(self._refresh)
         self.documents = AttachedStrip(bench.chat.documents)
         bench.chat.documents.changed.connect(self._refresh)
-        self.add = IconButton("attach", "Attach files", self.choose_wanted.emit)
+        self.add = IconButton("attach", tr("Attach files"), self.choose_wanted.emit)
         self.tools = ToolsButton(bench)
         self.server = ServerQuestion(bench)
-        self.sampling = IconButton("sliders", "Sampling and system prompt", self.show_sampling)
+        self.sampling = IconButton("sliders", tr("Sampling and system prompt"), self.show_sampling)
         self._settings = ElidedLabel(size="small")
         self._settings.setProperty("tone", "quiet")
         self._settings.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self._count = label("", "quiet", "small")
         self.send_button = SendButton(self.send, bench.chat.stop)
-        self.next = Button("Send next", self.send, "link")
-        set_tip(self.next, "Send when the answer ends (Enter)")
+        self.next = Button(tr("Send next"), self.send, "link")
+        set_tip(self.next, tr("Send when the answer ends (Enter)"))
         self.queued = Queued(bench.chat)
         self.other = OtherModel(bench)
-        self.copy = Button("Copy and continue", self._copy, picture="copy")
+        self.copy = Button(tr("Copy and continue"), self._copy, picture="copy")
         self.overflow = Overflow(bench)
         self.overflow.document_wanted.connect(self.documents.opened)
         self._popover: SamplingPopover | None = None
@@ -209,9 +210,11 @@ class Composer(QWidget):
         written = bool(self.field.text.strip())
         served = chat.details.served
         model = self.bench.session.model
-        begins = "Text to continue" if model is not None and model.chat == "none" else "Message"
+        begins = (
+            tr("Text to continue") if model is not None and model.chat == "none" else tr("Message")
+        )
         self.field.setPlaceholderText(
-            f"Logged request from {served} (read-only)" if served else begins
+            tr("Logged request from {served} (read-only)", served=served) if served else begins
         )
         self.other.refresh()
         self.field.setReadOnly(bool(served))
@@ -221,7 +224,7 @@ class Composer(QWidget):
         self._settings.setText(in_words(self.bench))
         count = self.counter.count
         known = written and count is not None
-        self._count.setText(f"{grouped(count)} tok" if known else "")
+        self._count.setText(tr("{count} tok", count=grouped(count)) if known else "")
         asks = known or self.attachments.any or bool(chat.documents.documents)
         self.overflow.show_question((count or 0) if asks else None)
         self.queued.refresh()

@@ -8,6 +8,7 @@ from PySide6.QtGui import QKeyEvent, QMouseEvent
 from PySide6.QtWidgets import QHBoxLayout, QInputDialog, QMenu, QSizePolicy, QWidget
 
 from app import names
+from app.language import tr, tr_n
 from app.state.presets import LONGEST_PROMPT, LONGEST_PROMPT_NAME, SavedPrompt
 from app.state.talk.chat import ChatState
 from app.state.workbench import Workbench
@@ -20,9 +21,9 @@ from app.widgets.tips import set_tip
 
 MOST_SHOWN = 30  # saved prompts in a menu
 LOST = {
-    "shift": "the oldest messages will be dropped",
-    "middle": "the middle will be cut",
-    "stop": "shorten it to send it",
+    "shift": tr("the oldest messages will be dropped"),
+    "middle": tr("the middle will be cut"),
+    "stop": tr("shorten it to send it"),
 }
 
 
@@ -37,7 +38,7 @@ class Overflow(QWidget):
         self.words = label("", "warn", "small", wrap=True)
         self.words.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         self.choice = WhenFullChoice(bench)
-        self.parts = Button("Choose parts…", self._choose_parts, "link")
+        self.parts = Button(tr("Choose parts…"), self._choose_parts, "link")
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(GRID)
@@ -61,8 +62,13 @@ class Overflow(QWidget):
         over = needed - (use.n_ctx - 1)  # one is for the answer
         self.setVisible(use.n_ctx > 0 and over > 0)
         self.words.setText(
-            f"{grouped(max(0, over))} token{'' if over == 1 else 's'} too long"
-            f" for the context of {grouped(use.n_ctx)}: {LOST[self._policy]}."
+            tr_n(
+                "{n} token too long for the context of {n_ctx}: {lost}.",
+                "{n} tokens too long for the context of {n_ctx}: {lost}.",
+                max(0, over),
+                n_ctx=grouped(use.n_ctx),
+                lost=LOST[self._policy],
+            )
         )
         set_tone(self.words, "bad" if self._policy == "stop" else "warn")
         self.parts.setVisible(bool(self._bench.chat.documents.documents))
@@ -84,7 +90,7 @@ class PromptMenu(QMenu):
 
     def __init__(self, bench: Workbench, field: GrowingEdit, parent: QWidget) -> None:
         super().__init__(parent)
-        self.setAccessibleName("Saved prompts")
+        self.setAccessibleName(tr("Saved prompts"))
         self._preferences, self._field = bench.preferences, field
 
     def refresh(self) -> None:
@@ -94,9 +100,9 @@ class PromptMenu(QMenu):
         for prompt in prompts[:MOST_SHOWN]:
             self.addAction(literal(prompt.name), partial(self._insert, prompt))
         self.addSeparator()
-        save = self.addAction("Save the message as a prompt…", self.save)
+        save = self.addAction(tr("Save the message as a prompt…"), self.save)
         save.setEnabled(bool(self._written))
-        delete = self.addMenu("Delete a prompt")
+        delete = self.addMenu(tr("Delete a prompt"))
         delete.setEnabled(bool(prompts))
         for prompt in prompts[:MOST_SHOWN]:
             remove = partial(self._preferences.delete_prompt, prompt.name)
@@ -106,7 +112,7 @@ class PromptMenu(QMenu):
         """Ask for a name and keep the message under it."""
         text = self._written[:LONGEST_PROMPT]
         usual = " ".join(text.split())[:40]
-        name, agreed = QInputDialog.getText(self, "Save as prompt", "Name", text=usual)
+        name, agreed = QInputDialog.getText(self, tr("Save as prompt"), tr("Name"), text=usual)
         name = " ".join(name.split())[:LONGEST_PROMPT_NAME]
         if agreed and name and text:
             self._preferences.save_prompt(SavedPrompt(name, text))
@@ -125,15 +131,15 @@ class SendButton(Button):
     """Sends; during an answer it stops it, in the same place and size."""
 
     def __init__(self, send: Callable[[], object], stop: Callable[[], object]) -> None:
-        super().__init__("Send", lambda: (stop if self._stops else send)(), "primary")
+        super().__init__(tr("Send"), lambda: (stop if self._stops else send)(), "primary")
         self.key = "Enter"
         self._stops = False
 
     def show_state(self, busy: bool, sendable: bool) -> None:
         """`busy` during an answer."""
         self._stops = busy
-        self.setText("Stop" if busy else "Send")
-        self.setAccessibleName("Stop the answer" if busy else "Send")
+        self.setText(tr("Stop") if busy else tr("Send"))
+        self.setAccessibleName(tr("Stop the answer") if busy else tr("Send"))
         set_tip(self, "Esc" if busy else self.key)
         self.setEnabled(busy or sendable)
 
@@ -141,7 +147,7 @@ class SendButton(Button):
         """Room for either word."""
         hint = super().sizeHint()
         metrics = self.fontMetrics()
-        widths = [metrics.horizontalAdvance(word) for word in ("Send", "Stop")]
+        widths = [metrics.horizontalAdvance(word) for word in (tr("Send"), tr("Stop"))]
         return QSize(
             hint.width() + max(widths) - metrics.horizontalAdvance(self.text()), hint.height()
         )
@@ -162,7 +168,9 @@ class Queued(QWidget):
         super().__init__()
         self._chat = chat
         self.words = label("", "quiet", "small", wrap=True)
-        self.button = Button("Cancel", self._cancel, "link", name="Cancel sending the message")
+        self.button = Button(
+            tr("Cancel"), self._cancel, "link", name=tr("Cancel sending the message")
+        )
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(GRID)
@@ -172,8 +180,8 @@ class Queued(QWidget):
     def refresh(self) -> None:
         """Say what the message waits for."""
         self.setVisible(self._chat.queued or self._chat.sends_next)
-        waits_for = "the model is ready" if self._chat.queued else "the answer ends"
-        self.words.setText(f"Sent when {waits_for}.")
+        waits_for = tr("the model is ready") if self._chat.queued else tr("the answer ends")
+        self.words.setText(tr("Sent when {waits_for}.", waits_for=waits_for))
 
     def _cancel(self) -> None:
         if self._chat.queued:
@@ -189,7 +197,7 @@ class OtherModel(QWidget):
         super().__init__()
         self._bench = bench
         self.words = label("", "quiet", "small", wrap=True)
-        self.button = Button("Open", self._open, "link")
+        self.button = Button(tr("Open"), self._open, "link")
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(GRID)
@@ -204,9 +212,13 @@ class OtherModel(QWidget):
         if not shown:
             return
         title = names.title(before)
-        now = f"; new answers use {session.model_title}" if session.model is not None else ""
-        self.words.setText(f"This chat used {title}{now}.")
-        self.button.setText(f"Open {title}")
+        now = (
+            tr("; new answers use {model_title}", model_title=session.model_title)
+            if session.model is not None
+            else ""
+        )
+        self.words.setText(tr("This chat used {title}{now}.", title=title, now=now))
+        self.button.setText(tr("Open {title}", title=title))
         self.button.setAccessibleName(self.button.text())
         self.button.setVisible(self._bench.path_of(before) is not None)
 

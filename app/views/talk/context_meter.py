@@ -6,6 +6,7 @@ from PySide6.QtCore import QEvent, QPoint, QRect, QRectF, Qt, QTimer
 from PySide6.QtGui import QColor, QEnterEvent, QFocusEvent, QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 
+from app.language import tr
 from app.state.talk.context import ContextUse, Share
 from app.state.workbench import Workbench
 from app.theme import fonts
@@ -85,23 +86,30 @@ class ContextMeter(QWidget):
     def _amount(self) -> str:
         over = self.use.over
         # The last token of an answer that fills the context is behind it: that is full, no more.
-        return f"{grouped(over)} tokens too long" if over > 1 else f"{self.share * 100:.0f} %"
+        return (
+            tr("{over} tokens too long", over=grouped(over))
+            if over > 1
+            else f"{self.share * 100:.0f} %"
+        )
 
     @property
     def words(self) -> str:
         """All of it in a line."""
-        about = "" if self.use.counted else "about "
-        return (
-            f"Context: {about}{grouped(self.use.used)} of {grouped(self.use.n_ctx)} tokens,"
-            f" {self._amount}"
+        about = "" if self.use.counted else tr("about ")
+        return tr(
+            "Context: {about}{used} of {n_ctx} tokens, {amount}",
+            about=about,
+            used=grouped(self.use.used),
+            n_ctx=grouped(self.use.n_ctx),
+            amount=self._amount,
         )
 
     def who(self, part: Share) -> str:
         """The name of a part of the context."""
         if part.row is None:
-            return "Attachments to send" if part.draft else "System prompt"
+            return tr("Attachments to send") if part.draft else tr("System prompt")
         message = self.bench.chat.path[part.row]
-        who = "You" if message.role == "user" else "Answer"
+        who = tr("You") if message.role == "user" else tr("Answer")
         line = " ".join(message.text.split())
         return f"{who}: {line}" if line else who
 
@@ -139,7 +147,9 @@ class ContextMeter(QWidget):
         self.bar.update()
         self._show_card()
         part = self.use.shares[self.bar.marked]
-        self.setAccessibleDescription(f"{self.who(part)}, {grouped(part.tokens)} tokens")
+        self.setAccessibleDescription(
+            tr("{name}, {tokens} tokens", name=self.who(part), tokens=grouped(part.tokens))
+        )
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
         if self.hasFocus():
@@ -183,7 +193,7 @@ class ContextCard(Painted):
     """Used and free, then one line per message; floats below the meter."""
 
     def __init__(self, parent: QWidget) -> None:
-        super().__init__("Context by message", focus=False)
+        super().__init__(tr("Context by message"), focus=False)
         self.setParent(parent)
         self._over = parent
         self._lines: list[tuple[str, str, bool]] = []
@@ -212,7 +222,9 @@ class ContextCard(Painted):
         ]
         if left_out:
             earlier = sum(part.tokens for _, part in shares[:left_out])
-            self._lines.insert(0, (f"{left_out} earlier", grouped(earlier), False))
+            self._lines.insert(
+                0, (tr("{left_out} earlier", left_out=left_out), grouped(earlier), False)
+            )
             self._marked = None if self._marked is None else self._marked + 1
         row = fonts.px(ROW_COMPACT)
         height = 44 + len(self._lines) * row + (GRID if self._lines else 0)

@@ -17,6 +17,7 @@ from PySide6.QtWidgets import (
 
 from app.documents.document import PAGE, Document
 from app.documents.pieces import LONGEST, Piece, closest_sentence
+from app.language import tr, tr_n
 from app.state.talk.documents import AttachedDocuments, DocumentTokens, PartsSearch
 from app.state.workbench import Workbench
 from app.theme import fonts
@@ -64,7 +65,7 @@ class DocumentChip(QFrame):
         row.addWidget(self.facts)
         self.remove: IconButton | None = None
         if callable(removed):
-            self.remove = IconButton("close", f"Remove {name}", removed, 14)
+            self.remove = IconButton("close", tr("Remove {name}", name=name), removed, 14)
             row.addWidget(self.remove)
 
 
@@ -74,7 +75,7 @@ class DocumentStrip(Flow):
     opened = Signal(int)
 
     def __init__(self, counts: DocumentTokens, documents: Sequence[Document]) -> None:
-        super().__init__("Documents")
+        super().__init__(tr("Documents"))
         self._counts, self._documents = counts, documents
         counts.changed.connect(self.refresh)
         self.refresh()
@@ -98,7 +99,7 @@ class AttachedStrip(Flow):
     opened = Signal(int)
 
     def __init__(self, attached: AttachedDocuments) -> None:
-        super().__init__("Documents to send")
+        super().__init__(tr("Documents to send"))
         self._attached = attached
         self._before: object = None
         attached.changed.connect(self.refresh)
@@ -117,7 +118,7 @@ class AttachedStrip(Flow):
         for place, (name, text) in enumerate(now):
             chips.append(DocumentChip(name, text, self._open(place), self._remove(place)))
         for name in attached.arriving:
-            chips.append(DocumentChip(name, "Reading…", None, attached.cancel))
+            chips.append(DocumentChip(name, tr("Reading…"), None, attached.cancel))
         self.show_items(chips)
 
     def _open(self, place: int) -> Callable[[], None]:
@@ -130,7 +131,7 @@ class AttachedStrip(Flow):
 def facts_of(document: Document, counts: DocumentTokens) -> str:
     """Its tokens in the open model, or its size while they are unknown."""
     count = counts.of(document)
-    return _size(document) if count is None else f"{grouped(count)} tok"
+    return _size(document) if count is None else tr("{count} tok", count=grouped(count))
 
 
 class DocumentView(QWidget):
@@ -140,7 +141,7 @@ class DocumentView(QWidget):
 
     def __init__(self, bench: Workbench) -> None:
         super().__init__()
-        self.setAccessibleName("Document")
+        self.setAccessibleName(tr("Document"))
         self._attached = bench.chat.documents
         self._document: Document | None = None
         self._place: int | None = None
@@ -151,17 +152,17 @@ class DocumentView(QWidget):
         self.text = QPlainTextEdit()
         self.text.setReadOnly(True)
         self.text.setUndoRedoEnabled(False)
-        self.text.setAccessibleName("Text of the document")
+        self.text.setAccessibleName(tr("Text of the document"))
         self.setFocusProxy(self.text)
         self.first, self.last = QSpinBox(), QSpinBox()
-        self.first.setAccessibleName("From")
-        self.last.setAccessibleName("To")
+        self.first.setAccessibleName(tr("From"))
+        self.last.setAccessibleName(tr("To"))
         self.first.valueChanged.connect(self._part_changed)
         self.last.valueChanged.connect(self._part_changed)
         self.parts = PartsFinder(bench)
         self.parts.kept.connect(self._keep_pieces)
         self._unit = label()
-        self.keep = Button("Send only this part", self._keep)
+        self.keep = Button(tr("Send only this part"), self._keep)
         self._part = QWidget()
         self._lay_out()
 
@@ -175,11 +176,11 @@ class DocumentView(QWidget):
             KINDS[document.kind],
             _size(document),
             f"{grouped(n)} {document.unit}{'' if n == 1 else 's'}",
-            f"{grouped(count)} tokens" if count is not None else "",
+            tr("{count} tokens", count=grouped(count)) if count is not None else "",
             *document.notes,
         ]
         if len(document.text) > SHOWN:
-            parts.append(f"the first {grouped(SHOWN)} characters are shown")
+            parts.append(tr("the first {shown} characters are shown", shown=grouped(SHOWN)))
         self.facts.setText(" · ".join(filter(None, parts)))
         self.text.setFont(fonts.mono())
         self.text.setPlainText(_laid(document.text))
@@ -205,7 +206,7 @@ class DocumentView(QWidget):
         end = QHBoxLayout()
         end.addWidget(self._part)
         end.addStretch(1)
-        end.addWidget(Button("Close", self.done.emit))
+        end.addWidget(Button(tr("Close"), self.done.emit))
         column = QVBoxLayout(self)
         column.setContentsMargins(PADDING, PADDING, PADDING, PADDING)
         column.setSpacing(GRID)
@@ -238,13 +239,13 @@ class PartsFinder(QWidget):
         self.search = PartsSearch(self)
         self.search.changed.connect(self._show)
         self.question = QLineEdit()
-        self.question.setAccessibleName("Question")
-        self.question.setPlaceholderText("Question that the parts should answer")
+        self.question.setAccessibleName(tr("Question"))
+        self.question.setPlaceholderText(tr("Question that the parts should answer"))
         self.question.returnPressed.connect(self.find_parts)
-        self.find_button = Button("Find parts", self.find_parts)
+        self.find_button = Button(tr("Find parts"), self.find_parts)
         self.facts = label("", "quiet", "small", wrap=True)
         self.list = QListWidget()
-        self.list.setAccessibleName("Parts that were found")
+        self.list.setAccessibleName(tr("Parts that were found"))
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.list.itemChanged.connect(self._count)
         self.send = Button("", self._keep)
@@ -300,19 +301,25 @@ class PartsFinder(QWidget):
 
     def _count(self) -> None:
         search, chosen = self.search, self._chosen
-        self.send.setText(f"Send {grouped(len(chosen))} part{'' if len(chosen) == 1 else 's'}")
+        self.send.setText(tr_n("Send {n} part", "Send {n} parts", len(chosen)))
         self.send.setEnabled(bool(chosen))
         letters = sum(len(piece.text) for piece in chosen)
         if search.searching:
-            self.facts.setText("Searching…")
+            self.facts.setText(tr("Searching…"))
         elif search.found:
             n = len(search.found)
             self.facts.setText(
-                f"{grouped(n)} part{'' if n == 1 else 's'} found by their words;"
-                f" {grouped(letters)} characters chosen, at most half of the free context."
+                tr_n(
+                    "{n} part found by its words; {letters} characters chosen, at most half of the"
+                    " free context.",
+                    "{n} parts found by their words; {letters} characters chosen, at most half of"
+                    " the free context.",
+                    n,
+                    letters=grouped(letters),
+                )
             )
         elif search.question:
-            self.facts.setText("No part has a word of the question.")
+            self.facts.setText(tr("No part has a word of the question."))
         else:
             self.facts.setText("")
 

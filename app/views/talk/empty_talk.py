@@ -7,6 +7,7 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from app.defaults import suggested_for, suggested_questions
 from app.fetch import bundled
+from app.language import tr
 from app.state.workbench import Workbench
 from app.theme import fonts
 from app.theme.tokens import GRID
@@ -16,11 +17,11 @@ from app.widgets.numbers import grouped
 from engine.protocol import Loaded
 
 KEYS = (
-    ("Esc", "stops an answer"),
-    ("↑", "edits the last question"),
-    ("Ctrl+P", "shows token probabilities"),
+    ("Esc", tr("stops an answer")),
+    ("↑", tr("edits the last question")),
+    ("Ctrl+P", tr("shows token probabilities")),
 )
-BASE = "This is a base model: it continues text. Type the start of a text, or choose one below."
+BASE = tr("This is a base model: it continues text. Type the start of a text, or choose one below.")
 
 
 class EmptyTalk(QWidget):
@@ -42,7 +43,7 @@ class EmptyTalk(QWidget):
         self.questions: list[Offer] = []
         self._offers = QVBoxLayout()
         self._offers.setSpacing(GRID // 2)
-        self.demo = Button("Try a vision model", self.demo_wanted.emit, "link")
+        self.demo = Button(tr("Try a vision model"), self.demo_wanted.emit, "link")
         keys = "     ".join(f"{key}  {what}" for key, what in KEYS)
         self._keys = _middle(label(keys, "quiet", "small", wrap=True))
         self._block = QWidget()
@@ -70,7 +71,7 @@ class EmptyTalk(QWidget):
         whole = QVBoxLayout(self)
         whole.setContentsMargins(0, 0, 0, 0)
         whole.addWidget(scrolled(body))
-        self.setAccessibleName("Empty chat")
+        self.setAccessibleName(tr("Empty chat"))
         bench.chat.brought.changed.connect(self.refresh)
         self.refresh()
 
@@ -100,8 +101,14 @@ class EmptyTalk(QWidget):
         else:
             base = model.chat == "none"
             title = self._bench.session.model_title
-            self._name.setText(f"Continue a text with {title}" if base else f"Ask {title}")
-            context = f"{grouped(model.n_ctx)} tokens of context" if model.n_ctx else ""
+            self._name.setText(
+                tr("Continue a text with {title}", title=title)
+                if base
+                else tr("Ask {title}", title=title)
+            )
+            context = (
+                tr("{n_ctx} tokens of context", n_ctx=grouped(model.n_ctx)) if model.n_ctx else ""
+            )
             parts = (model.architecture, model.device_name or model.device, context)
             self._facts.setText("  ·  ".join(part for part in parts if part))
             self._note.setText(bundled.KNOWS if self._is_demo else BASE if base else "")

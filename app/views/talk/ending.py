@@ -7,14 +7,15 @@ from PySide6.QtCore import QEvent, Qt
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QVBoxLayout, QWidget
 
+from app.language import tr, tr_n
 from app.theme.tokens import GRID
 from app.views.talk.message_row import MessageRow
 from app.views.talk.statistics import said_of_all
 from app.widgets.basics import TEXT_SIZE, Button, label
 from app.widgets.numbers import grouped
 
-CONTINUED_TEXT = "This is a base model without a chat template: it continues the text."
-NOT_SAVED = "Not saved yet. Cutaway tries again every two seconds."
+CONTINUED_TEXT = tr("This is a base model without a chat template: it continues the text.")
+NOT_SAVED = tr("Not saved yet. Cutaway tries again every two seconds.")
 Step = tuple[str, Callable[[], object]]
 
 
@@ -44,48 +45,63 @@ def notes_of(row: MessageRow) -> list[Note]:
 
 def _end(row: MessageRow) -> Note | None:
     message = row.message
-    on, again = ("Continue", row.continue_answer), ("Try again", row.regenerate)
+    on, again = (tr("Continue"), row.continue_answer), (tr("Try again"), row.regenerate)
     match message.finish, bool(message.text):
         case "length", _:
-            return Note(f"Stopped at {_tokens(message.n_tokens)}, the limit.", (on,))
+            return Note(
+                tr("Stopped at {tokens}, the limit.", tokens=_tokens(message.n_tokens)), (on,)
+            )
         case "loop", _:
             penalty = row.stronger_penalty
             stronger: Step = (
-                f"Try a repeat penalty of {penalty:g}",
+                tr("Try a repeat penalty of {penalty:g}", penalty=penalty),
                 lambda: row.penalise_repetition(penalty),
             )
-            return Note("Stopped: the answer kept repeating itself.", (stronger, on))
+            return Note(tr("Stopped: the answer kept repeating itself."), (stronger, on))
         case "context", _:
             return _full(row)
         case "died", True:
-            return Note("Interrupted: the engine stopped.", (on, ("Regenerate", row.regenerate)))
+            return Note(
+                tr("Interrupted: the engine stopped."), (on, (tr("Regenerate"), row.regenerate))
+            )
         case "died", False:
-            return Note("Interrupted before the first token: the engine stopped.", (again,))
+            return Note(tr("Interrupted before the first token: the engine stopped."), (again,))
         case "", True:
-            return Note("Interrupted: Cutaway was closed.", (on, ("Regenerate", row.regenerate)))
+            return Note(
+                tr("Interrupted: Cutaway was closed."), (on, (tr("Regenerate"), row.regenerate))
+            )
         case "", False:
-            return Note("Interrupted before the first token: Cutaway was closed.", (again,))
+            return Note(tr("Interrupted before the first token: Cutaway was closed."), (again,))
         case "cancelled", False:
-            return Note("Stopped before the first token.", (again,))
+            return Note(tr("Stopped before the first token."), (again,))
     return None
 
 
 def _changed(row: MessageRow) -> Note:
-    back: Step = ("Show the original answer", row.show_unchanged)
-    text = f"Written with a modified model: {said_of_all(row.message.changes, capital=False)}."
+    back: Step = (tr("Show the original answer"), row.show_unchanged)
+    text = tr(
+        "Written with a modified model: {said_of_all}.",
+        said_of_all=said_of_all(row.message.changes, capital=False),
+    )
     return Note(text, (back,) if row.can_show_unchanged else (), always=True)
 
 
 def _full(row: MessageRow) -> Note:
     stats = row.message.stats
-    size = f" ({grouped(stats.n_context)} tokens)" if stats is not None else ""
+    size = (
+        tr(" ({n_context} tokens)", n_context=grouped(stats.n_context)) if stats is not None else ""
+    )
     if row.drops_oldest:
         return Note(
-            f"The context is full{size}. Start a new chat, or reload the model with a larger"
-            " context."
+            tr(
+                "The context is full{size}. Start a new chat, or reload the model with a"
+                " larger context.",
+                size=size,
+            )
         )
     return Note(
-        f"The context is full{size}.", (("Continue, dropping the oldest", row.continue_dropping),)
+        tr("The context is full{size}.", size=size),
+        ((tr("Continue, dropping the oldest"), row.continue_dropping),),
     )
 
 
@@ -95,18 +111,26 @@ def _dropped(row: MessageRow) -> list[Note]:
         return []
     found = []
     if stats.n_truncated:
-        count, were = _tokens(stats.n_truncated), "was" if stats.n_truncated == 1 else "were"
-        found.append(Note(f"The chat is longer than the context: {count} of it {were} left out."))
+        text = tr_n(
+            "The chat is longer than the context: {n} token of it was left out.",
+            "The chat is longer than the context: {n} tokens of it were left out.",
+            stats.n_truncated,
+        )
+        found.append(Note(text))
     if stats.n_forgotten:
-        count = _tokens(stats.n_forgotten)
-        found.append(Note(f"The context was full: the oldest {count} were dropped."))
+        text = tr_n(
+            "The context was full: the oldest {n} token was dropped.",
+            "The context was full: the oldest {n} tokens were dropped.",
+            stats.n_forgotten,
+        )
+        found.append(Note(text))
     elif stats.n_shifts:
-        found.append(Note("The context was full: the oldest part was dropped."))
+        found.append(Note(tr("The context was full: the oldest part was dropped.")))
     return found
 
 
 def _tokens(count: int) -> str:
-    return f"{grouped(count)} token{'' if count == 1 else 's'}"
+    return tr_n("{n} token", "{n} tokens", count)
 
 
 class EndNotes(QWidget):

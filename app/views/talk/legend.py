@@ -13,6 +13,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.language import tr
 from app.theme import fonts
 from app.theme.theme import tokens
 from app.theme.tokens import GRID, PADDING
@@ -23,8 +24,8 @@ from app.widgets.tips import show_tip
 from app.widgets.tokens.bands import BANDS, DRAFT_BANDS, Measure, draw_band
 
 PROBABILITIES = ("≥ 90 %", "60–90", "30–60", "10–30", "< 10 %")
-DRAFTS = ("Undrafted", "Form", "n-gram", "Refused")
-ENTROPIES = ("≤ 0.5 bit", "0.5–1.2", "1.2–2", "2–3", "> 3 bit")
+DRAFTS = (tr("Undrafted"), tr("Form"), "n-gram", tr("Refused"))
+ENTROPIES = (tr("≤ 0.5 bit"), "0.5–1.2", "1.2–2", "2–3", tr("> 3 bit"))
 
 WORDS: dict[Measure, tuple[str, ...]] = {
     "probability": PROBABILITIES,
@@ -43,11 +44,11 @@ class Legend(QWidget):
         super().__init__()
         self._choose = choose
         surface(self, "panel")
-        self.setAccessibleName("Legend of the probabilities")
+        self.setAccessibleName(tr("Legend of the probabilities"))
         self.scale = BandScale(seek)
-        self.by_probability = self._switch("Probability", "probability")
-        self.by_entropy = self._switch("Entropy", "entropy")
-        self.by_draft = self._switch("Speculation", "speculation")
+        self.by_probability = self._switch(tr("Probability"), "probability")
+        self.by_entropy = self._switch(tr("Entropy"), "entropy")
+        self.by_draft = self._switch(tr("Speculation"), "speculation")
         switches = QHBoxLayout()
         switches.setSpacing(GRID // 2)
         switches.addWidget(self.by_probability)
@@ -80,7 +81,7 @@ class Legend(QWidget):
         button = QToolButton()
         button.setText(text)
         button.setCheckable(True)
-        button.setAccessibleName(f"Paint by {text.lower()}")
+        button.setAccessibleName(tr("Paint by {text}", text=text.lower()))
         button.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         button.clicked.connect(lambda: self._pick(measure))
         return button
@@ -107,12 +108,12 @@ class BandScale(Chart):
 
     def show_words(self, words: tuple[str, ...], bands: Sequence[int]) -> None:
         self._words, self._bands = words, bands
-        order = "From likely to unlikely" if bands is SURE else "What was drafted"
+        order = tr("From likely to unlikely") if bands is SURE else tr("What was drafted")
         self.setAccessibleName(f"{order}: {', '.join(words)}")
         self.changed()
 
     def words(self, at: int) -> str:
-        return f"{self._words[at]}: Enter jumps to the next such token"
+        return tr("{words}: Enter jumps to the next such token", words=self._words[at])
 
     def tip(self, place: QPointF) -> str:
         return ""
@@ -120,7 +121,7 @@ class BandScale(Chart):
     def chosen(self) -> bool:
         if not self._seek(self._bands[self.at]):
             place = self.mapToGlobal(self.area(self.at).bottomLeft().toPoint())
-            show_tip(place, "No such token in view.", self)
+            show_tip(place, tr("No such token in view."), self)
         return True
 
     def areas(self) -> list[QRectF]:

@@ -8,6 +8,7 @@ from PySide6.QtCore import QEvent, QPoint, QRect, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QEnterEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QApplication, QVBoxLayout, QWidget
 
+from app.language import tr
 from app.state.talk.message import Picture
 from app.state.talk.reasoning import Excerpt, Said, as_written, split_reasoning
 from app.theme import fonts
@@ -259,7 +260,7 @@ class MessageView(Row):
     def _show_pictures(self) -> None:
         pictures = self._shown if self.edit is None else ()
         if self.pictures is None and pictures:
-            self.pictures = PictureStrip("Pictures", self._loader)
+            self.pictures = PictureStrip(tr("Pictures"), self._loader)
             self.pictures.opened.connect(lambda at: self.row.picture_wanted.emit(self._shown, at))
             self._put(self.pictures, 0)
             self._loader.ready.connect(self._picture_known)

@@ -3,6 +3,7 @@
 from PySide6.QtCore import QEvent, Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
 
+from app.language import tr
 from app.state.talk.attached import EditedPictures
 from app.theme.tokens import GRID
 from app.views.talk.message_row import MessageRow
@@ -24,18 +25,18 @@ class MessageEdit(QFrame):
         surface(self, "card")
         self._row = row
         question = row.is_question
-        self.field = GrowingEdit("Edit the message", takes_escape=True)
+        self.field = GrowingEdit(tr("Edit the message"), takes_escape=True)
         self.field.submits_on_enter = row.send_key == "enter" and question
         self.field.set_text(row.message.text)
         self.field.submitted.connect(self._submit)
         self.field.cancelled.connect(self.cancelled)
         self.field.textChanged.connect(self._refresh)
-        hint = "Sent as a new branch." if question else "Saved as a new branch."
-        self._send = Button("Send" if question else "Keep", self._submit, "primary")
+        hint = tr("Sent as a new branch.") if question else tr("Saved as a new branch.")
+        self._send = Button(tr("Send") if question else tr("Keep"), self._submit, "primary")
         self._hint = label(hint, "quiet", "small", wrap=True)
         self.pictures: EditedPictures | None = None
         self.attachments: Attachments | None = None
-        self.add = IconButton("picture", "Add pictures to the message", self._choose)
+        self.add = IconButton("picture", tr("Add pictures to the message"), self._choose)
         self._lay_out()
         if question:
             self._show_pictures(loader)
@@ -52,7 +53,7 @@ class MessageEdit(QFrame):
         steps.setSpacing(GRID)
         steps.addWidget(self.add)
         steps.addWidget(self._hint, 1)
-        steps.addWidget(Button("Cancel", self.cancelled.emit, "flat"))
+        steps.addWidget(Button(tr("Cancel"), self.cancelled.emit, "flat"))
         steps.addWidget(self._send)
         self._column = QVBoxLayout(self)
         self._column.setContentsMargins(GRID, GRID, GRID, GRID)

@@ -4,7 +4,7 @@ import time
 from collections.abc import Sequence
 from datetime import datetime
 
-from PySide6.QtCore import QRect, Qt, QTimer, Signal
+from PySide6.QtCore import QDateTime, QLocale, QRect, Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QGuiApplication, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QBoxLayout,
@@ -15,6 +15,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.language import tr, used
 from app.state.session import PastStage, StageProgress
 from app.state.talk.reasoning import Said, as_written
 from app.theme import fonts
@@ -76,10 +77,10 @@ class MessageButtons(QWidget):
         self._row = row
         self._branches = QWidget()
         self.before = IconButton(
-            "chevron-left", "Previous branch", lambda: row.sibling_wanted.emit(-1), 16
+            "chevron-left", tr("Previous branch"), lambda: row.sibling_wanted.emit(-1), 16
         )
         self.after = IconButton(
-            "chevron-right", "Next branch", lambda: row.sibling_wanted.emit(1), 16
+            "chevron-right", tr("Next branch"), lambda: row.sibling_wanted.emit(1), 16
         )
         self._place = label("", "quiet", "small")
         inside = QHBoxLayout(self._branches)
@@ -87,14 +88,14 @@ class MessageButtons(QWidget):
         inside.setSpacing(0)
         for part in (self.before, self._place, self.after):
             inside.addWidget(part)
-        self._copy = IconButton("copy", "Copy the message", self._do_copy, 16)
-        self.edit = IconButton("edit", "Edit", row.edit_wanted.emit, 16)
+        self._copy = IconButton("copy", tr("Copy the message"), self._do_copy, 16)
+        self.edit = IconButton("edit", tr("Edit"), row.edit_wanted.emit, 16)
         buttons = [self._copy, self.edit]
         if not row.is_question:
-            self.again = IconButton("retry", "Regenerate", row.regenerate, 16)
-            self.on = IconButton("continue", "Continue", row.continue_answer, 16)
+            self.again = IconButton("retry", tr("Regenerate"), row.regenerate, 16)
+            self.on = IconButton("continue", tr("Continue"), row.continue_answer, 16)
             buttons += [self.again, self.on]
-        buttons.append(IconButton("trash", "Delete this and later messages", row.delete, 16))
+        buttons.append(IconButton("trash", tr("Delete this and later messages"), row.delete, 16))
         self.stops: list[QWidget] = [self.before, self.after, *buttons]  # in the order of Tab
         self._buttons = QWidget()
         self._buttons.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
@@ -115,7 +116,13 @@ class MessageButtons(QWidget):
         self._branches.setVisible(several)
         if several:
             self._place.setText(f"{message.place + 1}/{message.siblings}")
-            self._place.setAccessibleName(f"Branch {message.place + 1} of {message.siblings}")
+            self._place.setAccessibleName(
+                tr(
+                    "Branch {place} of {siblings}",
+                    place=message.place + 1,
+                    siblings=message.siblings,
+                )
+            )
             self.before.setEnabled(message.place > 0)
             self.after.setEnabled(message.place < message.siblings - 1)
         if not row.is_question:
@@ -131,11 +138,11 @@ class MessageButtons(QWidget):
 
     def _do_copy(self) -> None:
         QGuiApplication.clipboard().setText(self._row.message.text)
-        self._copy.set_picture("check", "Copied")
+        self._copy.set_picture("check", tr("Copied"))
         QTimer.singleShot(SAID_MS, self, self._as_before)
 
     def _as_before(self) -> None:
-        self._copy.set_picture("copy", "Copy the message")
+        self._copy.set_picture("copy", tr("Copy the message"))
 
 
 class MessageFooter(QWidget):
@@ -186,7 +193,7 @@ class AnswerProgress(QWidget):
         self._words = label("", "quiet", wrap=True)
         self._bar = QProgressBar()
         self._bar.setTextVisible(False)
-        self._bar.setAccessibleName("Progress of the prompt")
+        self._bar.setAccessibleName(tr("Progress of the prompt"))
         self._bar.setMaximumWidth(fonts.px(320))
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 2, 0, GRID)
@@ -197,7 +204,7 @@ class AnswerProgress(QWidget):
 
     def show_stage(self, stage: StageProgress | None, past: Sequence[PastStage]) -> None:
         """Show the current stage, after the earlier stages of this answer."""
-        before = [f"{STAGES[done.name]} {duration(done.seconds)}" for done in past]
+        before = [f"{tr(STAGES[done.name])} {duration(done.seconds)}" for done in past]
         if stage is None or stage.total <= 0:
             self._words.setText(LINE.join([*before, stage_title(stage)]))
             self._bar.setRange(0, 1)
@@ -205,11 +212,13 @@ class AnswerProgress(QWidget):
             return
         amount = stage_percent(stage)  # of a file's bytes, which a line of text does not count
         if stage.name == "prefill":
-            amount = f"{grouped(stage.done)} of {grouped(stage.total)} tokens"
+            amount = tr(
+                "{done} of {total} tokens", done=grouped(stage.done), total=grouped(stage.total)
+            )
         elif stage.name == "encode":
             amount = which_block(stage)
         left = stage_left(stage)
-        parts = [*before, stage_title(stage), amount, f"{left} left" if left else ""]
+        parts = [*before, stage_title(stage), amount, tr("{left} left", left=left) if left else ""]
         self._words.setText(LINE.join(filter(None, parts)))
         self._bar.setRange(0, 1000)  # Qt counts to 2^31, less than the bytes of a file
         self._bar.setValue(1000 * stage.done // stage.total)
@@ -267,18 +276,23 @@ class Thought(QWidget):
     def tick(self) -> None:
         """Update the elapsed time."""
         if self._said.thinking and self._row.answering:
-            words = f"Thinking for {duration(int(time.monotonic() - self._began) + 1)}"
+            words = tr(
+                "Thinking for {monotonic}",
+                monotonic=duration(int(time.monotonic() - self._began) + 1),
+            )
         else:
             took = self._took if self._took is not None else self._estimate()
-            words = "Thought" if took is None else f"Thought for {duration(took)}"
+            words = tr("Thought") if took is None else tr("Thought for {took}", took=duration(took))
         self.fold.setText(f"{'▸' if self._text is None else '▾'}  {words}")
-        self.fold.setAccessibleName(f"{words}, {'folded' if self._text is None else 'unfolded'}")
+        self.fold.setAccessibleName(
+            f"{words}, {(tr('folded') if self._text is None else tr('unfolded'))}"
+        )
 
     def toggle(self) -> None:
         """Unfold or fold."""
         unfolded = self._text is None
         if unfolded:
-            self._text = MarkdownView("The model's reasoning")
+            self._text = MarkdownView(tr("The model's reasoning"))
             self._text.height_changed.connect(self.height_changed)
             self._text.word_clicked.connect(
                 lambda at: self._row.look_at(self._said.thought_part.there(at))
@@ -317,4 +331,5 @@ def _when(created: float) -> str:
         return ""
     if then.date() == now.date():
         return then.strftime("%H:%M")
-    return then.strftime("%d %b %Y, %H:%M" if then.year != now.year else "%d %b, %H:%M")
+    form = tr("dd MMM yyyy, HH:mm") if then.year != now.year else tr("dd MMM, HH:mm")
+    return QLocale(used()).toString(QDateTime.fromSecsSinceEpoch(int(created)), form)

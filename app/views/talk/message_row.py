@@ -6,6 +6,7 @@ from msgspec import structs
 from PySide6.QtCore import QObject, Signal
 
 from app import names
+from app.language import tr
 from app.state.session import PastStage, StageProgress
 from app.state.talk.attached import EditedPictures
 from app.state.talk.brought import PicturesInEngine
@@ -115,12 +116,12 @@ class MessageRow(QObject):
     @property
     def speaker(self) -> str:
         """Who said it."""
-        return "You" if self.is_question else names.title(self.message.model) or "Answer"
+        return tr("You") if self.is_question else names.title(self.message.model) or tr("Answer")
 
     @property
     def speaker_says(self) -> str:
         """Its name for screen readers."""
-        return f"{self.speaker}, message {self.number + 1}"
+        return tr("{speaker}, message {number}", speaker=self.speaker, number=self.number + 1)
 
     @property
     def send_key(self) -> str:
@@ -166,8 +167,8 @@ class MessageRow(QObject):
     def next_step(self) -> tuple[str, Callable[[], object]]:
         """The title and the action that may repair a failed answer."""
         if self.message.text:
-            return "Continue", self.continue_answer
-        return "Try again", self.regenerate
+            return tr("Continue"), self.continue_answer
+        return tr("Try again"), self.regenerate
 
     # What can be done with it
 

@@ -6,6 +6,7 @@ from math import exp, log2
 from PySide6.QtCore import QRect, QTimer, Signal
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
+from app.language import tr
 from app.theme.tokens import GRID
 from app.views.talk.message_row import MessageRow
 from app.widgets.tokens.alternatives import AlternativesCard, OtherToken
@@ -58,7 +59,7 @@ class TokenAnswer(QWidget):
         self._measure: Measure = "probability"
         self.card: AlternativesCard | None = None
         self._shown: int | None = None
-        self.painter = TokenText(f"Tokens of the message from {row.speaker}")
+        self.painter = TokenText(tr("Tokens of the message from {speaker}", speaker=row.speaker))
         self.painter.pointed.connect(self._point)
         self.painter.placed.connect(row.select_token)
         self.painter.stepped.connect(self._step)
@@ -111,23 +112,34 @@ class TokenAnswer(QWidget):
         if index >= len(known):
             return
         info = known[index]
-        chance = "no probability recorded"
+        chance = tr("no probability recorded")
         if info.logprob is not None:
-            chance = f"{_percent(exp(info.logprob))}  ·  logprob {info.logprob:.2f}"
+            chance = tr(
+                "{percent}  ·  logprob {logprob:.2f}",
+                percent=_percent(exp(info.logprob)),
+                logprob=info.logprob,
+            )
             if info.top:
-                chance += f"  ·  {entropy(info.top):.1f} bits"
+                chance += tr("  ·  {entropy:.1f} bits", entropy=entropy(info.top))
         if self._measure == "speculation":
             chance = _draft_words(info)
         top = sorted(info.top, key=lambda alternative: -alternative.logprob)
         choices = [OtherToken(visible(a.text), exp(a.logprob), a.token == info.token) for a in top]
-        hint = "↑↓ and Enter, or a click, branch from here" if top else ""
+        hint = tr("↑↓ and Enter, or a click, branch from here") if top else ""
         card = self._make_card()
         painter = self.painter
         place = painter.token_rect(index).toAlignedRect().adjusted(0, -4, 0, 4)
         corner = painter.mapTo(self.window(), place.topLeft())
         card.show_choices(visible(info.text), chance, choices, hint, QRect(corner, place.size()))
         self._shown = index
-        painter.tell(f"Token {index + 1} of {len(known)}: {card.all_words}")
+        painter.tell(
+            tr(
+                "Token {index} of {known}: {all_words}",
+                index=index + 1,
+                known=len(known),
+                all_words=card.all_words,
+            )
+        )
 
     def _make_card(self) -> AlternativesCard:
         if self.card is None:
@@ -177,14 +189,20 @@ class TokenAnswer(QWidget):
 def _draft_words(info: TokenInfo) -> str:
     """Describe what was drafted in the token's place."""
     if not info.source:
-        return "nothing was drafted here"
-    by = "form" if info.source == "form" else "n-gram"
+        return tr("nothing was drafted here")
+    by = tr("form") if info.source == tr("form") else "n-gram"
     if not info.drafted:
-        return f"drafted by {by}, accepted"
+        return tr("drafted by {by}, accepted", by=by)
     ranks = [other.text for other in sorted(info.top, key=lambda other: -other.logprob)]
-    rank = f", rank {ranks.index(info.drafted) + 1}" if info.drafted in ranks else ""
-    return f"{by} drafted “{visible(info.drafted)}”{rank}"
+    rank = (
+        tr(", rank {index}", index=ranks.index(info.drafted) + 1) if info.drafted in ranks else ""
+    )
+    return tr("{by} drafted “{drafted}”{rank}", by=by, drafted=visible(info.drafted), rank=rank)
 
 
 def _percent(share: float) -> str:
-    return f"{share * 100:.1f} %" if share < 0.995 else f"{share * 100:.0f} %"
+    return (
+        tr("{share:.1f} %", share=share * 100)
+        if share < 0.995
+        else tr("{share:.0f} %", share=share * 100)
+    )

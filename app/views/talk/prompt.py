@@ -7,6 +7,7 @@ from PySide6.QtGui import QColor, QTextCharFormat, QTextCursor
 from PySide6.QtWidgets import QHBoxLayout, QPlainTextEdit, QVBoxLayout, QWidget
 
 from app.client import Latest
+from app.language import tr
 from app.state.talk.answer import said
 from app.state.talk.message import Message
 from app.state.workbench import Workbench
@@ -25,21 +26,21 @@ class PromptView(QWidget):
 
     def __init__(self, bench: Workbench) -> None:
         super().__init__()
-        self.setAccessibleName("Prompt with the chat template")
+        self.setAccessibleName(tr("Prompt with the chat template"))
         self._bench = bench
         self._asked = Latest(bench.client)
         self._messages: list[ChatMessage] = []
-        self._title = label("Prompt sent to the model", size="strong")
+        self._title = label(tr("Prompt sent to the model"), size="strong")
         self.facts = label("", tone="quiet", wrap=True)
         self.text = QPlainTextEdit()
         self.text.setReadOnly(True)
         self.text.setUndoRedoEnabled(False)
         self.text.setFont(fonts.mono())
-        self.text.setAccessibleName("Prompt")
+        self.text.setAccessibleName(tr("Prompt"))
         self.setFocusProxy(self.text)
         row = QHBoxLayout()
         row.addStretch(1)
-        row.addWidget(Button("Close", self.done.emit))
+        row.addWidget(Button(tr("Close"), self.done.emit))
         column = QVBoxLayout(self)
         column.setContentsMargins(PADDING, PADDING, PADDING, PADDING)
         column.setSpacing(GRID)
@@ -64,17 +65,27 @@ class PromptView(QWidget):
         self.text.setFont(fonts.mono())
         self.text.clear()
         if not self._messages:
-            self.facts.setText("The message is empty. Type one to see the prompt.")
+            self.facts.setText(tr("The message is empty. Type one to see the prompt."))
             return
         busy = chat.busy
-        self.facts.setText("Available after the current answer." if busy else "Loading…")
+        self.facts.setText(tr("Available after the current answer.") if busy else tr("Loading…"))
         self._asked.ask(Render(0, messages=self._messages), self._show, self._failed)
 
     def _show(self, rendered: Rendered) -> None:
-        kind = {"file": "the file's chat template", "chatml": "the ChatML template"}
-        by = kind.get(rendered.chat, "no template: this is a base model")
-        tokens_of = f"{grouped(rendered.n_tokens)} tokens{_of_pictures(rendered)}"
-        self.facts.setText(f"{tokens_of}, by {by}. Coloured: what the template adds.")
+        kind = {"file": tr("the file's chat template"), "chatml": tr("the ChatML template")}
+        by = kind.get(rendered.chat, tr("no template: this is a base model"))
+        tokens_of = tr(
+            "{n_tokens} tokens{of_pictures}",
+            n_tokens=grouped(rendered.n_tokens),
+            of_pictures=_of_pictures(rendered),
+        )
+        self.facts.setText(
+            tr(
+                "{tokens_of}, by {by}. Coloured: what the template adds.",
+                tokens_of=tokens_of,
+                by=by,
+            )
+        )
         look, cursor = QTextCharFormat(), QTextCursor(self.text.document())
         cursor.beginEditBlock()
         for part, added in parts_of(rendered.text, [m.text for m in self._messages]):
@@ -90,8 +101,12 @@ def _of_pictures(rendered: Rendered) -> str:
     """How many of the tokens are embeddings of pictures, whose marks stand in the text."""
     pictures = len({rows.picture for rows in rendered.rows})
     count = sum(rows.count for rows in rendered.rows)
-    which = "the picture" if pictures == 1 else f"{pictures} pictures"
-    return f", {grouped(count)} of them embeddings of {which}" if pictures else ""
+    which = tr("the picture") if pictures == 1 else tr("{pictures} pictures", pictures=pictures)
+    return (
+        tr(", {count} of them embeddings of {which}", count=grouped(count), which=which)
+        if pictures
+        else ""
+    )
 
 
 def parts_of(text: str, contents: Sequence[str]) -> Iterator[tuple[str, bool]]:

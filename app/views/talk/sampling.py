@@ -20,6 +20,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.language import tr
 from app.state.presets import BUILT_IN, SUGGESTED, OwnSampling, Preset
 from app.state.workbench import Workbench
 from app.theme import fonts
@@ -30,31 +31,32 @@ from app.widgets.controls.number_slider import NAME, NumberSlider
 from app.widgets.tips import set_tip
 from engine.protocol import Sampling
 
-CUSTOM = "Custom"
+CUSTOM = tr("Custom")
 SAVE_MS = 400
 WIDTH = 448
 
 # Field of Sampling, name, help, the slider's range, the field's most, decimals, word for the least.
 NUMBERS: tuple[tuple[str, str, str, float, float, float, int, str], ...] = (
-    ("temperature", "Temperature", "Higher is more random; 0 always picks the likeliest token",
-     0, 2, 100, 2, ""),
-    ("top_k", "Top k", "Sample from the k likeliest tokens only", 0, 100, 1e6, 0, "off"),
-    ("top_p", "Top p", "Sample from the likeliest tokens that add up to p; 1 is off",
+    ("temperature", tr("Temperature"),
+     tr("Higher is more random; 0 always picks the likeliest token"), 0, 2, 100, 2, ""),
+    ("top_k", tr("Top k"), tr("Sample from the k likeliest tokens only"),
+     0, 100, 1e6, 0, tr("off")),
+    ("top_p", tr("Top p"), tr("Sample from the likeliest tokens that add up to p; 1 is off"),
      0, 1, 1, 2, ""),
-    ("min_p", "Min p",
-     "Drop tokens less likely than this fraction of the likeliest token; 0 is off",
-     0, 1, 1, 2, "off"),
-    ("repeat_penalty", "Repeat penalty", "Above 1 makes repeated tokens less likely; 1 is off",
-     0.5, 2, 100, 2, ""),
-    ("frequency_penalty", "Frequency penalty",
-     "Lowers a token's logit each time it occurs; 0 is off",
+    ("min_p", tr("Min p"),
+     tr("Drop tokens less likely than this fraction of the likeliest token; 0 is off"),
+     0, 1, 1, 2, tr("off")),
+    ("repeat_penalty", tr("Repeat penalty"),
+     tr("Above 1 makes repeated tokens less likely; 1 is off"), 0.5, 2, 100, 2, ""),
+    ("frequency_penalty", tr("Frequency penalty"),
+     tr("Lowers a token's logit each time it occurs; 0 is off"),
      -2, 2, 100, 2, ""),
-    ("presence_penalty", "Presence penalty",
-     "Lowers a token's logit once it has occurred; 0 is off",
+    ("presence_penalty", tr("Presence penalty"),
+     tr("Lowers a token's logit once it has occurred; 0 is off"),
      -2, 2, 100, 2, ""),
-    ("penalty_last_n", "Penalty range",
-     "Number of recent tokens that penalties apply to; -1 is all",
-     -1, 1024, 1 << 20, 0, "all"),
+    ("penalty_last_n", tr("Penalty range"),
+     tr("Number of recent tokens that penalties apply to; -1 is all"),
+     -1, 1024, 1 << 20, 0, tr("all")),
 )  # fmt: skip
 
 
@@ -62,14 +64,23 @@ def in_words(bench: Workbench) -> str:
     """The sampling in a few words, by its preset where a person chose one."""
     drawn = bench.chat.details.sampling
     name = preset_of(bench)
-    words = [f"T {drawn.temperature:g}"] if name in ("", SUGGESTED.name) else [name]
+    words = (
+        [tr("T {temperature:g}", temperature=drawn.temperature)]
+        if name in ("", SUGGESTED.name)
+        else [_preset_title(name)]
+    )
     if drawn.seed is not None:
-        words.append(f"seed {drawn.seed}")
+        words.append(tr("seed {seed}", seed=drawn.seed))
     if bench.chat.details.system:
-        words.append("system prompt")
+        words.append(tr("system prompt"))
     if bench.chat.details.form:
-        words.append("structured")
+        words.append(tr("structured"))
     return "  ·  ".join(words)
+
+
+def _preset_title(name: str) -> str:
+    """Its name; of a built-in one in the language of the window."""
+    return tr(name) if name in {preset.name for preset in BUILT_IN} else name
 
 
 def preset_of(bench: Workbench) -> str:
@@ -84,7 +95,7 @@ class SamplingPopover(QFrame):
     def __init__(self, bench: Workbench, parent: QWidget) -> None:
         super().__init__(parent, Qt.WindowType.Popup)
         self._bench, self._filling = bench, False
-        self.setAccessibleName("Sampling and system prompt")
+        self.setAccessibleName(tr("Sampling and system prompt"))
         surface(self, "card")
         self._inside = QWidget()
         self._scroll = QScrollArea()
@@ -96,26 +107,26 @@ class SamplingPopover(QFrame):
         around.setContentsMargins(1, 1, 1, 1)
         around.addWidget(self._scroll)
         self.presets = QComboBox()
-        self.presets.setAccessibleName("Preset")
-        self.presets.view().setAccessibleName("Presets")
+        self.presets.setAccessibleName(tr("Preset"))
+        self.presets.view().setAccessibleName(tr("Presets"))
         self.presets.activated.connect(self._choose_preset)
-        self._keep = IconButton("plus", "Save as preset…", self.keep_preset)
-        self._remove = IconButton("trash", "Delete preset", self._delete_preset)
+        self._keep = IconButton("plus", tr("Save as preset…"), self.keep_preset)
+        self._remove = IconButton("trash", tr("Delete preset"), self._delete_preset)
         self.system = QPlainTextEdit()
-        self.system.setAccessibleName("System prompt")
-        self.system.setPlaceholderText("Instructions sent before the chat")
+        self.system.setAccessibleName(tr("System prompt"))
+        self.system.setPlaceholderText(tr("Instructions sent before the chat"))
         self.system.setTabChangesFocus(True)
         self.system.setFixedHeight(fonts.px(72))
         self.system.textChanged.connect(self._system_typed)
         self._soon = QTimer(self, singleShot=True, interval=SAVE_MS)
         self._soon.timeout.connect(self._save_system)
-        self._offered = Button("Use the system prompt from Ollama", self._take_offered, "link")
-        self._save = Button("Save as default for this model", bench.chat.details.save_for_model)
-        self._forget = Button("Reset saved default", bench.chat.details.forget_saved, "flat")
+        self._offered = Button(tr("Use the system prompt from Ollama"), self._take_offered, "link")
+        self._save = Button(tr("Save as default for this model"), bench.chat.details.save_for_model)
+        self._forget = Button(tr("Reset saved default"), bench.chat.details.forget_saved, "flat")
         self.numbers: dict[str, NumberSlider] = {}
         self.seed = QLineEdit()
-        self.seed.setAccessibleName("Seed")
-        self.seed.setPlaceholderText("random")
+        self.seed.setAccessibleName(tr("Seed"))
+        self.seed.setPlaceholderText(tr("random"))
         self.seed.editingFinished.connect(self._seed_entered)
         self.form = AnswerFormChoice(bench)
         self.limits = LimitsForm(bench)
@@ -140,7 +151,7 @@ class SamplingPopover(QFrame):
 
     def keep_preset(self) -> None:
         """Give the sampling a name."""
-        name, agreed = QInputDialog.getText(self, "Save as preset", "Name")
+        name, agreed = QInputDialog.getText(self, tr("Save as preset"), tr("Name"))
         if agreed and name.strip():
             self.save_as(name.strip())
 
@@ -176,28 +187,34 @@ class SamplingPopover(QFrame):
         top.addWidget(self._keep)
         top.addWidget(self._remove)
         column.addLayout(top)
-        column.addWidget(_named("System prompt", self.system))
+        column.addWidget(_named(tr("System prompt"), self.system))
         column.addWidget(self.system)
         column.addWidget(self._offered, 0, Qt.AlignmentFlag.AlignLeft)
         for field, name, help, low, high, most, decimals, off in NUMBERS:
             default = getattr(Sampling(), field)
-            hint = f"{help}. From {low:g} to {most:g}, default {default:g}"
+            hint = tr(
+                "{help}. From {low:g} to {most:g}, default {default:g}",
+                help=help,
+                low=low,
+                most=most,
+                default=default,
+            )
             number = NumberSlider(name, hint, low, high, most, decimals, off)
             number.changed.connect(self._setter(field, decimals))
             number.reset.connect(partial(self._reset, field))
             self.numbers[field] = number
             column.addWidget(number)
         seeds = QHBoxLayout()
-        name = _named("Seed", self.seed)
+        name = _named(tr("Seed"), self.seed)
         name.setFixedWidth(fonts.px(NAME))
-        hint = "Random seed; the same seed gives the same answer. Default: random"
+        hint = tr("Random seed; the same seed gives the same answer. Default: random")
         set_tip(name, hint)
         set_tip(self.seed, hint)
         self.seed.setAccessibleDescription(hint)
         seeds.setSpacing(GRID)
         seeds.addWidget(name)
         seeds.addWidget(self.seed, 1)
-        seeds.addWidget(Button("Random", lambda: self._set(seed=None), name="Random seed"))
+        seeds.addWidget(Button(tr("Random"), lambda: self._set(seed=None), name=tr("Random seed")))
         column.addLayout(seeds)
         kept = QHBoxLayout()
         kept.setSpacing(GRID)
@@ -250,13 +267,16 @@ class SamplingPopover(QFrame):
         names = [preset.name for preset in self._bench.preferences.presets()]
         now = preset_of(self._bench)
         self.presets.clear()
-        self.presets.addItems(names if now else [CUSTOM, *names])
-        self.presets.setCurrentText(now or CUSTOM)
+        if not now:
+            self.presets.addItem(CUSTOM, "")
+        for name in names:
+            self.presets.addItem(_preset_title(name), name)
+        self.presets.setCurrentIndex(self.presets.findData(now))
         self._remove.setEnabled(bool(now) and now not in {preset.name for preset in BUILT_IN})
         self._filling = False
 
     def _choose_preset(self) -> None:
-        name = self.presets.currentText()
+        name = self.presets.currentData()
         for preset in self._bench.preferences.presets():
             if preset.name == name:
                 self._bench.chat.details.take_preset(preset)
@@ -266,7 +286,7 @@ class SamplingPopover(QFrame):
         self._bench.chat.details.set_system(self._bench.chat.details.suggested.system)
 
     def _delete_preset(self) -> None:
-        self._bench.preferences.delete_preset(self.presets.currentText())
+        self._bench.preferences.delete_preset(self.presets.currentData())
         self._fill()
 
     def _system_typed(self) -> None:

@@ -8,6 +8,7 @@ from PySide6.QtCore import QEvent, QObject, Qt, QTimer
 from PySide6.QtWidgets import QCheckBox, QComboBox, QFormLayout, QPlainTextEdit, QWidget
 
 from app.client import Latest
+from app.language import tr
 from app.state.presets import LONGEST, MOST_STOPS, AnswerLimits
 from app.state.workbench import Workbench
 from app.theme import fonts
@@ -35,7 +36,7 @@ KINDS: dict[Kind, tuple[str, str]] = {
 }
 WRITTEN: dict[Kind, Callable[[str], AnswerForm]] = {"schema": JsonSchema, "regex": Regex}
 CHECK_MS = 400
-FITS = "Valid"
+FITS = tr("Valid")
 
 
 class AnswerFormChoice(QWidget):
@@ -47,8 +48,8 @@ class AnswerFormChoice(QWidget):
         super().__init__()
         self._details, self._checked = bench.chat.details, Latest(bench.client)
         self.kind = QComboBox()
-        self.kind.setAccessibleName("Answer format")
-        self.kind.view().setAccessibleName("Answer format")
+        self.kind.setAccessibleName(tr("Answer format"))
+        self.kind.view().setAccessibleName(tr("Answer format"))
         for key, (words, hint) in KINDS.items():
             self.kind.addItem(words, key)
             self.kind.setItemData(
@@ -66,7 +67,7 @@ class AnswerFormChoice(QWidget):
         form = QFormLayout(self)
         form.setContentsMargins(0, 0, 0, 0)
         form.setSpacing(GRID)
-        named = label("Answer format")
+        named = label(tr("Answer format"))
         named.setFixedWidth(fonts.px(NAME))
         named.setBuddy(self.kind)
         form.addRow(named, self.kind)
@@ -130,10 +131,10 @@ class AnswerFormChoice(QWidget):
         set_tip(self.kind, KINDS[kind][1])
         self.kind.setAccessibleDescription(KINDS[kind][1])
         is_written = kind in WRITTEN
-        what = "Regular expression" if kind == "regex" else "JSON schema"
+        what = tr("Regular expression") if kind == "regex" else tr("JSON schema")
         self.text.setAccessibleName(what)
         example = "[0-9]{4}-[0-9]{2}" if kind == "regex" else '{"type": "object", …}'
-        self.text.setPlaceholderText(f"For instance {example}")
+        self.text.setPlaceholderText(tr("For instance {example}", example=example))
         self.text.setVisible(is_written)
         self.problem.setVisible(is_written)
 
@@ -144,7 +145,7 @@ class AnswerFormChoice(QWidget):
         kind, text = self._chosen, self.text.toPlainText()
         if kind not in WRITTEN or not text.strip():
             self._checked.forget()
-            self._say("Empty: answers are plain text" if kind in WRITTEN else "")
+            self._say(tr("Empty: answers are plain text") if kind in WRITTEN else "")
             return
         self._checked.ask(CheckForm(0, WRITTEN[kind](text)), self._on_checked, self._on_failed)
 
@@ -174,15 +175,20 @@ def _text(form: AnswerForm | None) -> str:
 
 
 WHEN_FULL: dict[WhenFull, tuple[str, str]] = {
-    "shift": ("Drop the oldest", "Drops the oldest messages after the system prompt"),
-    "middle": ("Cut the middle", "Keeps the start and the end of a prompt that is too long"),
+    "shift": (tr("Drop the oldest"), tr("Drops the oldest messages after the system prompt")),
+    "middle": (
+        tr("Cut the middle"),
+        tr("Keeps the start and the end of a prompt that is too long"),
+    ),
     "stop": (
-        "Stop",
-        "Stops the answer when the context is full; does not send a prompt that is too long",
+        tr("Stop"),
+        tr("Stops the answer when the context is full; does not send a prompt that is too long"),
     ),
 }
 SLIDER_MOST = 4096  # tokens
-STOPS_HINT = f"One per line, at most {MOST_STOPS}; \\n is a line break. Default: none"
+STOPS_HINT = tr(
+    "One per line, at most {most_stops}; \\n is a line break. Default: none", most_stops=MOST_STOPS
+)
 
 
 class WhenFullChoice(QComboBox):
@@ -191,8 +197,8 @@ class WhenFullChoice(QComboBox):
     def __init__(self, bench: Workbench) -> None:
         super().__init__()
         self._chat = bench.chat
-        self.setAccessibleName("When the context is full")
-        self.view().setAccessibleName("When the context is full")
+        self.setAccessibleName(tr("When the context is full"))
+        self.view().setAccessibleName(tr("When the context is full"))
         for key, (words, hint) in WHEN_FULL.items():
             self.addItem(words, key)
             self.setItemData(self.count() - 1, plain_tip(hint), Qt.ItemDataRole.ToolTipRole)
@@ -220,23 +226,23 @@ class LimitsForm(QWidget):
         super().__init__()
         self._chat = bench.chat
         self.length = NumberSlider(
-            "Maximum length",
-            f"Tokens of an answer, up to {LONGEST}. Default: no limit",
+            tr("Maximum length"),
+            tr("Tokens of an answer, up to {longest}. Default: no limit", longest=LONGEST),
             0,
             SLIDER_MOST,
             LONGEST,
             0,
-            "none",
+            tr("none"),
         )
         self.length.changed.connect(self._set_length)
-        self.loops = QCheckBox("Stop repetitive answers")
+        self.loops = QCheckBox(tr("Stop repetitive answers"))
         self.loops.setAccessibleName(self.loops.text())
         self.loops.toggled.connect(self._set_loops)
         self.stops = QPlainTextEdit()
-        self.stops.setAccessibleName("Stop strings")
+        self.stops.setAccessibleName(tr("Stop strings"))
         self.stops.setAccessibleDescription(STOPS_HINT)
         set_tip(self.stops, STOPS_HINT)
-        self.stops.setPlaceholderText("Generation stops at any of these, one per line")
+        self.stops.setPlaceholderText(tr("Generation stops at any of these, one per line"))
         self.stops.setTabChangesFocus(True)
         self.stops.setFixedHeight(fonts.px(52))
         self.stops.installEventFilter(self)
@@ -246,7 +252,7 @@ class LimitsForm(QWidget):
         form.setSpacing(GRID)
         form.addRow(self.length)
         form.addRow(self.loops)
-        for name, field in (("Stop strings", self.stops), ("Context full", self.when_full)):
+        for name, field in ((tr("Stop strings"), self.stops), (tr("Context full"), self.when_full)):
             words = label(name)
             words.setFixedWidth(fonts.px(NAME))
             words.setBuddy(field)

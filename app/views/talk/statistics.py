@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from app.language import tr, tr_n
 from app.state.session import StageProgress
 from app.state.talk.message import Message
 from app.widgets.numbers import duration, grouped
@@ -9,9 +10,9 @@ from app.words import STAGES
 from engine.protocol import Change, Stats
 
 # What other ends there are stands in a line of its own (`app.views.talk.ending`).
-ENDS = {"cancelled": "stopped", "failed": "failed", "edited": "edited"}
-WAITING = "Waiting for the first token"
-CHANGED = {"layer": "", "attention": "attention of ", "feed_forward": "feed-forward of "}
+ENDS = {"cancelled": tr("stopped"), tr("failed"): tr("failed"), tr("edited"): tr("edited")}
+WAITING = tr("Waiting for the first token")
+CHANGED = {"layer": "", "attention": tr("attention of "), "feed_forward": tr("feed-forward of ")}
 
 
 def summary(message: Message) -> str:
@@ -21,24 +22,30 @@ def summary(message: Message) -> str:
         parts.append(ENDS[message.finish])
     if stats is not None and stats.n_generated:
         if stats.decode_rate:
-            parts.append(f"{stats.decode_rate:.0f} t/s")
-        parts.append(f"{grouped(_tokens(message))} tok")
-        parts.append(f"TTFT {duration(stats.first_token_s)}")
+            parts.append(tr("{decode_rate:.0f} t/s", decode_rate=stats.decode_rate))
+        parts.append(tr("{tokens} tok", tokens=grouped(_tokens(message))))
+        parts.append(tr("TTFT {first_token_s}", first_token_s=duration(stats.first_token_s)))
     if stats is not None and stats.n_drafted:
-        parts.append(f"{grouped(stats.n_accepted)} of {grouped(stats.n_drafted)} drafted")
+        parts.append(
+            tr(
+                "{n_accepted} of {n_drafted} drafted",
+                n_accepted=grouped(stats.n_accepted),
+                n_drafted=grouped(stats.n_drafted),
+            )
+        )
     if stats is not None and stats.encode_s:
-        parts.append(f"looked {duration(stats.encode_s)}")
+        parts.append(tr("looked {encode_s}", encode_s=duration(stats.encode_s)))
     if stats is not None and stats.n_generated:
-        parts.append(f"seed {stats.seed}")
+        parts.append(tr("seed {seed}", seed=stats.seed))
     return "  ·  ".join(parts)
 
 
 def said_of(change: Change) -> str:
     """Describe a change as under an answer: "layer 12 left out"."""
-    head = "" if change.head is None else f"head {change.head}, "
+    head = "" if change.head is None else tr("head {head}, ", head=change.head)
     part = "" if change.head is not None else CHANGED[change.part]
-    how = "left out" if change.factor == 0 else f"× {change.factor:g}"
-    return f"{head}{part}layer {change.layer} {how}"
+    how = tr("left out") if change.factor == 0 else tr("× {factor:g}", factor=change.factor)
+    return tr("{head}{part}layer {layer} {how}", head=head, part=part, layer=change.layer, how=how)
 
 
 def said_of_all(changes: Sequence[Change], capital: bool = True) -> str:
@@ -55,15 +62,19 @@ def stage_title(stage: StageProgress | None) -> str:
         return stage.note
     if stage is None or (stage.name == "prefill" and stage.done >= stage.total):
         return WAITING
-    return STAGES[stage.name]
+    return tr(STAGES[stage.name])
 
 
 def which_block(stage: StageProgress) -> str:
     """Which picture the tower is at, which view of it and which block, where there are several."""
     said = []
-    for what, at in (("picture", stage.picture), ("view", stage.view), ("block", stage.block)):
+    for what, at in (
+        (tr("picture"), stage.picture),
+        (tr("view"), stage.view),
+        (tr("block"), stage.block),
+    ):
         if at is not None and at[1] > 1:
-            said.append(f"{what} {at[0]} of {at[1]}")
+            said.append(tr("{what} {at} of {count}", what=what, at=at[0], count=at[1]))
     return ", ".join(said)
 
 
@@ -77,7 +88,11 @@ def stage_left(stage: StageProgress) -> str:
     if stage.left_s is None or stage.left_s < 1:
         return ""
     seconds = stage.left_s
-    return f"about {seconds:.0f} s" if seconds < 100 else f"about {seconds / 60:.0f} min"
+    return (
+        tr("about {seconds:.0f} s", seconds=seconds)
+        if seconds < 100
+        else tr("about {seconds:.0f} min", seconds=seconds / 60)
+    )
 
 
 def details(message: Message) -> str:
@@ -86,22 +101,45 @@ def details(message: Message) -> str:
     if stats is None:
         return ""
     lines = [
-        f"Prompt: {grouped(stats.n_prompt)} tokens, {grouped(stats.n_cached)} from the cache",
+        tr(
+            "Prompt: {n_prompt} tokens, {n_cached} from the cache",
+            n_prompt=grouped(stats.n_prompt),
+            n_cached=grouped(stats.n_cached),
+        ),
         *_pictures(stats),
-        f"Read in {duration(stats.prefill_s)}, {stats.prefill_rate:.0f} tokens per second",
-        f"First token after {duration(stats.first_token_s)}",
-        f"Answer: {grouped(_tokens(message))} tokens",
-        f"Generated: {grouped(stats.n_generated)} tokens in {duration(stats.decode_s)},"
-        f" {stats.decode_rate:.1f} per second",
+        tr(
+            "Read in {prefill_s}, {prefill_rate:.0f} tokens per second",
+            prefill_s=duration(stats.prefill_s),
+            prefill_rate=stats.prefill_rate,
+        ),
+        tr("First token after {first_token_s}", first_token_s=duration(stats.first_token_s)),
+        tr("Answer: {tokens} tokens", tokens=grouped(_tokens(message))),
+        tr(
+            "Generated: {n_generated} tokens in {decode_s}, {decode_rate:.1f} per second",
+            n_generated=grouped(stats.n_generated),
+            decode_s=duration(stats.decode_s),
+            decode_rate=stats.decode_rate,
+        ),
         *_drafts(stats),
-        f"Context: {grouped(stats.n_context)} tokens",
-        f"Seed {stats.seed}",
-        *([f"Modified model: {said_of_all(stats.changes)}"] if stats.changes else []),
+        tr("Context: {n_context} tokens", n_context=grouped(stats.n_context)),
+        tr("Seed {seed}", seed=stats.seed),
+        *(
+            [tr("Modified model: {said_of_all}", said_of_all=said_of_all(stats.changes))]
+            if stats.changes
+            else []
+        ),
     ]
     if stats.n_truncated:
-        lines.append(f"{grouped(stats.n_truncated)} prompt tokens were dropped")
+        lines.append(
+            tr("{n_truncated} prompt tokens were dropped", n_truncated=grouped(stats.n_truncated))
+        )
     if stats.n_shifts:
-        lines.append(f"The oldest part of the context was dropped {stats.n_shifts} times")
+        lines.append(
+            tr(
+                "The oldest part of the context was dropped {n_shifts} times",
+                n_shifts=stats.n_shifts,
+            )
+        )
     return "\n".join([*lines, *([] if stats.pictures else stats.notes)])
 
 
@@ -109,8 +147,18 @@ def _drafts(stats: Stats) -> list[str]:
     """Describe the tokens that were computed ahead."""
     if not stats.n_drafted:
         return []
-    share = f"{grouped(stats.n_accepted)} of {grouped(stats.n_drafted)}"
-    return [f"Speculation: {share} drafted tokens accepted, {stats.draft_gain:.2f} times plain"]
+    share = tr(
+        "{n_accepted} of {n_drafted}",
+        n_accepted=grouped(stats.n_accepted),
+        n_drafted=grouped(stats.n_drafted),
+    )
+    return [
+        tr(
+            "Speculation: {share} drafted tokens accepted, {draft_gain:.2f} times plain",
+            share=share,
+            draft_gain=stats.draft_gain,
+        )
+    ]
 
 
 def _pictures(stats: Stats) -> list[str]:
@@ -118,13 +166,17 @@ def _pictures(stats: Stats) -> list[str]:
     if not stats.pictures:
         return []
     count, rows = len(stats.pictures), stats.n_image_rows
-    what = "picture" if count == 1 else f"{count} pictures"
-    took = f" in {duration(stats.encode_s)}" if stats.encode_s else ", reused"
-    seen = f"{grouped(rows)} token{'' if rows == 1 else 's'}"
+    what = tr("picture") if count == 1 else tr("{count} pictures", count=count)
+    took = (
+        tr(" in {encode_s}", encode_s=duration(stats.encode_s))
+        if stats.encode_s
+        else tr(", reused")
+    )
+    seen = tr_n("{n} token", "{n} tokens", rows)
     beside = sum(p.n_rows for p in stats.pictures if p.n_rows > p.n_tokens)
     if beside:  # those of a picture in the prompt are among its tokens
-        seen += f", and {grouped(beside)} embeddings outside the context"
-    return [f"Encoded the {what}{took}: {seen}", *stats.notes]
+        seen += tr(", and {beside} embeddings outside the context", beside=grouped(beside))
+    return [tr("Encoded the {what}{took}: {note}", what=what, took=took, note=seen), *stats.notes]
 
 
 def _tokens(message: Message) -> int:

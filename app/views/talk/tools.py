@@ -16,6 +16,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.language import tr
 from app.state.talk.message import Picture
 from app.state.workbench import Workbench
 from app.theme import fonts
@@ -39,18 +40,18 @@ LINE = 2000  # characters of a line
 MOST_LINES = 10
 LONGEST = 1000  # characters of a description
 TITLES = {
-    "calculator": "Calculator",
-    "current_time": "Current time",
-    "read_attachment": "Read attached files",
+    "calculator": tr("Calculator"),
+    "current_time": tr("Current time"),
+    "read_attachment": tr("Read attached files"),
 }
 STATES: dict[CallState, tuple[str, str]] = {
-    "writing": ("Writing…", "quiet"),
-    "asking": ("Needs your consent", "warn"),
-    "running": ("Running…", "quiet"),
-    "done": ("Done", "good"),
-    "failed": ("Failed", "bad"),
-    "denied": ("Denied", "warn"),
-    "stopped": ("Stopped", "warn"),
+    "writing": (tr("Writing…"), "quiet"),
+    "asking": (tr("Needs your consent"), "warn"),
+    "running": (tr("Running…"), "quiet"),
+    "done": (tr("Done"), "good"),
+    "failed": (tr("Failed"), "bad"),
+    "denied": (tr("Denied"), "warn"),
+    "stopped": (tr("Stopped"), "warn"),
 }
 
 
@@ -75,7 +76,9 @@ class Quoted(QPlainTextEdit):
         lines = [visible(line) for line in cut.expandtabs(4).split("\n")]
         lines = [line[at : at + LINE] for line in lines for at in range(0, len(line) or 1, LINE)]
         left = len(text) - len(cut)
-        self.setPlainText("\n".join([*lines, *([f"[… {left} characters more]"] if left else [])]))
+        self.setPlainText(
+            "\n".join([*lines, *([tr("[… {left} characters more]", left=left)] if left else [])])
+        )
         self._fit()
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
@@ -104,13 +107,15 @@ class ToolsButton(IconButton):
     """Opens the menu of what this chat may call."""
 
     def __init__(self, bench: Workbench) -> None:
-        super().__init__("tools", "Tools of this chat", self.show_menu)
+        super().__init__("tools", tr("Tools of this chat"), self.show_menu)
         self._bench = bench
 
     def refresh(self) -> None:
         """Show in the name how many are on."""
         count = len(self._bench.chat.details.tools)
-        name = f"Tools of this chat: {count} on" if count else "Tools of this chat"
+        name = (
+            tr("Tools of this chat: {count} on", count=count) if count else tr("Tools of this chat")
+        )
         if name != self.accessibleName():
             self.set_picture("tools", name)
         self.setProperty("checked", "true" if count else "false")
@@ -124,12 +129,12 @@ class ToolsButton(IconButton):
         menu.addSeparator()
         for server in tools.servers:
             problem = tools.problems.get(server.name)
-            self._add(menu, server.name, visible(server.name), problem or "Server")
+            self._add(menu, server.name, visible(server.name), problem or tr("Server"))
         if not tools.servers:
-            menu.addAction("No servers").setEnabled(False)
+            menu.addAction(tr("No servers")).setEnabled(False)
         always = [tool for tool in tools.known.values() if not tool.destructive]
         if always:
-            allowed = menu.addMenu("Always allow")
+            allowed = menu.addMenu(tr("Always allow"))
             for tool in always:
                 action = QAction(tool.full, allowed)
                 action.setCheckable(True)
@@ -139,8 +144,8 @@ class ToolsButton(IconButton):
                 )
                 allowed.addAction(action)
         menu.addSeparator()
-        menu.addAction("Import servers…", self._import)
-        edit = menu.addAction("Edit mcp.json", self._edit)
+        menu.addAction(tr("Import servers…"), self._import)
+        edit = menu.addAction(tr("Edit mcp.json"), self._edit)
         edit.setEnabled(tools.path.exists())
         return menu
 
@@ -163,7 +168,7 @@ class ToolsButton(IconButton):
         self._bench.chat.details.set_tools([*names, *([name] if on else [])])
 
     def _import(self) -> None:
-        path, _ = QFileDialog.getOpenFileName(self, "Import servers", "", "JSON (*.json)")
+        path, _ = QFileDialog.getOpenFileName(self, tr("Import servers"), "", tr("JSON (*.json)"))
         if path:
             self._bench.tools.import_servers(Path(path))
 
@@ -180,9 +185,9 @@ class ServerQuestion(QWidget):
         self._server: ServerConfig | None = None
         self.words = label("", size="strong", wrap=True)
         self.rights = label("", "quiet", "small", wrap=True)
-        self.command = Quoted("Command of the server")
-        self.refuse = Button("Don't run", lambda: self._decide(False))
-        self.run = Button("Run", lambda: self._decide(True))
+        self.command = Quoted(tr("Command of the server"))
+        self.refuse = Button(tr("Don't run"), lambda: self._decide(False))
+        self.run = Button(tr("Run"), lambda: self._decide(True))
         buttons = QHBoxLayout()
         buttons.setSpacing(GRID)
         buttons.addStretch(1)
@@ -209,15 +214,15 @@ class ServerQuestion(QWidget):
             return
         name = visible(server.name)
         if server.url:
-            self.words.setText(f"Connect to the tool server {name}?")
-            self.rights.setText("It receives the arguments of the calls that you allow.")
-            self.run.set_text("Connect")
-            self.refuse.set_text("Don't connect")
+            self.words.setText(tr("Connect to the tool server {name}?", name=name))
+            self.rights.setText(tr("It receives the arguments of the calls that you allow."))
+            self.run.set_text(tr("Connect"))
+            self.refuse.set_text(tr("Don't connect"))
         else:
-            self.words.setText(f"Run the tool server {name}?")
-            self.rights.setText("This command runs as a program with all your rights:")
-            self.run.set_text("Run")
-            self.refuse.set_text("Don't run")
+            self.words.setText(tr("Run the tool server {name}?", name=name))
+            self.rights.setText(tr("This command runs as a program with all your rights:"))
+            self.run.set_text(tr("Run"))
+            self.refuse.set_text(tr("Don't run"))
         self.command.show_text(server.shown)
         self.setAccessibleName(self.words.text())
         _arm(self.run)
@@ -239,18 +244,18 @@ class CallCard(QFrame):
         self.use = ToolUse("", "", "")
         self.name = label("", size="strong", wrap=True)
         self.state = label("", "quiet", "small", wrap=True)
-        self.arguments = Quoted("Arguments of the call")
+        self.arguments = Quoted(tr("Arguments of the call"))
         self.about = label("", "quiet", "small", wrap=True)
-        self.warning = label("This tool may destroy data.", "bad", "small", wrap=True)
-        self.deny = Button("Deny", lambda: self._decide("deny"))
-        self.once = Button("Allow once", lambda: self._decide("once"))
-        self.chat = Button("Allow this tool in this chat", lambda: self._decide("chat"))
-        self.buttons = Flow("Consent")
+        self.warning = label(tr("This tool may destroy data."), "bad", "small", wrap=True)
+        self.deny = Button(tr("Deny"), lambda: self._decide("deny"))
+        self.once = Button(tr("Allow once"), lambda: self._decide("once"))
+        self.chat = Button(tr("Allow this tool in this chat"), lambda: self._decide("chat"))
+        self.buttons = Flow(tr("Consent"))
         self.buttons.show_items([self.deny, self.once, self.chat])
         self.fold = Button("", self.toggle, "link")
-        self.result = Quoted("Result of the call")
+        self.result = Quoted(tr("Result of the call"))
         self.result.hide()
-        self.pictures = PictureStrip("Pictures of the result", loader)
+        self.pictures = PictureStrip(tr("Pictures of the result"), loader)
         self.pictures.opened.connect(lambda at: row.picture_wanted.emit(self._shown(), at))
         top = QHBoxLayout()
         top.setSpacing(GRID)
@@ -274,12 +279,14 @@ class CallCard(QFrame):
         before, self.use = self.use, use
         words, tone = STATES[use.state]
         if not use.ended and not self._row.answering:
-            words, tone = "Interrupted", "warn"
-        took = f" in {duration(use.seconds)}" if use.seconds >= 0.1 else ""
+            words, tone = tr("Interrupted"), "warn"
+        took = tr(" in {seconds}", seconds=duration(use.seconds)) if use.seconds >= 0.1 else ""
         self.name.setText(visible(use.name))
         self.state.setText(f"{words}{took}")
         set_tone(self.state, tone)
-        self.setAccessibleName(f"Call of {visible(use.name)}: {words}{took}")
+        self.setAccessibleName(
+            tr("Call of {name}: {words}{took}", name=visible(use.name), words=words, took=took)
+        )
         self.arguments.setVisible(use.arguments not in ("", "{}"))
         self.arguments.show_text(use.arguments)
         asks = use.state == "asking" and self._row.answering
@@ -290,7 +297,11 @@ class CallCard(QFrame):
         tool = self._row.tool_of(use.id) if asks else None
         self.about.setVisible(tool is not None)
         if tool is not None:
-            words = f"Server {tool.server}: {tool.description or 'no description'}"
+            words = tr(
+                "Server {server}: {description}",
+                server=tool.server,
+                description=tool.description or tr("no description"),
+            )
             self.about.setText(visible(" ".join(words.split()))[:LONGEST])
         self.warning.setVisible(tool is not None and tool.destructive)
         self.fold.setVisible(use.ended and bool(use.result))
@@ -308,8 +319,10 @@ class CallCard(QFrame):
 
     def _name_fold(self) -> None:
         folded = self.result.isHidden()
-        self.fold.setText(f"{'▸' if folded else '▾'}  Result")
-        self.fold.setAccessibleName(f"Result, {'folded' if folded else 'unfolded'}")
+        self.fold.setText(tr("{value}  Result", value="▸" if folded else "▾"))
+        self.fold.setAccessibleName(
+            tr("Result, {value}", value=tr("folded") if folded else tr("unfolded"))
+        )
 
     def _shown(self) -> Sequence[Picture]:
         hashes = set(self.use.pictures)
@@ -331,7 +344,7 @@ class CallList(QWidget):
         self._column = QVBoxLayout(self)
         self._column.setContentsMargins(0, 0, 0, 0)
         self._column.setSpacing(GRID)
-        self.setAccessibleName("Calls of tools")
+        self.setAccessibleName(tr("Calls of tools"))
         self._loader.ready.connect(self.refresh)
         self._row.brought.changed.connect(self.refresh)
 

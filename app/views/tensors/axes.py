@@ -5,6 +5,7 @@ from functools import partial
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QComboBox, QGridLayout, QSlider, QSpinBox, QWidget
 
+from app.language import tr
 from app.state.tensors.numbers import ShownAxes, usual_axes
 from app.theme.tokens import GRID
 from app.widgets.basics import label
@@ -32,10 +33,10 @@ class _Place(QWidget):
 
     def show_dim(self, dim: int, size: int, place: int) -> None:
         """A place in a dimension, without telling of it."""
-        name = f"Index in dimension {dim}"
-        self.name.setText(f"dim {dim} at")
+        name = tr("Index in dimension {dim}", dim=dim)
+        self.name.setText(tr("dim {dim} at", dim=dim))
         for part in (self.slider, self.field):
-            part.setAccessibleName(f"{name}, slider" if part is self.slider else name)
+            part.setAccessibleName(tr("{name}, slider", name=name) if part is self.slider else name)
             part.blockSignals(True)
             part.setRange(0, size - 1)
             part.setValue(place)
@@ -52,15 +53,15 @@ class AxesBar(QWidget):
         self.axes = ShownAxes()
         self._dims: tuple[int, ...] = ()
         self.rows, self.columns = QComboBox(), QComboBox()
-        self.rows.setAccessibleName("Dimension shown as rows")
-        self.columns.setAccessibleName("Dimension shown as columns")
+        self.rows.setAccessibleName(tr("Dimension shown as rows"))
+        self.columns.setAccessibleName(tr("Dimension shown as columns"))
         self.rows.activated.connect(lambda dim: self._take(self.axes.with_rows(dim)))
         self.columns.activated.connect(lambda dim: self._take(self.axes.with_columns(dim)))
         grid = QGridLayout(self)
         grid.setContentsMargins(0, 0, 0, 0)
         grid.setHorizontalSpacing(GRID)
         grid.setVerticalSpacing(GRID // 2)
-        for row, (name, box) in enumerate((("rows", self.rows), ("columns", self.columns))):
+        for row, (name, box) in enumerate(((tr("rows"), self.rows), (tr("columns"), self.columns))):
             grid.addWidget(label(name, tone="quiet"), row, 0)
             grid.addWidget(box, row, 1, 1, 2)
         grid.setColumnStretch(1, 1)
@@ -72,7 +73,7 @@ class AxesBar(QWidget):
     def show_dims(self, dims: tuple[int, ...], row: int = 0) -> None:
         """A tensor's dimensions, the fastest first, as usual; where that row of all planes is."""
         self._dims, self.axes = dims, usual_axes(dims, row)
-        titles = [f"dim {dim} ({size})" for dim, size in enumerate(dims)]
+        titles = [tr("dim {dim} ({size})", dim=dim, size=size) for dim, size in enumerate(dims)]
         for box in (self.rows, self.columns):
             box.clear()
             box.addItems(titles)

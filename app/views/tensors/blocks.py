@@ -6,6 +6,7 @@ from pathlib import Path
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFileDialog, QProgressBar, QSpinBox, QVBoxLayout, QWidget
 
+from app.language import tr
 from app.state.tensors.numbers import Numbers
 from app.state.tensors.statistics import StoredBlock, stored_blocks
 from app.state.tensors.tensors import TensorsState
@@ -19,17 +20,17 @@ from app.widgets.plots.cells import number_text
 from app.work import Work
 
 BLOCKS = (
-    Column[StoredBlock]("From", lambda b: str(b.first), lambda b: b.first, right=True),
+    Column[StoredBlock](tr("From"), lambda b: str(b.first), lambda b: b.first, right=True),
     Column[StoredBlock](
-        "Scales",
+        tr("Scales"),
         lambda b: "  ".join(map(number_text, b.scales)) or "–",
         lambda b: b.scales,
         right=True,
         mono=True,
     ),
-    Column[StoredBlock]("Least", lambda b: number_text(b.low), lambda b: b.low, right=True),
-    Column[StoredBlock]("Largest", lambda b: number_text(b.high), lambda b: b.high, right=True),
-    Column[StoredBlock]("Bytes", lambda b: b.bytes, mono=True, quiet=True),
+    Column[StoredBlock](tr("Least"), lambda b: number_text(b.low), lambda b: b.low, right=True),
+    Column[StoredBlock](tr("Largest"), lambda b: number_text(b.high), lambda b: b.high, right=True),
+    Column[StoredBlock](tr("Bytes"), lambda b: b.bytes, mono=True, quiet=True),
 )
 
 
@@ -42,16 +43,16 @@ class BlocksPage(QWidget):
         self._numbers: Numbers | None = None
         self._job: Work | None = None
         self.row = QSpinBox()
-        self.row.setAccessibleName("Row to show the blocks of")
-        self.row.setPrefix("Row ")
+        self.row.setAccessibleName(tr("Row to show the blocks of"))
+        self.row.setPrefix(tr("Row "))
         self.row.valueChanged.connect(self._read)
         self.about = label(tone="quiet", size="small", wrap=True)
-        self.table = Table(TableRows(BLOCKS, self), "Blocks")
+        self.table = Table(TableRows(BLOCKS, self), tr("Blocks"))
         self.table.setMinimumHeight(fonts.px(160))
-        self.against = Button("Compare with a file…", self._choose_file)
+        self.against = Button(tr("Compare with a file…"), self._choose_file)
         self.bar = QProgressBar()
         self.bar.setTextVisible(False)
-        self.bar.setAccessibleName("Comparing")
+        self.bar.setAccessibleName(tr("Comparing"))
         self.error = label(tone="quiet", wrap=True)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
@@ -74,13 +75,19 @@ class BlocksPage(QWidget):
             part.setVisible(has)
         self.table.rows.show_rows(())
         if numbers is None or numbers.fmt is None or not has:
-            plain = "numbers are stored one by one, not in blocks with a scale"
+            plain = tr("numbers are stored one by one, not in blocks with a scale")
             self.about.setText("" if numbers is None else f"{numbers.type}: {plain}")
             return
         fmt = numbers.fmt
         bits = 8 * fmt.bytes / fmt.block
         self.about.setText(
-            f"{fmt.name}: {fmt.block} numbers in {fmt.bytes} bytes, {bits:.4g} bits each"
+            tr(
+                "{name}: {block} numbers in {bytes} bytes, {bits:.4g} bits each",
+                name=fmt.name,
+                block=fmt.block,
+                bytes=fmt.bytes,
+                bits=bits,
+            )
         )
         self.row.blockSignals(True)
         self.row.setRange(0, numbers.rows - 1)
@@ -102,7 +109,7 @@ class BlocksPage(QWidget):
         self.about.setText(problem)
 
     def _choose_file(self) -> None:
-        path, _ = QFileDialog.getOpenFileName(self, "Compare with", "", "Models (*.gguf)")
+        path, _ = QFileDialog.getOpenFileName(self, tr("Compare with"), "", tr("Models (*.gguf)"))
         if path:
             self._state.compare(Path(path))
 
@@ -117,9 +124,17 @@ class BlocksPage(QWidget):
         elif state.loss is not None and state.other is not None:
             loss = state.loss
             self.error.setText(
-                f"Against {loss.type} of {state.other.name}: RMSE {number_text(loss.rmse)}, NMSE "
-                f"{loss.nmse:.3g}, at most {number_text(loss.worst)} in row {grouped(loss.row)}, "
-                f"column {grouped(loss.column)}"
+                tr(
+                    "Against {type} of {name}: RMSE {rmse}, NMSE {nmse:.3g}, at most {worst} in"
+                    " row {row}, column {column}",
+                    type=loss.type,
+                    name=state.other.name,
+                    rmse=number_text(loss.rmse),
+                    nmse=loss.nmse,
+                    worst=number_text(loss.worst),
+                    row=grouped(loss.row),
+                    column=grouped(loss.column),
+                )
             )
         else:
-            self.error.setText("Quantisation error against a file of higher precision.")
+            self.error.setText(tr("Quantisation error against a file of higher precision."))

@@ -5,6 +5,7 @@ from math import ceil
 import numpy as np
 from PySide6.QtWidgets import QComboBox, QVBoxLayout, QWidget
 
+from app.language import tr
 from app.state.tensors.cells import CacheUse, CellsState
 from app.theme.tokens import GRID
 from app.widgets.basics import label, set_tone
@@ -16,16 +17,16 @@ from app.widgets.plots.heat_map import HeatMap
 ACROSS = 64  # cells in a row
 PALEST = 0.4  # of the largest position lies between free and the first, so that it is seen
 MOST_MARKED = 1024  # shared cells that are framed
-ABOUT = (
+ABOUT = tr(
     "Each square is a cell of the cache. Free cells are empty; later positions are darker."
     " Shared cells are framed."
 )
-ABOUT_SLOTS = (
+ABOUT_SLOTS = tr(
     "Each square is a slot. Free slots are empty; slots that have read more tokens are darker."
     " Checkpoints are framed."
 )
 FEW = 20 * GRID  # pixels of height are enough for a row of slots
-EMPTY = "Open a model to see its KV cache."
+EMPTY = tr("Open a model to see its KV cache.")
 
 
 class CellsPage(QWidget):
@@ -35,11 +36,11 @@ class CellsPage(QWidget):
         super().__init__()
         self._state = state
         self.which = QComboBox()
-        self.which.setAccessibleName("Cache")
+        self.which.setAccessibleName(tr("Cache"))
         self.which.currentIndexChanged.connect(self._show)
         self.says = label(wrap=True)
         self.bar = SegmentBar(160)
-        self.map = HeatMap("Cells of the cache")
+        self.map = HeatMap(tr("Cells of the cache"))
         self._tallest = self.map.maximumHeight()
         self.map.pointed.connect(self._pointed)
         self.place = label(tone="quiet", size="small", wrap=True)
@@ -91,16 +92,16 @@ class CellsPage(QWidget):
         values[: cache.size][cache.sequences > 0] = cache.positions[cache.sequences > 0]
         grid = grid_of(
             values.reshape(rows, across),
-            row_title="cells from" if cache.kept is None else "slots from",
+            row_title=tr("cells from") if cache.kept is None else tr("slots from"),
             row_name=lambda row: str(row * across),
-            column_title="cell" if cache.kept is None else "slot",
+            column_title=tr("cell") if cache.kept is None else tr("slot"),
             text=_position if cache.kept is None else _read_to,
         )
         self.map.show_cells(grid, levels=(-PALEST * (last + 1), float(last + 1)))
         shared = np.flatnonzero(cache.sequences > 1)[:MOST_MARKED]
         marks = {divmod(int(at), across): _shared(cache, int(at)) for at in shared}
         for at in np.flatnonzero(cache.kept) if cache.kept is not None else ():
-            marks[divmod(int(at), across)] = "checkpoint"
+            marks[divmod(int(at), across)] = tr("checkpoint")
         self.map.mark(marks)
         self.place.setText(ABOUT if cache.kept is None else ABOUT_SLOTS)
 
@@ -108,39 +109,55 @@ class CellsPage(QWidget):
         cache, at = self.cache, row * ACROSS + column
         if cache is None or at >= cache.size:
             return
-        name = "cell" if cache.kept is None else "slot"
+        name = tr("cell") if cache.kept is None else tr("slot")
         if not cache.sequences[at]:
-            self.place.setText(f"{name} {at}: free")
+            self.place.setText(tr("{name} {at}: free", name=name, at=at))
             return
         said = [(_position if cache.kept is None else _read_to)(cache.positions[at])]
         said += [_shared(cache, at)] if cache.sequences[at] > 1 else []
-        said += ["a checkpoint"] if cache.kept is not None and cache.kept[at] else []
+        said += [tr("a checkpoint")] if cache.kept is not None and cache.kept[at] else []
         self.place.setText(f"{name} {at}: {', '.join(said)}")
 
 
 def numbers_of(cache: CacheUse) -> str:
     """How much of a cache is in use, in words."""
     if cache.kept is not None:
-        reach = f" (of tokens up to {cache.reach[0]} – {cache.reach[1]})" if cache.reach else ""
-        n_kept = int(np.count_nonzero(cache.kept))
-        return (
-            f"{cache.size} slots, {cache.used} in use{reach},"
-            f" {n_kept} of them checkpoints, {cache.free} free"
+        reach = (
+            tr(" (of tokens up to {reach} – {reach2})", reach=cache.reach[0], reach2=cache.reach[1])
+            if cache.reach
+            else ""
         )
-    reach = f" (positions {cache.reach[0]} – {cache.reach[1]})" if cache.reach else ""
-    return (
-        f"{grouped(cache.size)} cells, {grouped(cache.used)} in use{reach},"
-        f" {grouped(cache.shared)} of them shared, {grouped(cache.free)} free"
+        n_kept = int(np.count_nonzero(cache.kept))
+        return tr(
+            "{size} slots, {used} in use{reach}, {n_kept} of them checkpoints, {free} free",
+            size=cache.size,
+            used=cache.used,
+            reach=reach,
+            n_kept=n_kept,
+            free=cache.free,
+        )
+    reach = (
+        tr(" (positions {reach} – {reach2})", reach=cache.reach[0], reach2=cache.reach[1])
+        if cache.reach
+        else ""
+    )
+    return tr(
+        "{size} cells, {used} in use{reach}, {shared} of them shared, {free} free",
+        size=grouped(cache.size),
+        used=grouped(cache.used),
+        reach=reach,
+        shared=grouped(cache.shared),
+        free=grouped(cache.free),
     )
 
 
 def _position(value: float) -> str:
-    return f"position {round(value)}" if value >= 0 else "free"
+    return tr("position {value}", value=round(value)) if value >= 0 else tr("free")
 
 
 def _read_to(value: float) -> str:
-    return f"up to token {round(value)}" if value >= 0 else "free"
+    return tr("up to token {value}", value=round(value)) if value >= 0 else tr("free")
 
 
 def _shared(cache: CacheUse, at: int) -> str:
-    return f"shared by {cache.sequences[at]} sequences"
+    return tr("shared by {sequences} sequences", sequences=cache.sequences[at])

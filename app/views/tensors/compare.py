@@ -5,6 +5,7 @@ from math import isfinite
 
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
+from app.language import tr
 from app.state.graph.overlay import result_key
 from app.state.workbench import Workbench
 from app.theme.tokens import GRID
@@ -13,7 +14,7 @@ from app.widgets.lists.rows import Column, TableRows
 from app.widgets.lists.table import Table
 from engine.protocol import ComparedResult
 
-SHORT = {"prefill": "prompt", "decode": "token"}
+SHORT = {"prefill": tr("prompt"), "decode": tr("token")}
 
 
 def _error(row: ComparedResult) -> str:
@@ -22,9 +23,9 @@ def _error(row: ComparedResult) -> str:
 
 
 COLUMNS = (
-    Column[ComparedResult]("Result", result_key, mono=True, whole=True),
-    Column[ComparedResult]("Step", lambda r: SHORT[r.phase], whole=True),
-    Column[ComparedResult]("Device", lambda r: r.device, mono=True, whole=True),
+    Column[ComparedResult](tr("Result"), result_key, mono=True, whole=True),
+    Column[ComparedResult](tr("Step"), lambda r: SHORT[r.phase], whole=True),
+    Column[ComparedResult](tr("Device"), lambda r: r.device, mono=True, whole=True),
     Column[ComparedResult](
         "NMSE",
         lambda r: f"! {_error(r)}" if r.problem else _error(r),
@@ -33,9 +34,9 @@ COLUMNS = (
         tone=lambda r: "bad" if r.problem else "",
     ),
     Column[ComparedResult](
-        "Allowed", lambda r: f"{r.most:.1e}", lambda r: r.most, right=True, quiet=True
+        tr("Allowed"), lambda r: f"{r.most:.1e}", lambda r: r.most, right=True, quiet=True
     ),
-    Column[ComparedResult]("Launches", lambda r: ", ".join(r.launches), mono=True, quiet=True),
+    Column[ComparedResult](tr("Launches"), lambda r: ", ".join(r.launches), mono=True, quiet=True),
 )
 
 
@@ -47,7 +48,7 @@ class ComparePage(QWidget):
         self._state, self._selection = bench.comparison, bench.selection
         self._told: object = None
         self.head = CompareBar(bench)
-        self.table = Table(TableRows(COLUMNS, self), "Results compared")
+        self.table = Table(TableRows(COLUMNS, self), tr("Results compared"))
         self.table.picked.connect(self._pick)
         self.table.activated.connect(lambda row: self._selection.show_in("graph"))
         column = QVBoxLayout(self)

@@ -2,6 +2,7 @@
 
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
+from app.language import decimal, tr
 from app.state.tensors.experts import ExpertsState, Routing
 from app.state.workbench import Workbench
 from app.theme.tokens import GRID
@@ -11,13 +12,13 @@ from app.widgets.lists.table import Table
 from app.widgets.plots.cells import grid_of
 from app.widgets.plots.heat_map import HeatMap
 
-COMPUTING = "Computing the experts of this token …"
+COMPUTING = tr("Computing the experts of this token …")
 RESULT = "ffn_moe_out"  # what a layer's experts make together
 Row = tuple[int, str]  # a layer, and whom it chose
 
 COLUMNS = (
-    Column[Row]("Layer", lambda row: str(row[0]), lambda row: row[0], right=True),
-    Column[Row]("Experts and their weights", lambda row: row[1], mono=True),
+    Column[Row](tr("Layer"), lambda row: str(row[0]), lambda row: row[0], right=True),
+    Column[Row](tr("Experts and their weights"), lambda row: row[1], mono=True),
 )
 
 
@@ -29,10 +30,10 @@ class ExpertsPage(QWidget):
         self._state: ExpertsState = bench.experts
         self._selection = bench.selection
         self.says = label(wrap=True)
-        self.map = HeatMap("Experts by layer")
+        self.map = HeatMap(tr("Experts by layer"))
         self.map.pointed.connect(self._pointed)
         self.place = label(tone="quiet", size="small", wrap=True)
-        self.table = Table(TableRows(COLUMNS, self), "Layers with experts")
+        self.table = Table(TableRows(COLUMNS, self), tr("Layers with experts"))
         self.table.picked.connect(lambda row: self._select(row[0]))
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
@@ -57,21 +58,21 @@ class ExpertsPage(QWidget):
         layers = routing.layers
         grid = grid_of(
             routing.map(),
-            row_title="layer",
+            row_title=tr("layer"),
             row_name=lambda row: str(layers[row]),
-            column_title="expert",
-            text=lambda value: f"weight {value:.3f}" if value else "not used",
+            column_title=tr("expert"),
+            text=lambda value: tr("weight {value:.3f}", value=value) if value else tr("not used"),
         )
         self.map.show_cells(grid)
         self.map.mark(
-            {(at, e.expert): "chosen" for at, some in enumerate(routing.chosen) for e in some}
+            {(at, e.expert): tr("chosen") for at, some in enumerate(routing.chosen) for e in some}
         )
         self.place.setText(
-            "Rows are layers, columns are experts; experts used by this token are framed."
+            tr("Rows are layers, columns are experts; experts used by this token are framed.")
         )
         self.table.rows.show_rows(
             [
-                (layer, ", ".join(f"{e.expert}: {e.weight:.3f}" for e in some))
+                (layer, ", ".join(decimal(f"{e.expert}: {e.weight:.3f}") for e in some))
                 for layer, some in zip(layers, routing.chosen, strict=True)
             ]
         )
@@ -98,4 +99,9 @@ def experts_words(routing: Routing) -> str:
     """How many there are, and how many a layer takes."""
     used = max(len(some) for some in routing.chosen)
     layers = len(routing.layers)
-    return f"{layers} layers have experts; each takes {used} of {routing.n_experts} for this token."
+    return tr(
+        "{layers} layers have experts; each takes {used} of {n_experts} for this token.",
+        layers=layers,
+        used=used,
+        n_experts=routing.n_experts,
+    )

@@ -16,6 +16,7 @@ from PySide6.QtCore import (
 from PySide6.QtGui import QFontMetrics, QGuiApplication, QKeyEvent, QKeySequence
 from PySide6.QtWidgets import QAbstractButton, QAbstractItemView, QHeaderView, QTableView
 
+from app.language import tr
 from app.state.tensors.numbers import Floats, Numbers
 from app.theme import fonts
 from app.widgets.basics import TEXT_SIZE
@@ -125,14 +126,14 @@ class NumberGrid(QTableView):
     def __init__(self) -> None:
         super().__init__()
         self.numbers = NumberRows(self)
-        self.setAccessibleName("Numbers")
+        self.setAccessibleName(tr("Numbers"))
         self.setModel(self.numbers)
         self.setShowGrid(False)
         self.setWordWrap(False)
         self.setTabKeyNavigation(False)
         corner = self.findChild(QAbstractButton)
         assert corner is not None
-        corner.setAccessibleName("Corner of the table")
+        corner.setAccessibleName(tr("Corner of the table"))
         self.setCornerButtonEnabled(False)
         self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
         for header in (self.horizontalHeader(), self.verticalHeader()):

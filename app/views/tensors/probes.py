@@ -2,6 +2,7 @@
 
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLineEdit, QVBoxLayout, QWidget
 
+from app.language import tr
 from app.state.selection import Selection
 from app.state.tensors.probes import USUAL, ProbedColumn, ProbesState
 from app.theme.tokens import GRID
@@ -9,13 +10,13 @@ from app.widgets.basics import Button, label, set_tone
 from app.widgets.plots.cells import number_text
 from app.widgets.plots.heat_map import Strip
 
-ABOUT = (
+ABOUT = tr(
     "Follows results of the model token by token during an answer: how large their"
     " numbers are. Names are given as a regular expression: l_out-\\d+ is the output of every layer"
     " (l_out-0, l_out-1, …), attn_out-\\d+ that of its attention, ffn_out-\\d+ that of its"
     " feed-forward. Answers are some 4 % slower while this is shown."
 )
-EXAMPLE = r"Result names; default l_out-\d+, the output of every layer"
+EXAMPLE = tr(r"Result names; default l_out-\d+, the output of every layer")
 
 
 class ProbesPage(QWidget):
@@ -26,14 +27,14 @@ class ProbesPage(QWidget):
         self._state, self._selection = state, selection
         self.pattern = QLineEdit("" if state.pattern == USUAL else state.pattern)
         self.pattern.setPlaceholderText(EXAMPLE)
-        self.pattern.setAccessibleName("Results to probe (regular expression)")
+        self.pattern.setAccessibleName(tr("Results to probe (regular expression)"))
         self.pattern.returnPressed.connect(self._pin)
-        self.switch = Button("Pin", self._switch)
+        self.switch = Button(tr("Pin"), self._switch)
         self.what = QComboBox()
-        self.what.setAccessibleName("Colour scale")
-        self.what.addItems(["Root mean square", "Largest value"])
+        self.what.setAccessibleName(tr("Colour scale"))
+        self.what.addItems([tr("Root mean square"), tr("Largest value")])
         self.what.currentIndexChanged.connect(self._begin)
-        self.strip = Strip("Probed results by token", row_title="result")
+        self.strip = Strip(tr("Probed results by token"), row_title=tr("result"))
         self.strip.pointed.connect(self._pointed)
         self.says = label(ABOUT, tone="quiet", size="small", wrap=True)
         line = QHBoxLayout()
@@ -64,7 +65,7 @@ class ProbesPage(QWidget):
 
     def _show(self) -> None:
         state = self._state
-        self.switch.set_text("Unpin" if state.pinned else "Pin")
+        self.switch.set_text(tr("Unpin") if state.pinned else tr("Pin"))
         set_tone(self.says, "bad" if state.problem else "quiet")
         self.says.setText(state.problem or ABOUT)
 
@@ -83,6 +84,11 @@ class ProbesPage(QWidget):
             self._selection.select_operation(state.rows[row], state.layers[row], token=at.word)
             set_tone(self.says, "quiet")
             self.says.setText(
-                f"{state.rows[row]}: root mean square {number_text(float(at.rms[row]))}, largest "
-                f"{number_text(float(at.largest[row]))} in channel {int(at.at[row])}"
+                tr(
+                    "{rows}: root mean square {rms}, largest {largest} in channel {at}",
+                    rows=state.rows[row],
+                    rms=number_text(float(at.rms[row])),
+                    largest=number_text(float(at.largest[row])),
+                    at=int(at.at[row]),
+                )
             )

@@ -5,6 +5,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QVBoxLayout, QWidget
 
+from app.language import tr
 from app.state.tensors.statistics import Outlier, Statistics
 from app.theme import fonts
 from app.theme.tokens import GRID
@@ -19,13 +20,15 @@ BESIDE = 640  # pixels from which on the tables stand beside each other
 Said = tuple[str, str]
 
 WORDS = (
-    Column[Said]("All numbers", lambda r: r[0]),
-    Column[Said]("Value", lambda r: r[1], right=True),
+    Column[Said](tr("All numbers"), lambda r: r[0]),
+    Column[Said](tr("Value"), lambda r: r[1], right=True),
 )
 FARTHEST = (
-    Column[Outlier]("Value", lambda o: number_text(o.value), lambda o: abs(o.value), right=True),
-    Column[Outlier]("Row", lambda o: grouped(o.row), lambda o: o.row, right=True),
-    Column[Outlier]("Column", lambda o: grouped(o.column), lambda o: o.column, right=True),
+    Column[Outlier](
+        tr("Value"), lambda o: number_text(o.value), lambda o: abs(o.value), right=True
+    ),
+    Column[Outlier](tr("Row"), lambda o: grouped(o.row), lambda o: o.row, right=True),
+    Column[Outlier](tr("Column"), lambda o: grouped(o.column), lambda o: o.column, right=True),
 )
 
 
@@ -36,9 +39,9 @@ class StatisticsPage(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.words = Table(TableRows(WORDS, self), "Statistics", stretch=(0,), short=True)
+        self.words = Table(TableRows(WORDS, self), tr("Statistics"), stretch=(0,), short=True)
         self.farthest = Table(
-            TableRows(FARTHEST, self), "Largest magnitude", stretch=(0,), short=True
+            TableRows(FARTHEST, self), tr("Largest magnitude"), stretch=(0,), short=True
         )
         self.farthest.activated.connect(lambda o: self.place_wanted.emit(o.row, o.column))
         for table in (self.words, self.farthest):
@@ -64,17 +67,24 @@ def said(found: Statistics) -> list[Said]:
     """Statistics in words."""
     whole = max(found.size, 1)
     return [
-        ("numbers", grouped(found.size)),
-        ("least", number_text(found.low) if found.finite else "–"),
-        ("largest", number_text(found.high) if found.finite else "–"),
-        ("mean", number_text(found.mean)),
-        ("standard deviation", number_text(found.deviation)),
-        ("root mean square", number_text(found.rms)),
-        ("sum of absolute values (L1)", number_text(found.absolute)),
-        ("Euclidean norm (L2)", number_text(found.norm)),
-        ("zeros", f"{grouped(found.zeros)} ({100 * found.zeros / whole:.3g} %)"),
+        (tr("numbers"), grouped(found.size)),
+        (tr("least"), number_text(found.low) if found.finite else "–"),
+        (tr("largest"), number_text(found.high) if found.finite else "–"),
+        (tr("mean"), number_text(found.mean)),
+        (tr("standard deviation"), number_text(found.deviation)),
+        (tr("root mean square"), number_text(found.rms)),
+        (tr("sum of absolute values (L1)"), number_text(found.absolute)),
+        (tr("Euclidean norm (L2)"), number_text(found.norm)),
+        (
+            tr("zeros"),
+            tr(
+                "{zeros} ({zeros2:.3g} %)",
+                zeros=grouped(found.zeros),
+                zeros2=100 * found.zeros / whole,
+            ),
+        ),
         ("NaN", grouped(found.nan)),
-        ("infinite", grouped(found.inf)),
+        (tr("infinite"), grouped(found.inf)),
     ]
 
 
@@ -85,13 +95,17 @@ class NormsPage(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.lines = Lines("Row norms", PlotAxis("row", lambda x: str(round(x))), PlotAxis("norm"))
+        self.lines = Lines(
+            tr("Row norms"), PlotAxis(tr("row"), lambda x: str(round(x))), PlotAxis(tr("norm"))
+        )
         self.lines.activated.connect(lambda: self.row_wanted.emit(self.lines.at))
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
-        column.addWidget(label("The Euclidean norm of each row", tone="quiet", size="small"))
+        column.addWidget(label(tr("The Euclidean norm of each row"), tone="quiet", size="small"))
         column.addWidget(self.lines, 1)
 
     def show_statistics(self, found: Statistics | None) -> None:
         norms = found.norms.astype(np.float64) if found is not None else np.zeros(0)
-        self.lines.show_lines([PlotLine("norm", np.arange(len(norms)).astype(np.float64), norms)])
+        self.lines.show_lines(
+            [PlotLine(tr("norm"), np.arange(len(norms)).astype(np.float64), norms)]
+        )

@@ -15,6 +15,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.language import mark, tr
 from app.state.models.model import shape_text
 from app.state.tensors.numbers import Numbers, sliced
 from app.state.tensors.results import NO_WORD
@@ -42,8 +43,11 @@ from app.widgets.plots.histogram import Histogram
 from app.widgets.plots.levels import LevelSliders
 from app.work import Work
 
-PAGES = ("Numbers", "Heat map", "Spread", "Stats", "Blocks")
-KINDS = ("Weights", "Live probes", "Compare", "Texts", "Experts", "Cache")
+PAGES = (mark("Numbers"), mark("Heat map"), mark("Spread"), mark("Stats"), mark("Blocks"))
+KINDS = (
+    *(mark("Weights"), mark("Live probes"), mark("Compare")),
+    *(mark("Texts"), mark("Experts"), mark("Cache")),
+)
 OF_ALL = ("Spread", "Stats")  # need every number
 LEAST_TREE, LEAST_RIGHT = 170, 260
 BESIDE = 520  # pixels from which on the tree stands beside the numbers, not above them
@@ -66,24 +70,24 @@ class TensorsView(QWidget):
         self._says = label(tone="quiet", size="small", wrap=True)
         self.axes = AxesBar()
         self.axes.changed.connect(self._show_plane)
-        self.tabs = FittedTabs("Tensor views")
+        self.tabs = FittedTabs(tr("Tensor views"))
         self.tabs.setProperty("level", "second")
         self.grid = NumberGrid()
-        self.heat = HeatMap("Heat map of the tensor", diverging=True)
+        self.heat = HeatMap(tr("Heat map of the tensor"), diverging=True)
         self.levels = LevelSliders(self.heat)
-        self.histogram = Histogram("Histogram of the tensor", log=True)
+        self.histogram = Histogram(tr("Histogram of the tensor"), log=True)
         self.norms, self.statistics = NormsPage(), StatisticsPage()
         self.blocks = BlocksPage(state)
         self.bar = QProgressBar()
         self.bar.setTextVisible(False)
         self.bar.setRange(0, 1000)
-        self.bar.setAccessibleName("Reading all numbers")
-        self._stop = Button("Stop", state.cancel, kind="flat")
+        self.bar.setAccessibleName(tr("Reading all numbers"))
+        self._stop = Button(tr("Stop"), state.cancel, kind="flat")
         self._place = label(tone="quiet", size="small")
-        self._save = Button("Save…", self._choose_file, kind="flat")
-        self.copy = IconButton("copy", "Copy the numbers as text", self._copy_dump)
+        self._save = Button(tr("Save…"), self._choose_file, kind="flat")
+        self.copy = IconButton("copy", tr("Copy the numbers as text"), self._copy_dump)
         self._stack = QStackedWidget()
-        self.kinds = FittedTabs("Weights or results")
+        self.kinds = FittedTabs(tr("Weights or results"))
         self.kinds.setProperty("level", "second")
         self.probes = ProbesPage(bench.probes, bench.selection)
         self._probing, self._celled, self._routed = bench.probes, bench.cells, bench.experts
@@ -116,7 +120,7 @@ class TensorsView(QWidget):
         beside = self.width() >= fonts.px(BESIDE)
         side = Qt.Orientation.Horizontal if beside else Qt.Orientation.Vertical
         self._split.setOrientation(side)
-        self.tabs.setTabText(PAGES.index("Heat map"), "Heat map" if beside else "Map")
+        self.tabs.setTabText(PAGES.index("Heat map"), tr("Heat map") if beside else tr("Map"))
 
     def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802
         super().hideEvent(event)
@@ -174,7 +178,7 @@ class TensorsView(QWidget):
         told = (spread, self.statistics, self.blocks)
         pages = (self.grid, heat, *(scrolled(page, self._stack) for page in told))
         for title, page in zip(PAGES, pages, strict=True):
-            self.tabs.put(title)
+            self.tabs.put(tr(title))
             self._stack.addWidget(page)
         self.tabs.currentChanged.connect(self._stack.setCurrentIndex)
         head = QHBoxLayout()
@@ -217,7 +221,7 @@ class TensorsView(QWidget):
         whole.addWidget(self._kinds, 1)
         kinds = (split, self.probes, self.compare, self.texts, self.experts, self.cells)
         for title, page in zip(KINDS, kinds, strict=True):
-            self.kinds.put(title)
+            self.kinds.put(tr(title))
             self._kinds.addWidget(scrolled(page, self._kinds))
         self.kinds.currentChanged.connect(self._kinds.setCurrentIndex)
         self.kinds.currentChanged.connect(self._look)
@@ -251,18 +255,18 @@ class TensorsView(QWidget):
         if state.problem:
             self._says.setText(state.problem)
         elif item is None:
-            empty = "Open a model to see the numbers in its tensors."
-            chosen = "Choose a tensor to see its numbers."
+            empty = tr("Open a model to see the numbers in its tensors.")
+            chosen = tr("Choose a tensor to see its numbers.")
             self._says.setText(chosen if state.groups else empty)
         else:
             dims = numbers.dims if numbers is not None else item.dims
-            said = [item.type, shape_text(dims), f"{grouped(prod(dims))} numbers"]
+            said = [item.type, shape_text(dims), tr("{prod} numbers", prod=grouped(prod(dims)))]
             if item.result is not None:
-                said.append(numbers.where if numbers is not None else "computing …")
+                said.append(numbers.where if numbers is not None else tr("computing …"))
             elif item.layer is not None and (devices := self._devices_of(item.layer)):
-                said.append(f"on {', '.join(devices)}")
+                said.append(tr("on {devices}", devices=", ".join(devices)))
             if (device := self._bare_device()) is not None:
-                said.append(f"no layers on {device}")
+                said.append(tr("no layers on {device}", device=device))
             self._says.setText(" · ".join(said))
 
     def _bare_device(self) -> str | None:
@@ -306,7 +310,9 @@ class TensorsView(QWidget):
         """One cursor for the table and the heat map."""
         value = self.grid.numbers.value(row, column)
         told = "" if value is None else f": {value:.9g}"
-        self._place.setText(f"row {row}, column {column}{told}")
+        self._place.setText(
+            tr("row {row}, column {column}{value}", row=row, column=column, value=told)
+        )
         if self.page == "Numbers":
             self.heat.set_cursor(row, column)
         else:
@@ -341,8 +347,10 @@ class TensorsView(QWidget):
         numbers = self._state.numbers
         if numbers is None:
             return
-        kinds = "NumPy array (*.npy);;Comma-separated values (*.csv)"
-        path, kind = QFileDialog.getSaveFileName(self, "Save numbers", f"{numbers.name}.npy", kinds)
+        kinds = tr("NumPy array (*.npy);;Comma-separated values (*.csv)")
+        path, kind = QFileDialog.getSaveFileName(
+            self, tr("Save numbers"), f"{numbers.name}.npy", kinds
+        )
         if path:
             self.save(numbers, Path(path))
 
@@ -351,10 +359,10 @@ class TensorsView(QWidget):
         write = save_csv if path.suffix.lower() == ".csv" else save_npy
 
         def saved(done: bool) -> None:
-            self._place.setText(f"saved as {path.name}" if done else "not saved")
+            self._place.setText(tr("saved as {name}", name=path.name) if done else tr("not saved"))
 
         def told(part: float) -> None:
-            self._place.setText(f"saving {path.name}: {100 * part:.0f} %")
+            self._place.setText(tr("saving {name}: {part:.0f} %", name=path.name, part=100 * part))
 
         job = Work.polling(_saved, write, numbers, path)
         self._job = job.then(saved).fail(self._failed).progress(told).start(self)

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from app.language import tr
 from app.state.tensors.saving import dump_text
 from app.state.tensors.texts import error_map, paired_key
 from app.state.workbench import Workbench
@@ -36,12 +37,14 @@ def _tensor(bench: Workbench, view: TensorsView) -> ViewReport:
         return ViewReport([view.says])
     tables = [
         ReportTable(
-            "Numbers", ["Dump"], lambda: [[line] for line in dump_text(numbers).split("\n")]
+            "Numbers", [tr("Dump")], lambda: [[line] for line in dump_text(numbers).split("\n")]
         )
     ]
     if found is not None:
         words = said(found)
-        tables.append(ReportTable("Statistics", ["All numbers", "Value"], lambda: words))
+        tables.append(
+            ReportTable(tr("Statistics"), [tr("All numbers"), tr("Value")], lambda: words)
+        )
     told = {"name": numbers.name, "type": numbers.type, "dims": numbers.dims}
     return ViewReport([f"{numbers.name}: {view.says}"], tables, lambda: told)
 
@@ -60,21 +63,26 @@ def _probes(bench: Workbench, view: TensorsView) -> ViewReport:
         made = zip(rows, rms.mean(axis=0), rms.max(axis=0), largest.max(axis=0), strict=True)
         return [[name, *(f"{value:.4g}" for value in values)] for name, *values in made]
 
-    titles = ("Result", "Mean of root mean squares", "Maximum", "Largest value")
-    tables = [ReportTable("Probes", titles, texts)] if columns else []
+    titles = (tr("Result"), tr("Mean of root mean squares"), tr("Maximum"), tr("Largest value"))
+    tables = [ReportTable(tr("Probes"), titles, texts)] if columns else []
 
     def data() -> Any:
         kept = ("rms", "largest", "at")
         return {"rows": rows} | {n: [getattr(c, n).tolist() for c in columns] for n in kept}
 
-    words = f"{len(columns)} tokens of {len(rows)} results that match {state.pattern}."
+    words = tr(
+        "{columns} tokens of {rows} results that match {pattern}.",
+        columns=len(columns),
+        rows=len(rows),
+        pattern=state.pattern,
+    )
     return ViewReport([words], tables, data)
 
 
 def _compared(bench: Workbench, view: TensorsView) -> ViewReport:
     result = bench.comparison.result
     rows = view.compare.table.rows
-    tables = [table_of("Results", rows.columns, rows.all_rows)] if result is not None else []
+    tables = [table_of(tr("Results"), rows.columns, rows.all_rows)] if result is not None else []
     words = [view.compare.head.says.text()]
     return ViewReport(words, tables, lambda: msgspec.to_builtins(result))
 
@@ -93,9 +101,11 @@ def _texts(bench: Workbench, view: TensorsView) -> ViewReport:
             "nmse": [[None if np.isnan(x) else float(x) for x in row] for row in errors],
         }
 
-    pairs = ReportTable("Pairs", ["Tokens"], lambda: [[pair_text(pair)] for pair in result.pairs])
+    pairs = ReportTable(
+        tr("Pairs"), [tr("Tokens")], lambda: [[pair_text(pair)] for pair in result.pairs]
+    )
     rows = view.texts.table.rows
-    return ViewReport(words, [pairs, table_of("Results", rows.columns, rows.all_rows)], data)
+    return ViewReport(words, [pairs, table_of(tr("Results"), rows.columns, rows.all_rows)], data)
 
 
 def _experts(bench: Workbench, view: TensorsView) -> ViewReport:
@@ -104,14 +114,14 @@ def _experts(bench: Workbench, view: TensorsView) -> ViewReport:
     if routing is None:
         return ViewReport(words)
     told = {"layers": routing.layers, "experts": routing.n_experts, "chosen": routing.chosen}
-    return ViewReport(words, [table_of("Layers", rows.columns, rows.all_rows)], lambda: told)
+    return ViewReport(words, [table_of(tr("Layers"), rows.columns, rows.all_rows)], lambda: told)
 
 
 def _cells(bench: Workbench, view: TensorsView) -> ViewReport:
     caches = list(bench.cells.caches)
-    titles = ("Cache", "Cells", "In use", "Shared", "Free")
+    titles = ("Cache", tr("Cells"), tr("In use"), tr("Shared"), tr("Free"))
     rows = [[c.title, *(str(n) for n in (c.size, c.used, c.shared, c.free))] for c in caches]
-    table = ReportTable("Caches", titles, lambda: rows)
+    table = ReportTable(tr("Caches"), titles, lambda: rows)
     told = {
         c.title: {"positions": c.positions.tolist(), "sequences": c.sequences.tolist()}
         for c in caches

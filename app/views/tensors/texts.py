@@ -11,6 +11,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.language import tr
 from app.state.tensors.comparison import TEXT
 from app.state.tensors.numbers import Numbers
 from app.state.tensors.texts import (
@@ -32,24 +33,24 @@ from app.widgets.plots.cells import grid_of
 from app.widgets.plots.heat_map import HeatMap
 from engine.protocol import ComparedText, PairedResult, TokenPair
 
-TYPED = "A text"
+TYPED = tr("A text")
 OTHER = "The capital of Italy is Rome. What do people eat there, and what do they read on Sundays?"
-ABOUT = (
+ABOUT = tr(
     "How far is what the model computes for one text from what it computes for another? Tokens are"
     " pairs from the start on as long as both are the same, then from the end back."
 )
-NO_MODEL = "Open a model to compare two texts."
-COMPARING = "Computing both texts …"
-PICTURE = (
+NO_MODEL = tr("Open a model to compare two texts.")
+COMPARING = tr("Computing both texts …")
+PICTURE = tr(
     "Each row is a result of the model, each column a pair of tokens. The colour is how far the two"
     " are apart: the squared difference relative to the result itself (NMSE). 1e-08 is nearly"
     " equal, 1 is as far as two unrelated results."
 )
 LEAST_MAP = 150
 LEAST, MOST = -8.0, 1.0  # powers of ten that colours run between
-NOT_THERE = "not computed for this token"
+NOT_THERE = tr("not computed for this token")
 WHERE = 4  # the column of words
-KEYS = "Enter shows the difference as numbers."
+KEYS = tr("Enter shows the difference as numbers.")
 
 
 def _least(value: float | None) -> float:
@@ -70,12 +71,14 @@ def _columns(state: TextsState) -> tuple[Column[PairedResult], ...]:
 
     kind = Column[PairedResult]
     return (
-        kind("Result", paired_key, mono=True, whole=True),
+        kind(tr("Result"), paired_key, mono=True, whole=True),
         kind("NMSE", lambda r: number(r.error, ".1e"), lambda r: _least(r.error), right=True),
-        kind("Cosine", lambda r: number(r.cosine, ".4f"), lambda r: _least(r.cosine), right=True),
-        kind("Largest", lambda r: number(largest(r), ".1e"), largest, right=True),
-        kind("At", where),
-        kind("Device", lambda r: r.device, mono=True, quiet=True),
+        kind(
+            tr("Cosine"), lambda r: number(r.cosine, ".4f"), lambda r: _least(r.cosine), right=True
+        ),
+        kind(tr("Largest"), lambda r: number(largest(r), ".1e"), largest, right=True),
+        kind(tr("At"), where),
+        kind(tr("Device"), lambda r: r.device, mono=True, quiet=True),
     )
 
 
@@ -86,7 +89,7 @@ class TextChoice(QWidget):
         super().__init__()
         self._state = state
         self.which, self.typed = QComboBox(), GrowingEdit(name)
-        self.which.setAccessibleName(f"{name}, which one")
+        self.which.setAccessibleName(tr("{name}, which one", name=name))
         self.typed.setProperty("plain", "false")
         self.typed.set_text(text)
         self.which.currentIndexChanged.connect(self._show)
@@ -128,19 +131,21 @@ class TextsPage(QWidget):
         super().__init__()
         self._state, self._selection = bench.texts, bench.selection
         self._told: object = None
-        self.first = TextChoice(bench.texts, "First text", TEXT)
-        self.other = TextChoice(bench.texts, "Other text", OTHER)
+        self.first = TextChoice(bench.texts, tr("First text"), TEXT)
+        self.other = TextChoice(bench.texts, tr("Other text"), OTHER)
         self.says = label(wrap=True)
-        self.compare = Button("Compare the texts", self._start)
-        self.stop = Button("Cancel", self._state.cancel, kind="flat", name="Cancel comparing texts")
+        self.compare = Button(tr("Compare the texts"), self._start)
+        self.stop = Button(
+            tr("Cancel"), self._state.cancel, kind="flat", name=tr("Cancel comparing texts")
+        )
         self.bar = QProgressBar()
         self.bar.setTextVisible(False)
-        self.bar.setAccessibleName("Comparing texts")
-        self.map = HeatMap("Difference of results, by token")
+        self.bar.setAccessibleName(tr("Comparing texts"))
+        self.map = HeatMap(tr("Difference of results, by token"))
         self.map.pointed.connect(self._pointed)
         self.place = label(PICTURE, tone="quiet", size="small", wrap=True)
         self.table = Table(
-            TableRows(_columns(bench.texts), self), "Results of two texts", stretch=(4,)
+            TableRows(_columns(bench.texts), self), tr("Results of two texts"), stretch=(4,)
         )
         self.table.picked.connect(self._pick)
         self.table.activated.connect(self._open)
@@ -159,7 +164,7 @@ class TextsPage(QWidget):
         grid = QGridLayout()
         grid.setHorizontalSpacing(GRID)
         grid.setVerticalSpacing(GRID // 2)
-        for row, (name, side) in enumerate((("First", self.first), ("Other", self.other))):
+        for row, (name, side) in enumerate(((tr("First"), self.first), (tr("Other"), self.other))):
             grid.addWidget(label(name, tone="quiet"), row, 0, Qt.AlignmentFlag.AlignTop)
             grid.addWidget(side, row, 1)
         grid.setColumnStretch(1, 1)
@@ -188,7 +193,7 @@ class TextsPage(QWidget):
     def _start(self) -> None:
         text, other = self.first.text, self.other.text
         if text is None or other is None:
-            self._say("Type two texts, or choose a version of the chat.", "warn")
+            self._say(tr("Type two texts, or choose a version of the chat."), "warn")
         else:
             self._state.start(text, other)
 
@@ -234,11 +239,13 @@ class TextsPage(QWidget):
         powers[np.isnan(errors)] = LEAST - 1
         grid = grid_of(
             powers,
-            row_title="result",
+            row_title=tr("result"),
             row_name=lambda row: paired_key(rows[row]),
-            column_title="token",
+            column_title=tr("token"),
             column_name=lambda column: pair_text(pairs[column]),
-            text=lambda value: f"NMSE {10.0**value:.1e}" if value >= LEAST else NOT_THERE,
+            text=lambda value: (
+                tr("NMSE {value:.1e}", value=10.0**value) if value >= LEAST else NOT_THERE
+            ),
         )
         self.map.show_cells(grid, levels=(LEAST, MOST))
         self.place.setText(PICTURE)
@@ -254,7 +261,9 @@ class TextsPage(QWidget):
             self.place.setText(self.map.says(row, column))
 
     def _open(self, row: PairedResult) -> None:
-        self._say(f"Computing the difference of {paired_key(row)} …", "quiet")
+        self._say(
+            tr("Computing the difference of {paired_key} …", paired_key=paired_key(row)), "quiet"
+        )
         self._state.read(row, self._found, lambda problem: self._say(problem, "bad"))
 
     def _found(self, numbers: Numbers) -> None:

@@ -21,6 +21,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.language import tr
 from app.state.models.model import shape_text
 from app.state.tensors.results import TensorGroup, TensorItem
 from app.theme import fonts
@@ -45,15 +46,15 @@ class TensorTree(QWidget):
         self._at: TensorItem | None = None
         self._by_program = False
         self.query = QLineEdit()
-        self.query.setPlaceholderText("Filter tensors")
-        self.query.setAccessibleName("Filter tensors")
+        self.query.setPlaceholderText(tr("Filter tensors"))
+        self.query.setAccessibleName(tr("Filter tensors"))
         self.query.setClearButtonEnabled(True)
         self.query.textChanged.connect(self._filter)
         self._rows = QStandardItemModel(self)
         self._filtered = _Filtered(self)
         self._filtered.setSourceModel(self._rows)
         self.view = QTreeView()
-        self.view.setAccessibleName("Tensors")
+        self.view.setAccessibleName(tr("Tensors"))
         self.view.setModel(self._filtered)
         self.view.setHeaderHidden(True)
         self.view.setUniformRowHeights(True)

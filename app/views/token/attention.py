@@ -7,6 +7,7 @@ from typing import NamedTuple
 from PySide6.QtCore import QEvent, QRectF, QSize, Signal
 from PySide6.QtWidgets import QHBoxLayout, QToolButton, QVBoxLayout, QWidget
 
+from app.language import tr
 from app.state.selection import Selection
 from app.state.token.asking import ModelParts
 from app.state.token.readings import AttentionReading, Measure
@@ -42,7 +43,7 @@ class SourceList(Bars):
     leading = 4
 
     def __init__(self) -> None:
-        super().__init__("Attention sources")
+        super().__init__(tr("Attention sources"))
         self.lines: Sequence[SourceLine] = ()
 
     def show_lines(self, lines: Sequence[SourceLine]) -> None:
@@ -64,8 +65,13 @@ class SourceList(Bars):
 
     def in_words(self) -> str:
         if not self.lines:
-            return "None yet"
-        return f"{self.words(self.at)}, {self.at + 1} of {len(self.lines)}"
+            return tr("None yet")
+        return tr(
+            "{words}, {at} of {lines}",
+            words=self.words(self.at),
+            at=self.at + 1,
+            lines=len(self.lines),
+        )
 
     def words(self, at: int) -> str:
         return f"{self.lines[at].text} {percent(self.lines[at].share)}"
@@ -86,17 +92,17 @@ def _bar(line: SourceLine) -> Bar:
 
 MAP = 200  # pixels of the map's height
 MEASURES: dict[Measure, tuple[str, str]] = {
-    "entropy": ("Spread", "Spread of each head's attention: entropy, in bits"),
-    "distance": ("Distance", "Average distance of each head's attention, in tokens"),
+    "entropy": (tr("Spread"), tr("Spread of each head's attention: entropy, in bits")),
+    "distance": (tr("Distance"), tr("Average distance of each head's attention, in tokens")),
     "first": (
-        "First token",
-        "Share of each head's attention on the first token (the attention sink)",
+        tr("First token"),
+        tr("Share of each head's attention on the first token (the attention sink)"),
     ),
 }
-SINK, TEMPLATE = "First token", "Chat template"
+SINK, TEMPLATE = tr("First token"), tr("Chat template")
 ABOUT = {
-    SINK: "the attention sink: heads attend to it when nothing else matters.",
-    TEMPLATE: "tokens that the chat template adds around messages.",
+    SINK: tr("the attention sink: heads attend to it when nothing else matters."),
+    TEMPLATE: tr("tokens that the chat template adds around messages."),
 }
 
 
@@ -112,11 +118,11 @@ class AttentionPanel(QWidget):
         self._measure: Measure = "entropy"
         self._shown: tuple[object, ...] = ()
         self._listed: list[WordSource | None] = []
-        self.map = HeatMap("Attention of all layers and heads")
+        self.map = HeatMap(tr("Attention of all layers and heads"))
         self.map.pointed.connect(self._map_pointed)
         self.blank = BlankMap()
-        self.layers = NumberStepper("Layer", "all", "Average over layers")
-        self.heads = NumberStepper("Head", "all", "Average over heads")
+        self.layers = NumberStepper(tr("Layer"), tr("all"), tr("Average over layers"))
+        self.heads = NumberStepper(tr("Head"), tr("all"), tr("Average over heads"))
         self.layers.stepped.connect(self._layer_stepped)
         self.heads.stepped.connect(self._head_stepped)
         self.says = label("", "quiet", "small", wrap=True)
@@ -138,7 +144,7 @@ class AttentionPanel(QWidget):
         """Of each layer and head all measures, titles on top."""
         inside = self._state.inside
         attention = inside.attention if inside is not None else None
-        head = ["Layer", "Head", "Bits", "Back", "First"]
+        head = [tr("Layer"), tr("Head"), tr("Bits"), tr("Back"), tr("First")]
         if attention is None:
             return [head]
         return [head] + [
@@ -150,7 +156,7 @@ class AttentionPanel(QWidget):
     def source_rows(self) -> list[list[str]]:
         """The list of sources, titles on top."""
         return [
-            ["Source", "Share"],
+            [tr("Source"), tr("Share")],
             *([line.text, percent(line.share)] for line in self.list.lines),
         ]
 
@@ -176,7 +182,7 @@ class AttentionPanel(QWidget):
         layer, head = self._state.layer, self._state.head
         row = attention.layers.index(layer) if attention is not None and layer is not None else None
         self.map.frame_row(row)
-        self.map.mark({(row, head): "selected"} if row is not None and head is not None else {})
+        self.map.mark({(row, head): tr("selected")} if row is not None and head is not None else {})
         if row is not None:
             self.map.set_cursor(row, head if head is not None else self.map.at[1], scroll=False)
 
@@ -205,25 +211,38 @@ class AttentionPanel(QWidget):
             lines.append(_line(source, sources))
         self.list.show_lines(lines)
         brightest = percent(sources.largest)
-        self.says.setText(f"{self._whose()}. Brighter words received more: up to {brightest}.")
+        self.says.setText(
+            tr(
+                "{owner}. Brighter words received more: up to {brightest}.",
+                owner=self._whose(),
+                brightest=brightest,
+            )
+        )
 
     def _whose(self) -> str:
         layer, head = self._state.layer, self._state.head
         if layer is None:
-            return "Attention, average of all heads and layers"
-        who = f"head {head}" if head is not None else "average of its heads"
-        return f"Attention of layer {layer}: {who}"
+            return tr("Attention, average of all heads and layers")
+        who = tr("head {head}", head=head) if head is not None else tr("average of its heads")
+        return tr("Attention of layer {layer}: {name}", layer=layer, name=who)
 
     def _waiting(self, attention: AttentionReading | None, parts: ModelParts | None) -> str:
         """What is to be seen here, as far as the file's header tells."""
         if attention is not None:
-            return "Loading this layer's heads…"
+            return tr("Loading this layer's heads…")
         if parts is None:
-            return "Tokens that each head attended to, highlighted in the chat."
-        window = f", some limited to the last {parts.window} tokens" if parts.window else ""
-        return (
-            f"{parts.n_layer} layers of {parts.n_head} heads each{window}: which words they looked"
-            " at. They are lit in the chat."
+            return tr("Tokens that each head attended to, highlighted in the chat.")
+        window = (
+            tr(", some limited to the last {window} tokens", window=parts.window)
+            if parts.window
+            else ""
+        )
+        return tr(
+            "{n_layer} layers of {n_head} heads each{window}: which words they looked at."
+            " They are lit in the chat.",
+            n_layer=parts.n_layer,
+            n_head=parts.n_head,
+            window=window,
         )
 
     # What a person does
@@ -345,6 +364,6 @@ class BlankMap(Painted):
 
 def _line(source: WordSource, sources: Sources) -> SourceLine:
     if source.picture is not None:
-        return SourceLine(f"Picture {source.picture}", source.share, None)
+        return SourceLine(tr("Picture {picture}", picture=source.picture), source.share, None)
     strength = (source.share / sources.largest) ** 0.5 if sources.largest > 0 else 0.0
     return SourceLine(shown(source.text), source.share, strength)

@@ -6,6 +6,7 @@ from math import exp, log
 from PySide6.QtCore import QPointF, Signal
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
+from app.language import tr
 from app.theme.theme import tokens
 from app.theme.tokens import GRID, mix
 from app.views.token.section import percent, shown
@@ -16,17 +17,17 @@ from engine.protocol import Alternative, TokenChoice, TokenInfo
 
 MOST = 8  # words listed
 NAME = 96  # pixels of a word
-HINT = (
+HINT = tr(
     "Click or press Enter to continue the answer with another token, as a new branch. Alt+Left goes"
     " back."
 )
 STEPS = {
-    "model": "model",
-    "penalties": "penalties",
+    tr("model"): tr("model"),
+    tr("penalties"): tr("penalties"),
     "top_k": "top-k",
     "top_p": "top-p",
     "min_p": "min-p",
-    "temperature": "temperature",
+    tr("temperature"): tr("temperature"),
 }
 
 
@@ -46,8 +47,16 @@ class Candidate:
     def says(self) -> str:
         said = f"{shown(self.text)} {percent(self.model)}"
         if self.removed_by:
-            return f"{said}, removed by {STEPS.get(self.removed_by, self.removed_by)}"
-        return said if self.drawn is None else f"{said}, drawn with {percent(self.drawn)}"
+            return tr(
+                "{text}, removed by {get}",
+                text=said,
+                get=STEPS.get(self.removed_by, self.removed_by),
+            )
+        return (
+            said
+            if self.drawn is None
+            else tr("{text}, drawn with {drawn}", text=said, drawn=percent(self.drawn))
+        )
 
 
 def candidates(choice: TokenChoice | None, recorded: TokenInfo | None) -> list[Candidate]:
@@ -74,19 +83,19 @@ class ChoiceBars(Bars):
 
     pointed = Signal(int)  # the word under the mouse or the keyboard
     taken = Signal(int)
-    wide, names, widest_note = 240, NAME, "by temperature"
+    wide, names, widest_note = 240, NAME, tr("by temperature")
 
     def __init__(self) -> None:
-        super().__init__("Candidate tokens: Enter continues with one, as a new branch")
+        super().__init__(tr("Candidate tokens: Enter continues with one, as a new branch"))
         self.candidates: Sequence[Candidate] = ()
 
     def show_candidates(self, found: Sequence[Candidate]) -> None:
         kept = [one for n, one in enumerate(found) if n < MOST or one.taken]
         drawn = any(one.drawn is not None for one in kept)
-        self.titles = ("by the model", "model"), ("when drawn", "drawn") if drawn else ()
+        self.titles = (tr("by the model"), "model"), (tr("when drawn"), "drawn") if drawn else ()
         self.candidates = kept
         self.changed()
-        self.setAccessibleDescription("; ".join(one.says for one in kept) or "Nothing yet")
+        self.setAccessibleDescription("; ".join(one.says for one in kept) or tr("Nothing yet"))
 
     def stops(self) -> int:
         return len(self.candidates)
@@ -116,7 +125,7 @@ def _bar(one: Candidate) -> Bar:
     now, step = tokens(), STEPS.get(one.removed_by, one.removed_by)
     notes: tuple[str, ...] = () if one.drawn is None else (percent(one.drawn),)
     if one.removed_by:
-        notes = f"by {step}", step, "–"
+        notes = tr("by {step}", step=step), step, "–"
     return Bar(
         shown(one.text),
         [
@@ -181,21 +190,23 @@ class ChoicePanel(QWidget):
             self.taken.emit(one.token)
             return
         why = (
-            "This token was sampled." if one.taken else "Only tokens of an answer can be replaced."
+            tr("This token was sampled.")
+            if one.taken
+            else tr("Only tokens of an answer can be replaced.")
         )
         self.word.setText(f"{one.says}. {why}")
         self.word.show()
 
     def rows(self) -> list[list[str]]:
         """Words and, behind them, the steps, titles on top."""
-        rows = [["Word", "Model", "Drawn", "Removed"]]
+        rows = [[tr("Word"), tr("Model"), tr("Drawn"), tr("Removed")]]
         for one in self.bars.candidates:
             drawn = "" if one.drawn is None or one.removed_by else percent(one.drawn)
             step = STEPS.get(one.removed_by, one.removed_by)
             rows.append([shown(one.text), percent(one.model), drawn, step])
         for step_of in self._choice.steps if self._choice is not None else ():
             name = STEPS.get(step_of.name, step_of.name)
-            left = f"{grouped(step_of.n_left)} left"
+            left = tr("{n_left} left", n_left=grouped(step_of.n_left))
             rows.append([name, left, _bits(step_of.entropy), percent(step_of.removed)])
         return rows
 
@@ -205,16 +216,23 @@ def _sentence(choice: TokenChoice) -> str:
     if not choice.steps:
         return ""
     first, *rest = choice.steps
-    said = [f"{grouped(first.n_left)} words, {_bits(first.entropy)}"]
+    said = [tr("{n_left} words, {bits}", n_left=grouped(first.n_left), bits=_bits(first.entropy))]
     left = first.n_left
     for step in rest:
         name = STEPS.get(step.name, step.name)
         if step.n_left != left:
-            said.append(f"{name} leaves {grouped(step.n_left)}, removes {percent(step.removed)}")
+            said.append(
+                tr(
+                    "{name} leaves {n_left}, removes {removed}",
+                    name=name,
+                    n_left=grouped(step.n_left),
+                    removed=percent(step.removed),
+                )
+            )
             left = step.n_left
-    said.append(f"drawn from {_bits(choice.steps[-1].entropy)}")
+    said.append(tr("drawn from {bits}", bits=_bits(choice.steps[-1].entropy)))
     return " → ".join(said)
 
 
 def _bits(nats: float) -> str:
-    return f"{abs(nats / log(2)):.1f} bits"
+    return tr("{abs:.1f} bits", abs=abs(nats / log(2)))

@@ -8,6 +8,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QToolButton, QVBoxLayout, QWidget
 
 from app import names
+from app.language import tr
 from app.state.problem import Problem
 from app.state.wanted import title_of
 from app.state.workbench import Workbench
@@ -18,11 +19,11 @@ from app.widgets.controls.elided import ElidedLabel
 from app.widgets.numbers import grouped
 from app.widgets.tips import set_tip
 
-COST = (
+COST = tr(
     "Inspects each new token during the answer, which makes answers up to 10 % slower; tokens"
     " that arrive too fast are skipped"
 )
-NOTHING = "Click a word in the chat to see how the model computed it."
+NOTHING = tr("Click a word in the chat to see how the model computed it.")
 
 
 class TokenHead(QWidget):
@@ -37,18 +38,18 @@ class TokenHead(QWidget):
         super().__init__()
         self._bench, self._state = bench, bench.token
         state = self._state
-        self.before = IconButton("chevron-left", "Previous token", lambda: state.step(-1), 16)
-        self.after = IconButton("chevron-right", "Next token", lambda: state.step(1), 16)
+        self.before = IconButton("chevron-left", tr("Previous token"), lambda: state.step(-1), 16)
+        self.after = IconButton("chevron-right", tr("Next token"), lambda: state.step(1), 16)
         self.place = ElidedLabel()  # the word itself stands in the line of the selection
         self.place.setProperty("letters", "strong")
         self.live = QToolButton()
-        self.live.setText("Live")
+        self.live.setText(tr("Live"))
         self.live.setCheckable(True)
         self.live.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.live.clicked.connect(lambda: state.toggle_live())
-        self.newest = Button("Latest token", state.follow, "link")
-        self.text = IconButton("copy", "Copy as text", copy_text)
-        self.switch = IconButton("table", "Show as tables (Ctrl+T)", toggle_table)
+        self.newest = Button(tr("Latest token"), state.follow, "link")
+        self.text = IconButton("copy", tr("Copy as text"), copy_text)
+        self.switch = IconButton("table", tr("Show as tables (Ctrl+T)"), toggle_table)
         self.about = label("", "quiet", "small", wrap=True)
         self.says = label("", "quiet", wrap=True)
         self.act = Button("", self._act, "link")
@@ -63,8 +64,10 @@ class TokenHead(QWidget):
         self.before.setEnabled(word is not None and word.index > 0)
         self.after.setEnabled(word is not None and word.index + 1 < state.count)
         self.live.setChecked(state.live)
-        self.live.setAccessibleName(f"Live view {'on' if state.live else 'off'}")
-        set_tip(self.live, f"{COST} (Ctrl+L)")
+        self.live.setAccessibleName(
+            tr("Live view {value}", value=tr("on") if state.live else tr("off"))
+        )
+        set_tip(self.live, tr("{cost} (Ctrl+L)", cost=COST))
         self.newest.setVisible(state.can_follow)
         self.about.setText(self._about())
         self.about.setVisible(bool(self.about.text()))
@@ -72,8 +75,10 @@ class TokenHead(QWidget):
 
     def show_table(self, as_table: bool) -> None:
         """Which way the switch leads."""
-        words = "charts" if as_table else "tables"
-        self.switch.set_picture("chart" if as_table else "table", f"Show as {words} (Ctrl+T)")
+        words = tr("charts") if as_table else tr("tables")
+        self.switch.set_picture(
+            "chart" if as_table else "table", tr("Show as {words} (Ctrl+T)", words=words)
+        )
 
     @property
     def caption(self) -> str:
@@ -87,23 +92,30 @@ class TokenHead(QWidget):
         word = self._state.word
         row = self._bench.chat.row_of(word.message) if word is not None else None
         if word is None or row is None:
-            return "No token selected"
+            return tr("No token selected")
         message = self._bench.chat.path[row]
         user = message.role == "user"
-        whose = "your message" if user else names.title(message.model) or "the answer"
-        return f"Word {grouped(word.index + 1)} of {whose}"
+        whose = tr("your message") if user else names.title(message.model) or tr("the answer")
+        return tr("Word {index} of {owner}", index=grouped(word.index + 1), owner=whose)
 
     def _about(self) -> str:
         """What was computed for the word."""
         state, word = self._state, self._state.word
         if word is None:
-            return f"{NOTHING} Live is {'on' if state.live else 'off'}: {COST.lower()}."
+            return tr(
+                "{nothing} Live is {value}: {cost}.",
+                nothing=NOTHING,
+                value=tr("on") if state.live else tr("off"),
+                cost=COST.lower(),
+            )
         parts = []
         inside = state.inside
         if inside is not None and inside.context is not None:
-            parts.append(f"after {grouped(inside.n_context)} tokens")
+            parts.append(tr("after {n_context} tokens", n_context=grouped(inside.n_context)))
             if inside.n_computed > 1:
-                parts.append(f"{grouped(inside.n_computed)} of them recomputed")
+                parts.append(
+                    tr("{n_computed} of them recomputed", n_computed=grouped(inside.n_computed))
+                )
             if inside.note:
                 parts.append(inside.note)
         return BETWEEN.join(parts)
@@ -114,9 +126,9 @@ class TokenHead(QWidget):
         if questions.problem is not None:
             text, words, tone = self._problem(questions.problem)
         elif questions.status == "slow":
-            text, words = "Computing…", "Cancel"
+            text, words = tr("Computing…"), tr("Cancel")
             if self._state.waits:
-                text = "Waiting for the current answer…"
+                text = tr("Waiting for the current answer…")
             self._does = questions.cancel
         self.says.setText(text)
         set_tone(self.says, tone)
@@ -127,14 +139,14 @@ class TokenHead(QWidget):
     def _problem(self, problem: Problem) -> tuple[str, str, str]:
         if problem.action == "restart":
             self._does = self._bench.session.restart
-            return problem.text, "Restart", "warn"
+            return problem.text, tr("Restart"), "warn"
         if problem.action == "retry":
             self._does = self._state.ask
-            return problem.text, "Inspect again", "quiet"
+            return problem.text, tr("Inspect again"), "quiet"
         wrote = self._writer() if problem.action in ("open", "open_model") else None
         if wrote is not None:
             self._does = partial(self._bench.open_model, wrote)
-            return problem.text, f"Open {title_of(wrote)}", "quiet"
+            return problem.text, tr("Open {title_of}", title_of=title_of(wrote)), "quiet"
         calm = ("NoModel", "Loading", "Unable", "OtherModel", "NotRead")
         return problem.text, "", "quiet" if problem.kind in calm else "bad"
 

@@ -6,6 +6,7 @@ from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QMouseEvent, QResizeEvent
 from PySide6.QtWidgets import QSizePolicy
 
+from app.language import tr
 from app.state.token.readings import LensReading
 from app.theme import fonts
 from app.theme.theme import tokens
@@ -16,7 +17,7 @@ from app.widgets.plots.chart import Chart
 from app.widgets.plots.paper import DASHED, LEFT, RIGHT, Paper, text_height, text_width
 
 OUTPUT = "out"
-EMPTY = "One row per layer: the tokens it would predict."
+EMPTY = tr("One row per layer: the tokens it would predict.")
 CELL, CLIMB, LABEL = 62, 90, 30  # pixels of a word, of the climb, of a layer's number
 ABOVE = 22  # the titles
 EMPTY_ROWS = 4  # that EMPTY has room in
@@ -32,7 +33,7 @@ class LensChart(Chart):
     wide = 420
 
     def __init__(self) -> None:
-        super().__init__("Logit lens")
+        super().__init__(tr("Logit lens"))
         self.reading: LensReading | None = None
         self.layers: list[int] = []
         self.selected: int | None = None
@@ -65,12 +66,12 @@ class LensChart(Chart):
         """A row, or one of its words, in numbers."""
         if not 0 <= row < len(self.layers):
             return ""
-        title, reading = f"Layer {self.layers[row]}", self.reading
+        title, reading = tr("Layer {layers}", layers=self.layers[row]), self.reading
         if reading is None:
             return title
         at = len(reading) - 1 - row
         if at == len(reading) - 1:
-            title = "The model's answer"
+            title = tr("The model's answer")
         guesses = reading.guesses(at)
         if column is None or not 0 <= column < len(guesses):
             said = ", ".join(f"{shown(g.text)} {percent(g.probability)}" for g in guesses[:3])
@@ -78,8 +79,16 @@ class LensChart(Chart):
             said = f"{shown(guesses[column].text)} {percent(guesses[column].probability)}"
         word, rank = shown(reading.wanted_text), int(reading.rank[at])
         chance = percent(float(reading.probability[at]))
-        entropy = f"{float(reading.entropy[at]):.1f} bits"
-        return f"{title}: {said}. “{word}” is at rank {place(rank)} with {chance}; {entropy}"
+        entropy = tr("{entropy:.1f} bits", entropy=float(reading.entropy[at]))
+        return tr(
+            "{title}: {text}. “{word}” is at rank {rank} with {chance}; {entropy}",
+            title=title,
+            text=said,
+            word=word,
+            rank=place(rank),
+            chance=chance,
+            entropy=entropy,
+        )
 
     def title_of(self, layer: int) -> str:
         """How a row is called."""
@@ -95,7 +104,9 @@ class LensChart(Chart):
     def in_words(self) -> str:
         said, reading = self.words(self.at), self.reading
         if reading is not None and reading.leads_from is not None:
-            said += f". It leads from layer {reading.layers[reading.leads_from]} on"
+            said += tr(
+                ". It leads from layer {layers} on", layers=reading.layers[reading.leads_from]
+            )
         return said
 
     def tip(self, place: QPointF) -> str:
@@ -167,10 +178,14 @@ class LensChart(Chart):
         quiet, high, climb = tokens().quiet, self._above, self.climb
         paper.text(QRectF(0, 0, self._label - 6, high), "#", tone=quiet, align=RIGHT)
         words = QRectF(self._label + 4, 0, climb.left() - self._label - GRID, high)
-        paper.text(words, "prediction of each layer", "prediction", tone=quiet)
-        text = f"rank of “{shown(self.reading.wanted_text)}”" if self.reading is not None else ""
+        paper.text(words, tr("prediction of each layer"), tr("prediction"), tone=quiet)
+        text = (
+            tr("rank of “{wanted_text}”", wanted_text=shown(self.reading.wanted_text))
+            if self.reading is not None
+            else ""
+        )
         right = QRectF(climb.left(), 0, self.width() - climb.left(), high)
-        paper.text(right, text, "its rank", "rank", tone=quiet, align=RIGHT)
+        paper.text(right, text, tr("its rank"), tr("rank"), tone=quiet, align=RIGHT)
 
     def _draw_row(self, paper: Paper, row: int) -> None:
         now, area, layer, reading = tokens(), self.row_area(row), self.layers[row], self.reading

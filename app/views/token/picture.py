@@ -4,6 +4,7 @@ from PySide6.QtCore import QEvent
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.client import Latest
+from app.language import tr
 from app.state.workbench import Workbench
 from app.theme import fonts
 from app.theme.tokens import GRID
@@ -36,7 +37,7 @@ class LookedAtPicture(QWidget):
         self._plan: PicturePlan | None = None
         self._pixels: list[bytes] = []  # what the images lie in
         self.says = label("", "quiet", "small", wrap=True)
-        self.views = CellPictures("Attention by patch of the picture")
+        self.views = CellPictures(tr("Attention by patch of the picture"))
         self.views.marked.connect(self._tell)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, GRID, 0, 0)
@@ -61,7 +62,13 @@ class LookedAtPicture(QWidget):
             self._seen = self._plan = None
             return
         rows, share = strongest
-        self.says.setText(f"Picture {rows.picture} received {percent(share)} of the attention.")
+        self.says.setText(
+            tr(
+                "Picture {picture} received {share} of the attention.",
+                picture=rows.picture,
+                share=percent(share),
+            )
+        )
         seen = rows.digest, self._limits(rows)
         if seen != self._seen:
             self._seen, self._plan = seen, None
@@ -131,7 +138,12 @@ class LookedAtPicture(QWidget):
         share = self.weights().get(cell)
         if share is not None and self._plan is not None:
             row, column = divmod(cell[1], self._plan.views[cell[0]].columns)
-            said = f"Patch {column + 1} from the left, {row + 1} from the top: {percent(share)}"
+            said = tr(
+                "Patch {column} from the left, {row} from the top: {share}",
+                column=column + 1,
+                row=row + 1,
+                share=percent(share),
+            )
             self.views.setAccessibleDescription(said)
             set_tip(self.views, said)
 

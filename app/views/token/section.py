@@ -8,6 +8,7 @@ from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
+from app.language import tr
 from app.theme import fonts
 from app.theme.tokens import GRID
 from app.widgets.basics import TEXT_SIZE, Button, IconButton, label
@@ -106,7 +107,7 @@ def percent(share: float) -> str:
     if share >= 0.0995:
         return f"{share * 100:.0f} %"
     if share >= 0.0005:
-        return f"{share * 100:.1f} %"
+        return tr("{share:.1f} %", share=share * 100)
     return "< 0.1 %"
 
 
@@ -116,7 +117,7 @@ def place(rank: int) -> str:
 
 
 def bits(entropy: float) -> str:
-    return f"{entropy:.1f} bits"
+    return tr("{entropy:.1f} bits", entropy=entropy)
 
 
 NUMBER = 40  # pixels
@@ -131,10 +132,10 @@ class NumberStepper(QWidget):
         super().__init__()
         self._name, self._all_says = name, all_of_them
         self.before = IconButton(
-            "chevron-left", f"{name} before", lambda: self.stepped.emit(-1), 16
+            "chevron-left", tr("{name} before", name=name), lambda: self.stepped.emit(-1), 16
         )
-        self.after = IconButton("chevron-right", f"Next {name.lower()}", self._up, 16)
-        self.all = Button("All", lambda: self.stepped.emit(0), "link", name=tip)
+        self.after = IconButton("chevron-right", tr("Next {name}", name=name.lower()), self._up, 16)
+        self.all = Button(tr("All"), lambda: self.stepped.emit(0), "link", name=tip)
         self._value = label("", "", "strong")
         self._value.setAlignment(Qt.AlignmentFlag.AlignCenter)
         policy = self.all.sizePolicy()

@@ -6,6 +6,7 @@ from PySide6.QtCore import QRectF, Qt, Signal
 from PySide6.QtGui import QBrush, QColor
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
+from app.language import tr
 from app.state.token.times import TimeShare, time_shares
 from app.theme.devices import device_look, swatch_size
 from app.theme.theme import tokens
@@ -40,7 +41,7 @@ class TimeBand(Bands):
     wide = 240
 
     def __init__(self) -> None:
-        super().__init__("Time of the token")
+        super().__init__(tr("Time of the token"))
         self.device: str | None = None
         self.shares: Sequence[TimeShare] = ()
         self._step_ns = 0
@@ -61,7 +62,7 @@ class TimeBand(Bands):
         return self._empty
 
     def head(self) -> tuple[str, str, str] | None:
-        return ("This token", milliseconds(self._step_ns), "ms") if self.shares else None
+        return (tr("This token"), milliseconds(self._step_ns), "ms") if self.shares else None
 
     def pieces(self) -> list[Piece]:
         return [
@@ -78,7 +79,9 @@ class TimeBand(Bands):
     def in_words(self) -> str:
         if not self.shares:
             return self._empty
-        return f"{milliseconds(self._step_ns)} ms. {self.words(self.at)}"
+        return tr(
+            "{step_ns} ms. {words}", step_ns=milliseconds(self._step_ns), words=self.words(self.at)
+        )
 
 
 def _look(share: TimeShare) -> Look:
@@ -104,7 +107,7 @@ class TimePanel(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.band, self._step_ns = TimeBand(), 0
-        self.legend = ChartLegend("Time by part", _draw_share, swatch_size)
+        self.legend = ChartLegend(tr("Time by part"), _draw_share, swatch_size)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(GRID // 2)
@@ -133,7 +136,7 @@ class TimePanel(QWidget):
 
     def rows(self) -> list[list[str]]:
         """The parts as a table, titles on top."""
-        return [["Part", "Device", "ms", "Launches"]] + [
+        return [[tr("Part"), tr("Device"), "ms", tr("Launches")]] + [
             [share.group, share.device or "host", milliseconds(share.ns), str(share.launches or "")]
             for share in self.band.shares
         ]
@@ -150,7 +153,10 @@ class TimePanel(QWidget):
             self.says.setText("")
         self.band.show_shares(shares, step_ns, empty)
         self.legend.show_entries(
-            [LegendEntry(_key(s), f"{s.group} {milliseconds(s.ns)} ms") for s in shares]
+            [
+                LegendEntry(_key(s), tr("{group} {ns} ms", group=s.group, ns=milliseconds(s.ns)))
+                for s in shares
+            ]
         )
 
     def _keys(self) -> list[tuple[str, str]]:
@@ -161,22 +167,31 @@ def split_shares(times: StepTimes) -> list[TimeShare]:
     """What is known of a step whose launches nobody recorded: computing and copying of devices."""
     shares: dict[tuple[str, str], int] = {}
     for split in times.splits:
-        for group, ns in (("computing", split.compute_ns), ("copying", split.copy_ns)):
+        for group, ns in ((tr("computing"), split.compute_ns), (tr("copying"), split.copy_ns)):
             if ns:
                 key = group, split.device
                 shares[key] = shares.get(key, 0) + ns
     made = [TimeShare(group, device, ns) for (group, device), ns in shares.items()]
     rest = times.step_ns - sum(shares.values())
-    return [*made, TimeShare("host and waiting", "", rest)] if rest > 0 else made
+    return [*made, TimeShare(tr("host and waiting"), "", rest)] if rest > 0 else made
 
 
 def describe(share: TimeShare, step_ns: int) -> str:
     """A part in words."""
     part = f"{share.ns / max(step_ns, 1) * 100:.0f} %"
-    said = f"{share.group}: {milliseconds(share.ns)} ms, {part} of the token"
+    said = tr(
+        "{group}: {ns} ms, {part} of the token",
+        group=share.group,
+        ns=milliseconds(share.ns),
+        part=part,
+    )
     if share.device:
         said = f"{share.device}, {said}"
-    return f"{said}, in {share.launches} launches" if share.launches else said
+    return (
+        tr("{text}, in {launches} launches", text=said, launches=share.launches)
+        if share.launches
+        else said
+    )
 
 
 def _key(share: TimeShare) -> tuple[str, str]:

@@ -13,6 +13,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QGridLayout, QScrollArea, QVBoxLayout, QWidget
 
+from app.language import tr
 from app.state.workbench import Workbench
 from app.theme import fonts
 from app.theme.tokens import GRID, PADDING
@@ -41,9 +42,15 @@ def captions(bench: Workbench, word: str) -> list[str]:
     short = prompt if len(prompt) <= LONGEST else f"{prompt[: LONGEST - 1]}…"
     seed = path[-1].seed if path else None
     device = session.model.device_name if session.model is not None else ""
-    lines.append(f"Model: {session.model_title or UNKNOWN}{f', on {device}' if device else ''}")
-    lines.append(f"Prompt: {short or UNKNOWN}")
-    lines.append(f"Seed: {UNKNOWN if seed is None else seed}")
+    lines.append(
+        tr(
+            "Model: {model_title}{value}",
+            model_title=session.model_title or UNKNOWN,
+            value=tr(", on {device}", device=device) if device else "",
+        )
+    )
+    lines.append(tr("Prompt: {short}", short=short or UNKNOWN))
+    lines.append(tr("Seed: {unknown}", unknown=UNKNOWN if seed is None else seed))
     return lines
 
 
@@ -78,10 +85,10 @@ class TokenView(QWidget):
         column.addWidget(self.attention)
         column.addWidget(self.looked_at)
         self.sections = (
-            Section("Logit lens", self.lens, self._lens_rows, 2),
-            Section("Attention", looks, self.attention.rows, 0),
-            Section("Choice", self.choice, self.choice.rows),
-            Section("Time", self.time, self.time.rows, 2),
+            Section(tr("Logit lens"), self.lens, self._lens_rows, 2),
+            Section(tr("Attention"), looks, self.attention.rows, 0),
+            Section(tr("Choice"), self.choice, self.choice.rows),
+            Section(tr("Time"), self.time, self.time.rows, 2),
         )
         self._body = QWidget()
         self._grid = QGridLayout(self._body)
@@ -122,7 +129,7 @@ class TokenView(QWidget):
         """The same as text, with all numbers."""
         parts = [section.text for section in self.sections]
         sources = "\n".join("\t".join(row) for row in self.attention.source_rows())
-        parts.insert(2, f"Sources\n{sources}")
+        parts.insert(2, tr("Sources\n{sources}", sources=sources))
         QGuiApplication.clipboard().setText(text_of(self._bench, self.head.caption, parts))
 
     def refresh(self) -> None:
@@ -136,7 +143,7 @@ class TokenView(QWidget):
             self.lens.show_reading(lens, parts.n_layer if parts is not None else 0)
         self.attention.refresh()
         self.looked_at.refresh()
-        waiting = "Select a token to see this."
+        waiting = tr("Select a token to see this.")
         choice = inside.choice if inside is not None else None
         recorded = state.recorded
         self.choice.show_choice(choice, recorded, waiting)
@@ -150,7 +157,7 @@ class TokenView(QWidget):
             inside = self._state.inside
             step = inside.step if inside is not None else None
             times = self._bench.splits.latest if self._bench.chat.busy else None
-            self.time.show_step(step, times, "measured when a token is inspected")
+            self.time.show_step(step, times, tr("measured when a token is inspected"))
             self.time.show_selected(self._bench.selection.now.device)
 
     def _show_selected(self) -> None:
@@ -168,7 +175,7 @@ class TokenView(QWidget):
 
     def _lens_rows(self) -> list[list[str]]:
         """Of each layer its words and the rank of the one that came, titles on top."""
-        rows = [["Layer", "Says", "%", "Rank", "Its %", "Bits"]]
+        rows = [[tr("Layer"), tr("Says"), "%", tr("Rank"), tr("Its %"), tr("Bits")]]
         reading = self.lens.reading
         for at in range(len(reading) if reading is not None else 0):
             assert reading is not None
@@ -228,6 +235,6 @@ def token_report(bench: Workbench, view: TokenView) -> ViewReport:
     """Lens, attention, sources, choice and time as tables; the choice and the times as told."""
     inside = bench.token.inside
     tables = [section.report() for section in view.sections]
-    tables.insert(2, texts_of("Sources", view.attention.source_rows()))
+    tables.insert(2, texts_of(tr("Sources"), view.attention.source_rows()))
     told = None if inside is None else {"choice": inside.choice, "step": inside.step}
     return ViewReport([view.head.caption], tables, lambda: msgspec.to_builtins(told))

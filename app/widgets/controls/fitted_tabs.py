@@ -6,6 +6,7 @@ from PySide6.QtCore import QEvent, QSize, Qt
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QMenu, QSizePolicy, QTabBar, QToolButton
 
+from app.language import tr
 from app.widgets.basics import TEXT_SIZE
 
 
@@ -22,8 +23,8 @@ class FittedTabs(QTabBar):
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.more = QToolButton(self)
-        self.more.setText("More")
-        self.more.setAccessibleName(f"More of: {name}")
+        self.more.setText(tr("More"))
+        self.more.setAccessibleName(tr("More of: {name}", name=name))
         self.more.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self._menu = QMenu(self.more)

@@ -18,6 +18,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QPlainTextEdit
 
+from app.language import tr
 from app.theme import fonts
 from app.theme.theme import tokens
 from app.theme.tokens import RADIUS_CONTROL
@@ -168,4 +169,4 @@ class _Tile(QPyTextObject):
 
 
 def _words(format: QTextFormat) -> str:
-    return f"{grouped(format.intProperty(_LETTERS))} more letters"
+    return tr("{intproperty} more letters", intproperty=grouped(format.intProperty(_LETTERS)))

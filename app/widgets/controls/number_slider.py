@@ -3,6 +3,7 @@
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QDoubleSpinBox, QGridLayout, QLabel, QSlider, QWidget
 
+from app.language import tr
 from app.theme import fonts
 from app.theme.tokens import GRID
 from app.widgets.basics import IconButton, label
@@ -37,7 +38,7 @@ class NumberSlider(QWidget):
         set_tip(self.name, help)
         self.slider = QSlider(Qt.Orientation.Horizontal)
         self.slider.setRange(0, STEPS)
-        self.slider.setAccessibleName(f"{name}, slider")
+        self.slider.setAccessibleName(tr("{name}, slider", name=name))
         self.slider.setAccessibleDescription(help)
         self.slider.setSingleStep(max(1, round(STEPS / max(1, (high - low) * 10**decimals))))
         self.field = QDoubleSpinBox()
@@ -56,7 +57,7 @@ class NumberSlider(QWidget):
         self._help = help
         self.origin = label("", "quiet", "small")
         self.origin.hide()
-        self.back = IconButton("undo", f"Reset {name}", self.reset.emit, size=14)
+        self.back = IconButton("undo", tr("Reset {name}", name=name), self.reset.emit, size=14)
         self.back.hide()
         grid = QGridLayout(self)
         grid.setContentsMargins(0, 0, 0, 0)
@@ -90,7 +91,7 @@ class NumberSlider(QWidget):
         self.back.setVisible(can_reset)
         self.origin.setText(text)
         self.origin.show()
-        self.field.setAccessibleDescription(f"{self._help}. Now {text}")
+        self.field.setAccessibleDescription(tr("{help}. Now {text}", help=self._help, text=text))
 
     def _step(self, value: float) -> int:
         share = (value - self._low) / (self._high - self._low)

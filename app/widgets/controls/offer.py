@@ -6,6 +6,7 @@ from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QPainter, QPaintEvent
 from PySide6.QtWidgets import QAbstractButton, QSizePolicy
 
+from app.language import tr
 from app.theme import fonts
 from app.theme.theme import tokens
 from app.theme.tokens import RADIUS_CONTROL
@@ -22,7 +23,7 @@ class Offer(QAbstractButton):
         super().__init__()
         self._about = about
         self.setText(name)
-        self.setAccessibleName(f"Open {name}, {about}")
+        self.setAccessibleName(tr("Open {name}, {about}", name=name, about=about))
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setAttribute(Qt.WidgetAttribute.WA_Hover)
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)

@@ -25,6 +25,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.language import tr
 from app.theme import fonts
 from app.theme.tokens import GRID
 from app.widgets.basics import TEXT_SIZE, IconButton, label
@@ -60,8 +61,8 @@ class Table(QWidget):
         self._chosen: Any = None
         self._fitting = self._touched = self._by_program = False
         self.query = QLineEdit()
-        self.query.setPlaceholderText(f"Filter {self._name}")
-        self.query.setAccessibleName(f"Filter {self._name}")
+        self.query.setPlaceholderText(tr("Filter {name}", name=self._name))
+        self.query.setAccessibleName(tr("Filter {name}", name=self._name))
         self.query.setClearButtonEnabled(True)
         self.query.textChanged.connect(rows.look_for)
         self._count = label(tone="quiet", size="small")
@@ -85,7 +86,7 @@ class Table(QWidget):
             self._count.hide()
         self.head.addWidget(self.query, 1)
         self.head.addWidget(self._count)
-        self._copy = IconButton("copy", f"Copy {self._name} as text", self.copy_all)
+        self._copy = IconButton("copy", tr("Copy {name} as text", name=self._name), self.copy_all)
         self._copying: Work | None = None
         self.head.addWidget(self._copy)
         column = QVBoxLayout(self)
@@ -120,12 +121,12 @@ class Table(QWidget):
             text = "\n".join(_lines(self.rows.columns, rows))
             QGuiApplication.clipboard().setText(text)
         elif self._copying is None:
-            self._copy.set_picture("stop", f"Stop copying {self._name}")
+            self._copy.set_picture("stop", tr("Stop copying {name}", name=self._name))
             job = Work.polling(_copied, self.rows.columns, rows).progress(self._copying_is_at)
             self._copying = job.then(self._take).fail(self._not_copied).start(self)
 
     def _copying_is_at(self, done: float) -> None:
-        self._count.setText(f"copying {done:.0%}")
+        self._count.setText(tr("copying {done:.0%}", done=done))
 
     def _take(self, text: str) -> None:
         QGuiApplication.clipboard().setText(text)
@@ -137,7 +138,7 @@ class Table(QWidget):
 
     def _end_copying(self) -> None:
         self._copying = None
-        self._copy.set_picture("copy", f"Copy {self._name} as text")
+        self._copy.set_picture("copy", tr("Copy {name} as text", name=self._name))
         self._show_count()
 
     def sort_by(self, column: int) -> None:
@@ -184,7 +185,11 @@ class Table(QWidget):
 
     def _show_count(self) -> None:
         total, shown = self.rows.total, len(self.rows.shown)
-        text = grouped(total) if shown == total else f"{grouped(shown)} of {grouped(total)}"
+        text = (
+            grouped(total)
+            if shown == total
+            else tr("{shown} of {total}", shown=grouped(shown), total=grouped(total))
+        )
         self._count.setText(text)
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802

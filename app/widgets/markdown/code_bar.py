@@ -4,6 +4,7 @@ from PySide6.QtCore import QObject, Qt, QTimer, Signal
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QHBoxLayout, QScrollBar, QSizePolicy, QWidget
 
+from app.language import tr
 from app.theme import fonts
 from app.widgets.basics import IconButton, label
 from app.widgets.markdown.laid import CODE_BAR, CODE_PADDING, SCROLL_BAR, Laid
@@ -23,9 +24,9 @@ class CodeBar(QWidget):
         super().__init__(parent)
         self._block, self._code = 0, ""
         self._language = label("", "quiet", "small")
-        self._copy = IconButton("copy", "Copy code", self.copy, 16)
+        self._copy = IconButton("copy", tr("Copy code"), self.copy, 16)
         self._bar = QScrollBar(Qt.Orientation.Horizontal, parent)
-        self._bar.setAccessibleName("Scroll the code sideways")
+        self._bar.setAccessibleName(tr("Scroll the code sideways"))
         self._bar.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self._bar.setSingleStep(fonts.px(24))
         self._bar.valueChanged.connect(lambda shift: self.scrolled.emit(self._block, shift))
@@ -36,7 +37,7 @@ class CodeBar(QWidget):
         row.addWidget(self._language)
         row.addStretch(1)
         row.addWidget(self._copy)
-        self.setAccessibleName("Code")
+        self.setAccessibleName(tr("Code"))
         self.setCursor(Qt.CursorShape.ArrowCursor)
         self._bar.setCursor(Qt.CursorShape.ArrowCursor)
         self.destroyed.connect(self._bar.deleteLater)
@@ -47,7 +48,7 @@ class CodeBar(QWidget):
         language = laid.block.language or "text"
         if self._language.text() != language:
             self._language.setText(language)
-            self._copy.setAccessibleName(f"Copy {language} code")
+            self._copy.setAccessibleName(tr("Copy {language} code", language=language))
         self.setGeometry(laid.left, laid.top, laid.width, fonts.px(CODE_BAR))
         overflow = laid.overflow
         self._bar.setVisible(overflow > 0)
@@ -70,14 +71,14 @@ class CodeBar(QWidget):
         """Put the code on the clipboard."""
         QGuiApplication.clipboard().setText(self._code)
         self.copied.emit(self._code)
-        self._copy.set_picture("check", "Copied")
+        self._copy.set_picture("check", tr("Copied"))
         QTimer.singleShot(SAID_MS, self, self._as_before)
 
     def hideEvent(self, event: object) -> None:  # noqa: N802
         self._bar.hide()
 
     def _as_before(self) -> None:
-        self._copy.set_picture("copy", f"Copy {self._language.text()} code")
+        self._copy.set_picture("copy", tr("Copy {language} code", language=self._language.text()))
 
 
 class CodeBars(QObject):

@@ -15,6 +15,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QMenu
 
+from app.language import tr
 from app.widgets.markdown.laid import END
 from app.widgets.markdown.text import MarkdownText, TextPlace
 from app.widgets.tips import hide_tip, set_tip
@@ -129,15 +130,19 @@ class MarkdownView(MarkdownText):
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:  # noqa: N802
         link = self._link_at(QPointF(event.pos()))
         menu = QMenu(self)
-        copy = menu.addAction("Copy", self.copy)
+        copy = menu.addAction(tr("Copy"), self.copy)
         copy.setEnabled(not self.selection.empty)
-        menu.addAction("Select all", self.select_all)
+        menu.addAction(tr("Select all"), self.select_all)
         links = [link] if link else self.links
         if links:
             menu.addSeparator()
         for address in links:
-            menu.addAction(f"Open {address}", partial(self.link_clicked.emit, address))
-            menu.addAction(f"Copy {address}", partial(self._to_clipboard, address))
+            menu.addAction(
+                tr("Open {address}", address=address), partial(self.link_clicked.emit, address)
+            )
+            menu.addAction(
+                tr("Copy {address}", address=address), partial(self._to_clipboard, address)
+            )
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         menu.popup(event.globalPos())
 

@@ -3,6 +3,7 @@
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QImage, QKeyEvent, QMouseEvent
 
+from app.language import tr
 from app.theme import fonts
 from app.theme.theme import tokens
 from app.widgets.plots.paper import CENTER, Paper
@@ -26,7 +27,7 @@ class PictureCanvas(Stage):
     margin = 0.0
 
     def __init__(self) -> None:
-        super().__init__("Picture")
+        super().__init__(tr("Picture"))
         self._image = QImage()
         self._size = QSize()
         self._says = ""

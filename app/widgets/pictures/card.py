@@ -18,6 +18,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QApplication, QMenu, QWidget
 
+from app.language import tr
 from app.theme import fonts
 from app.theme.icons import pixmap
 from app.theme.theme import tokens
@@ -30,7 +31,7 @@ THUMB = 56  # pixels at normal text
 TILE = 112  # likewise, of one that stands without words
 INSET = 6
 LONGEST_NAME = 132  # pixels of a name before it is shortened
-KEYS = "Enter shows it, Delete removes it, Ctrl+Left and Ctrl+Right move it"
+KEYS = tr("Enter shows it, Delete removes it, Ctrl+Left and Ctrl+Right move it")
 
 
 @dataclass(frozen=True)
@@ -79,11 +80,11 @@ class Card(QWidget):
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setAttribute(Qt.WidgetAttribute.WA_Hover)
         self.setCursor(Qt.CursorShape.PointingHandCursor)
-        self.close_button = IconButton("close", "Remove", self.removed.emit, 14)
+        self.close_button = IconButton("close", tr("Remove"), self.removed.emit, 14)
         self.close_button.setParent(self)
         self.close_button.setVisible(editable)
         self.more_button = IconButton(
-            "chevron-down", "Choose its number of tokens", self._choose, 14
+            "chevron-down", tr("Choose its number of tokens"), self._choose, 14
         )
         self.more_button.setParent(self)
         self.more_button.hide()
@@ -92,16 +93,23 @@ class Card(QWidget):
     def show_item(self, item: PictureItem, place: int, count: int) -> None:
         """Another picture, or more that is known of it."""
         self._item, self.shown, self._hint = item, (item, place, count), None
-        says = [item.name, f"picture {place + 1} of {count}", *item.lines, item.bad]
+        says = [
+            item.name,
+            tr("picture {place} of {count}", place=place + 1, count=count),
+            *item.lines,
+            item.bad,
+        ]
         self.setAccessibleName(", ".join(filter(None, says)))
-        self.setAccessibleDescription(KEYS if self._editable else "Enter shows it")
-        self.close_button.setAccessibleName(f"Remove {item.name}")
-        set_tip(self.close_button, f"Remove {item.name}")
+        self.setAccessibleDescription(KEYS if self._editable else tr("Enter shows it"))
+        self.close_button.setAccessibleName(tr("Remove {name}", name=item.name))
+        set_tip(self.close_button, tr("Remove {name}", name=item.name))
         set_tip(self, "\n".join(filter(None, (item.name, *item.lines, item.bad))))
         self.more_button.setVisible(self._has_more)
         price = item.lines[-1] if item.lines else ""
-        self.more_button.setAccessibleName(f"Tokens of {item.name}: {price}. Choose")
-        set_tip(self.more_button, f"Choose the tokens of {item.name}")
+        self.more_button.setAccessibleName(
+            tr("Tokens of {name}: {price}. Choose", name=item.name, price=price)
+        )
+        set_tip(self.more_button, tr("Choose the tokens of {name}", name=item.name))
         self._place_buttons()
         self.updateGeometry()
         self.update()
@@ -264,7 +272,7 @@ class Card(QWidget):
             self.update()
 
 
-BROKEN = "can't be opened"
+BROKEN = tr("can't be opened")
 DOT = "  ·  "
 
 

@@ -15,6 +15,7 @@ import msgspec
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtGui import QImage
 
+from app.language import tr
 from app.work import Work
 
 PROGRAM = "engine.images.shrink"
@@ -103,7 +104,7 @@ def load(paths: Sequence[Path], edge: int) -> list[OpenedPicture]:
     """
     made: list[OpenedPicture] = []
     while len(made) < len(paths):
-        why = "opening it took too much time or memory"
+        why = tr("opening it took too much time or memory")
         made += _run(paths[len(made) :], edge) or [_unopened(why)]
     return made
 

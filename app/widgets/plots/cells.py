@@ -7,6 +7,7 @@ from math import ceil
 import numpy as np
 from numpy.typing import ArrayLike
 
+from app.language import tr
 from app.widgets.plots.colours import Floats
 
 MOST_READ = 1 << 22  # numbers that are read to show the largest of each block
@@ -27,8 +28,8 @@ class CellGrid:
 
     shape: tuple[int, int]
     read: Callable[[range, range], Floats]
-    row_title: str = "row"
-    column_title: str = "column"
+    row_title: str = tr("row")
+    column_title: str = tr("column")
     row_name: Callable[[int], str] = str
     column_name: Callable[[int], str] = str
     text: Callable[[float], str] = number_text
@@ -75,8 +76,10 @@ class Seen:
         down, across = self.steps
         if (down, across) == (1, 1):
             return ""
-        kind = "the largest of" if self.largest else "one of"
-        return f"each point is {kind} {down} × {across} numbers"
+        kind = tr("the largest of") if self.largest else tr("one of")
+        return tr(
+            "each point is {kind} {down} × {across} numbers", kind=kind, down=down, across=across
+        )
 
 
 def seen_piece(cells: CellGrid, rows: range, columns: range, most: tuple[int, int]) -> Seen:

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from PySide6.QtCore import QPointF, Qt, Signal
 from PySide6.QtGui import QColor, QPen
 
+from app.language import tr
 from app.theme.theme import tokens
 from app.theme.tokens import mix
 from app.widgets.numbers import grouped
@@ -59,10 +60,16 @@ class Histogram(PlotCanvas):
             return ""
         low, high = (number_text(float(self.edges[at + side])) for side in (0, 1))
         share = 100 * self.counts[at] / max(int(self.counts.sum()), 1)
-        return f"{low} to {high}: {grouped(int(self.counts[at]))} numbers, {share:.3g} %"
+        return tr(
+            "{low} to {high}: {counts} numbers, {share:.3g} %",
+            low=low,
+            high=high,
+            counts=grouped(int(self.counts[at])),
+            share=share,
+        )
 
     def rows(self) -> list[list[str]]:
-        return [["from", "to", "numbers"]] + [
+        return [[tr("from"), tr("to"), tr("numbers")]] + [
             [number_text(float(low)), number_text(float(high)), str(int(count))]
             for low, high, count in zip(self.edges, self.edges[1:], self.counts, strict=False)
         ]
@@ -150,4 +157,4 @@ class Histogram(PlotCanvas):
         return grouped(round(count))
 
     def _describe(self) -> None:
-        self.setAccessibleDescription(self.says(self.at) or "no numbers yet")
+        self.setAccessibleDescription(self.says(self.at) or tr("no numbers yet"))

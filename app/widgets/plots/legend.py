@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from PySide6.QtCore import QRectF, Signal
 
+from app.language import tr
 from app.theme import fonts
 from app.theme.theme import tokens
 from app.theme.tokens import GRID
@@ -94,8 +95,14 @@ class ChartLegend(Chart):
         texts = [entry.text for entry in self._entries if entry.key is not None]
         if not texts:
             return ""
-        marked = " selected," if self.keys[self.at] in self._selected else ""
-        return f"{texts[self.at]},{marked} {self.at + 1} of {len(texts)}"
+        marked = tr(" selected,") if self.keys[self.at] in self._selected else ""
+        return tr(
+            "{texts},{marked} {at} of {texts2}",
+            texts=texts[self.at],
+            marked=marked,
+            at=self.at + 1,
+            texts2=len(texts),
+        )
 
     def _places(self) -> list[tuple[LegendEntry, QRectF]]:
         height, swatch = fonts.px(LINE), self._side() + GRID

@@ -5,6 +5,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QHBoxLayout, QSlider, QWidget
 
+from app.language import tr
 from app.theme import fonts
 from app.theme.tokens import GRID
 from app.widgets.basics import IconButton, label
@@ -26,8 +27,8 @@ class LevelSliders(QWidget):
         self._ends = plot.levels
         self._setting = False
         self._low_text, self._high_text = label(tone="quiet"), label(tone="quiet")
-        self.low = self._slider("Lowest level")
-        self.high = self._slider("Highest level")
+        self.low = self._slider(tr("Lowest level"))
+        self.high = self._slider(tr("Highest level"))
         self._bar = _Gradient(plot)
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
@@ -37,7 +38,7 @@ class LevelSliders(QWidget):
         row.addWidget(self._bar, 1)
         row.addWidget(self.high, 1)
         row.addWidget(self._high_text)
-        row.addWidget(IconButton("undo", "Levels from the numbers", self.reset, 16))
+        row.addWidget(IconButton("undo", tr("Levels from the numbers"), self.reset, 16))
         self.low.valueChanged.connect(self._slid)
         self.high.valueChanged.connect(self._slid)
         plot.levels_changed.connect(self.show_ends)
@@ -61,7 +62,9 @@ class LevelSliders(QWidget):
         slider = QSlider(Qt.Orientation.Horizontal)
         slider.setRange(0, STEPS)
         slider.setPageStep(STEPS // 20)
-        slider.setAccessibleName(f"{name} of {self._plot.accessibleName()}")
+        slider.setAccessibleName(
+            tr("{name} of {accessiblename}", name=name, accessiblename=self._plot.accessibleName())
+        )
         slider.setMinimumWidth(40)
         return slider
 

@@ -9,6 +9,7 @@ from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QPen
 from PySide6.QtWidgets import QSizePolicy
 
+from app.language import tr
 from app.theme import fonts
 from app.theme.theme import tokens
 from app.theme.tokens import mix
@@ -245,7 +246,7 @@ class Lines(PlotCanvas):
             self._cursor.setPos(place.x())
 
     def _describe(self) -> None:
-        self.setAccessibleDescription(self.says(self.at) or "nothing to show yet")
+        self.setAccessibleDescription(self.says(self.at) or tr("nothing to show yet"))
 
 
 def pixel_pen(tone: str, width: int, style: Qt.PenStyle = Qt.PenStyle.SolidLine) -> QPen:

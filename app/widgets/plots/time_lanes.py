@@ -10,6 +10,7 @@ from PySide6.QtCore import QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QBrush, QColor, QPainter, QPen, QTransform
 from PySide6.QtWidgets import QGraphicsObject, QStyleOptionGraphicsItem, QWidget
 
+from app.language import tr
 from app.theme import fonts
 from app.theme.theme import tokens
 from app.theme.tokens import readable
@@ -189,7 +190,7 @@ class TimeLanes(PlotCanvas):
             self.box.translateBy(x=middle - seen.center().x())
 
     def _describe(self) -> None:
-        self.setAccessibleDescription(self.says() or "nothing to show yet")
+        self.setAccessibleDescription(self.says() or tr("nothing to show yet"))
 
 
 def _between(lane: SpanLane, start: float, end: float) -> range:

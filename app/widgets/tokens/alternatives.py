@@ -7,6 +7,7 @@ from PySide6.QtCore import QEvent, QPointF, QRect, QRectF, Signal
 from PySide6.QtGui import QFont
 from PySide6.QtWidgets import QWidget
 
+from app.language import tr
 from app.theme import fonts
 from app.theme.theme import tokens
 from app.theme.tokens import GRID, ROW_COMPACT, mix
@@ -34,7 +35,7 @@ class AlternativesCard(Bars):
     names, margin = 104, 8.0
 
     def __init__(self, parent: QWidget) -> None:
-        super().__init__("Alternatives of the token", focus=False)
+        super().__init__(tr("Alternatives of the token"), focus=False)
         self.setParent(parent)
         self._over = parent
         self.title = self.subtitle = self.hint = ""
@@ -64,7 +65,12 @@ class AlternativesCard(Bars):
     def all_words(self) -> str:
         """All of it in words."""
         said = ", ".join(f"{choice.text} {_percent(choice.share)}" for choice in self.choices)
-        return f"{self.title}, {self.subtitle}. Alternatives: {said}"
+        return tr(
+            "{title}, {subtitle}. Alternatives: {text}",
+            title=self.title,
+            subtitle=self.subtitle,
+            text=said,
+        )
 
     def mark(self, step: int) -> None:
         """Move the mark by a row."""
@@ -129,5 +135,5 @@ def _percent(share: float) -> str:
     if share >= 0.0995:
         return f"{share * 100:.0f} %"
     if share >= 0.001:
-        return f"{share * 100:.1f} %"
+        return tr("{share:.1f} %", share=share * 100)
     return "< 0.1 %"

@@ -5,6 +5,7 @@ from functools import partial
 from PySide6.QtCore import QSize
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QWidget
 
+from app.language import tr
 from app.state.workbench import Workbench
 from app.theme import fonts
 from app.theme.devices import device_look
@@ -23,7 +24,7 @@ class DeviceLine(QWidget):
         self._bench = bench
         self.buttons: dict[str, DeviceButton] = {}
         self._choose = IconButton(
-            "chevron-down", "Choose another device", lambda: commands.run("model.open"), 16
+            "chevron-down", tr("Choose another device"), lambda: commands.run("model.open"), 16
         )
         self._row = QHBoxLayout(self)
         self._row.setContentsMargins(0, 0, 0, 0)
@@ -91,9 +92,13 @@ class DeviceButton(Button):
 
     def say(self, name: str, device: str) -> None:
         self.setText(name)
-        says = f"Device: {name}" if name.endswith(device) else f"Device: {name}, {device}"
-        set_tip(self, f"{says}. Select it")
-        self.setAccessibleName(f"{says}. Select it")
+        says = (
+            tr("Device: {name}", name=name)
+            if name.endswith(device)
+            else tr("Device: {name}, {device}", name=name, device=device)
+        )
+        set_tip(self, tr("{says}. Select it", says=says))
+        self.setAccessibleName(tr("{says}. Select it", says=says))
 
     def sizeHint(self) -> QSize:  # noqa: N802
         hint = super().sizeHint()

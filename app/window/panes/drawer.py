@@ -5,6 +5,7 @@ import logging
 from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QSplitter, QVBoxLayout, QWidget
 
+from app.language import tr, tr_n
 from app.state.workbench import Workbench
 from app.theme import fonts
 from app.theme.tokens import GRID
@@ -35,12 +36,15 @@ class RunningLine(QWidget):
     def __init__(self, bench: Workbench) -> None:
         super().__init__()
         self._profile, self._probes, self._serving = bench.profile, bench.probes, bench.serving
-        self.serving = Button("serving ●", self.serving_wanted.emit, "link", name="Serving")
-        set_tip(self.serving, "API server: show clients and requests")
+        self.serving = Button(tr("serving ●"), self.serving_wanted.emit, "link", name=tr("Serving"))
+        set_tip(self.serving, tr("API server: show clients and requests"))
         self.recording = Button(
-            "recording ●", lambda: bench.selection.show_in("profile"), "link", name="Recording"
+            tr("recording ●"),
+            lambda: bench.selection.show_in("profile"),
+            "link",
+            name=tr("Recording"),
         )
-        set_tip(self.recording, "Recording this answer, or the next one (Ctrl+6)")
+        set_tip(self.recording, tr("Recording this answer, or the next one (Ctrl+6)"))
         self.probing = Button("", self.probes_wanted.emit, "link")
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
@@ -57,9 +61,12 @@ class RunningLine(QWidget):
         probes = self._probes
         pattern = "".join(c if c.isprintable() else " " for c in probes.pattern)
         short = pattern if len(pattern) <= LONGEST else f"{pattern[:LONGEST]}…"
-        self.probing.setText(literal(f"probe {short}"))
-        self.probing.setAccessibleName(f"Pinned probe {pattern}")
-        set_tip(self.probing, f"Results named {pattern} are collected while its view is open")
+        self.probing.setText(literal(tr("probe {short}", short=short)))
+        self.probing.setAccessibleName(tr("Pinned probe {pattern}", pattern=pattern))
+        set_tip(
+            self.probing,
+            tr("Results named {pattern} are collected while its view is open", pattern=pattern),
+        )
         self.probing.setVisible(probes.pinned)
         self.recording.setVisible(self._profile.recording)
         self.serving.setVisible(self._serving.is_on)
@@ -94,7 +101,7 @@ class LogDrawer(QWidget):
         self.split.setStretchFactor(0, 1)
         self.line = QWidget()
         surface(self.line, "panel")
-        self.handle = IconButton("chevron-right", "Open the log", self.toggle, 14)
+        self.handle = IconButton("chevron-right", tr("Open the log"), self.toggle, 14)
         self.errors = label(size="small")
         self.latest = ElidedLabel(size="small")
         set_tone(self.latest, "quiet")
@@ -147,12 +154,14 @@ class LogDrawer(QWidget):
         """Say how many errors there are, and the newest line."""
         lines = self._log.lines
         count = sum(line.level >= logging.ERROR for line in lines)
-        self.errors.setText(f"Log: {count} error{'' if count == 1 else 's'}")
+        self.errors.setText(tr_n("Log: {n} error", "Log: {n} errors", count))
         set_tone(self.errors, "bad" if count else "quiet")
         newest = lines[-1] if lines else None
         self.latest.setText(" ".join(newest.text.split()) if newest is not None else "")
-        picture, name = ("chevron-down", "Close") if self.is_open else ("chevron-right", "Open")
-        self.handle.set_picture(picture, f"{name} the log (Ctrl+Shift+J)")
+        picture, name = (
+            ("chevron-down", tr("Close")) if self.is_open else ("chevron-right", tr("Open"))
+        )
+        self.handle.set_picture(picture, tr("{name} the log (Ctrl+Shift+J)", name=name))
         self._fit()
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802

@@ -7,6 +7,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
 
+from app.language import tr
 from app.state.workbench import Workbench
 from app.theme.tokens import GRID, PADDING
 from app.views.layers.layers import LayersView
@@ -21,14 +22,17 @@ from app.window.panes.view_window import ViewWindow
 
 # The ability without which a page has nothing to show, and what is missing then.
 NEEDS = {
-    "token": ("examine", "Servers do not report how a token was computed."),
-    "memory": ("memory", "Servers do not report what their memory holds."),
-    "layers": ("splits", "The server decides which device runs a layer, and does not report it."),
-    "graph": ("splits", "Servers do not report the compute graph or its splits."),
-    "tensors": ("file", "Servers do not give access to tensors."),
-    "profile": ("splits", "Servers do not report the time of each operation."),
+    "token": ("examine", tr("Servers do not report how a token was computed.")),
+    "memory": ("memory", tr("Servers do not report what their memory holds.")),
+    "layers": (
+        "splits",
+        tr("The server decides which device runs a layer, and does not report it."),
+    ),
+    "graph": ("splits", tr("Servers do not report the compute graph or its splits.")),
+    "tensors": ("file", tr("Servers do not give access to tensors.")),
+    "profile": ("splits", tr("Servers do not report the time of each operation.")),
 }
-SEEN = (
+SEEN = tr(
     "Available are the answers, their times and, if the server reports them, the"
     " probabilities of their words (Ctrl+P)."
 )
@@ -49,7 +53,7 @@ class SeenPage(QStackedWidget):
             Qt.TextInteractionFlag.TextSelectableByMouse
             | Qt.TextInteractionFlag.TextSelectableByKeyboard
         )
-        self.says.setAccessibleName("Not available")
+        self.says.setAccessibleName(tr("Not available"))
         missing = QWidget()
         column = QVBoxLayout(missing)
         column.setContentsMargins(PADDING, PADDING, PADDING, PADDING)
@@ -82,8 +86,13 @@ class SeenPage(QStackedWidget):
             session = self._bench.session
             where = session.connection.name if session.connection is not None else ""
             self.says.setText(
-                f"{session.model_title.removesuffix(f' on {where}')} runs on the server {where}."
-                f" {self._why}\n\n{SEEN}"
+                tr(
+                    "{model_title} runs on the server {where}. {why}\n\n{note}",
+                    model_title=session.model_title.removesuffix(f" on {where}"),
+                    where=where,
+                    why=self._why,
+                    note=SEEN,
+                )
             )
         shown = self._missing if gone else self.view
         if self.currentWidget() is not shown:
@@ -117,7 +126,7 @@ class Inspector(QWidget):
         surface(self, "panel")
         self.bar = QWidget()
         surface(self.bar, "panel")
-        self._tabs = FittedTabs("Inspector's tabs")
+        self._tabs = FittedTabs(tr("Inspector's tabs"))
         self._stack = QStackedWidget()
         self._away = _Away(self.bring_back)
         self._stack.addWidget(self._away)
@@ -126,12 +135,14 @@ class Inspector(QWidget):
         line.setSpacing(2)
         line.addWidget(self._tabs, 1)
         for picture, name, command in (
-            ("camera", "Copy this view as a picture (Ctrl+Alt+C)", "view.copy_picture"),
-            ("download", "Save a report of this view (Ctrl+Alt+S)", "view.save_report"),
-            ("window", "Open this view in its own window (Ctrl+Shift+N)", "view.own_window"),
+            ("camera", tr("Copy this view as a picture (Ctrl+Alt+C)"), "view.copy_picture"),
+            ("download", tr("Save a report of this view (Ctrl+Alt+S)"), "view.save_report"),
+            ("window", tr("Open this view in its own window (Ctrl+Shift+N)"), "view.own_window"),
         ):
             line.addWidget(_command_button(picture, name, commands, command))
-        self.close_button = IconButton("close", "Close the inspector (Esc)", self.close_wanted.emit)
+        self.close_button = IconButton(
+            "close", tr("Close the inspector (Esc)"), self.close_wanted.emit
+        )
         line.addWidget(self.close_button)
         column = self._column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
@@ -236,7 +247,7 @@ class Inspector(QWidget):
         self.close_button.setVisible(not shown)  # there the talk's tab does it
         has = self._tabs.tabData(0) == self.TALK
         if shown and not has:
-            self._tabs.put("Talk", self.TALK, 0)
+            self._tabs.put(tr("Talk"), self.TALK, 0)
         elif has and not shown:
             self._tabs.removeTab(0)
             self._tabs.fit()
@@ -273,11 +284,11 @@ class _Away(QWidget):
         column.setSpacing(GRID)
         column.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
         column.addWidget(self._says)
-        column.addWidget(Button("Move back here", lambda: bring_back(self._id)))
+        column.addWidget(Button(tr("Move back here"), lambda: bring_back(self._id)))
 
     def show_page(self, id: str, title: str) -> None:
         self._id = id
-        self._says.setText(f"{title} is in its own window.")
+        self._says.setText(tr("{title} is in its own window.", title=title))
 
 
 def _command_button(picture: str, name: str, commands: Actions[Any], command: str) -> IconButton:

@@ -10,6 +10,7 @@ from PySide6.QtCore import QUrl, Signal
 from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
+from app.language import tr, tr_n
 from app.state.problem import Problem
 from app.state.talk.chats import ChatRow
 from app.state.wanted import title_of
@@ -23,14 +24,14 @@ from app.widgets.overlays import Banner
 
 # What the button of a problem says, and the command behind it.
 NEXT_STEPS = {
-    "restart": ("Restart", "engine.restart"),
-    "restart_less": ("Restart with half the context", "engine.restart_less"),
-    "open": ("Choose a model", "model.open"),
-    "get": ("Download SmolLM2", "model.get"),
-    "copy": ("Copy and continue", "chat.duplicate"),
-    "retry": ("Try again", "engine.restart"),
-    "replace": ("Restart the engine", "engine.restart"),
-    "stop": ("Stop", "chat.stop"),
+    "restart": (tr("Restart"), "engine.restart"),
+    "restart_less": (tr("Restart with half the context"), "engine.restart_less"),
+    "open": (tr("Choose a model"), "model.open"),
+    "get": (tr("Download SmolLM2"), "model.get"),
+    "copy": (tr("Copy and continue"), "chat.duplicate"),
+    "retry": (tr("Try again"), "engine.restart"),
+    "replace": (tr("Restart the engine"), "engine.restart"),
+    "stop": (tr("Stop"), "chat.stop"),
 }
 MILD = ("Busy", "NoModel", "ReadOnly")  # problems by which nothing is lost
 MOST = 4
@@ -96,7 +97,7 @@ class Notices(QWidget):
             instead = (words_less, lambda: self._act(place, less))
         elif place == "session" and self._bench.session.previous is not None:
             name = title_of(self._bench.session.previous.path)
-            instead = (f"Back to {name}", self._bench.session.open_previous)
+            instead = (tr("Back to {name}", name=name), self._bench.session.open_previous)
         first, _, rest = problem.text.partition(" ")  # a device keeps its name: pocl:0
         text = problem.text if ":" in first else f"{first[:1].upper()}{first[1:]} {rest}".rstrip()
         if problem.kind == "Picture" == self._kinds.get(place):  # several were given at once
@@ -147,7 +148,7 @@ class Notices(QWidget):
         """Show the progress of something; replaces its banner."""
         shown = self._banners.get(key)
         if shown is None:
-            self.show_banner(key, Banner("accent", text, "Cancel", cancel, closable=False))
+            self.show_banner(key, Banner("accent", text, tr("Cancel"), cancel, closable=False))
         else:
             shown.set_text(text)
 
@@ -171,7 +172,11 @@ class Notices(QWidget):
         if session.status != "loading" or not self._bench.has_talk:
             self.drop("load")
         elif session.stage is not None and session.stage.total:
-            text = f"Opening {session.model_title}: {stage_percent(session.stage)}"
+            text = tr(
+                "Opening {model_title}: {stage_percent}",
+                model_title=session.model_title,
+                stage_percent=stage_percent(session.stage),
+            )
             self.progress("load", text, session.cancel_load)
 
     def _download_changed(self, name: str) -> None:
@@ -182,8 +187,12 @@ class Notices(QWidget):
         if item.state not in ("running", "stopping") or not self._bench.has_talk:
             self.drop(f"fetch {name}")
         else:
-            amount = f": {mib(item.done)} of {mib(item.total)} MiB" if item.total else " …"
-            text = f"Downloading {name}{amount}"
+            amount = (
+                tr(": {done} of {total} MiB", done=mib(item.done), total=mib(item.total))
+                if item.total
+                else " …"
+            )
+            text = tr("Downloading {name}{amount}", name=name, amount=amount)
             self.progress(f"fetch {name}", text, lambda: downloads.cancel(name))
 
     def _transfer_changed(self) -> None:
@@ -203,9 +212,12 @@ class Notices(QWidget):
         session = self._bench.session
         model, asked = session.model, session.context_cut
         if model is not None and asked is not None:
-            why = ", the model's maximum" if model.n_ctx >= model.n_ctx_train else ""
-            text = (
-                f"Context is {grouped(model.n_ctx)} tokens{why}; {grouped(asked)} were requested."
+            why = tr(", the model's maximum") if model.n_ctx >= model.n_ctx_train else ""
+            text = tr(
+                "Context is {n_ctx} tokens{why}; {wanted} were requested.",
+                n_ctx=grouped(model.n_ctx),
+                why=why,
+                wanted=grouped(asked),
             )
             self.news("context", text, "warn")
 
@@ -229,7 +241,10 @@ class Notices(QWidget):
 
     def _engine_silent(self, seconds: float) -> None:
         if seconds:
-            text = f"The engine has not responded for {seconds:.0f} s. Wait, or restart it."
+            text = tr(
+                "The engine has not responded for {seconds:.0f} s. Wait, or restart it.",
+                seconds=seconds,
+            )
             self.problem("silent", Problem("Silent", text, "replace"))
         else:
             self.drop("silent")
@@ -255,7 +270,7 @@ class Notices(QWidget):
         """Tell that something inside the window failed; the log has the details."""
         lines = self._bench.log.lines[-count:]
         if any(line.source == SOURCE and line.level >= logging.ERROR for line in lines):
-            text = "An error occurred. You can continue; details are in the log."
+            text = tr("An error occurred. You can continue; details are in the log.")
             details = partial(self.details_wanted.emit, "")
             self.show_banner("unexpected", Banner("bad", text, details=details))
 
@@ -264,18 +279,18 @@ class Notices(QWidget):
             self.drop("deleted")
             self._bench.undo_delete_chat()
 
-        self._offer_undo("deleted", f"Deleted “{row.title}”.", undo)
+        self._offer_undo("deleted", tr("Deleted “{title}”.", title=row.title), undo)
 
     def _message_deleted(self, count: int) -> None:
         def undo() -> None:
             self.drop("message")
             self._bench.chat.undo_delete_message()
 
-        what = "the message" if count == 1 else f"{grouped(count)} messages"
-        self._offer_undo("message", f"Deleted {what}.", undo)
+        text = tr_n("Deleted the message.", "Deleted {n} messages.", count)
+        self._offer_undo("message", text, undo)
 
     def _offer_undo(self, key: str, text: str, undo: Callable[[], object]) -> None:
-        self.show_banner(key, Banner("accent", text, "Undo", undo), STEP_MS)
+        self.show_banner(key, Banner("accent", text, tr("Undo"), undo), STEP_MS)
         self._undo[key] = undo
         self.undo_changed.emit()
 
@@ -283,8 +298,8 @@ class Notices(QWidget):
         def show() -> None:
             QDesktopServices.openUrl(QUrl.fromLocalFile(str(path.parent)))
 
-        text = f"Exported to {path.name}."
-        self.show_banner("exported", Banner("good", text, "Show in folder", show), STEP_MS)
+        text = tr("Exported to {name}.", name=path.name)
+        self.show_banner("exported", Banner("good", text, tr("Show in folder"), show), STEP_MS)
 
     def _download_failed(self, name: str, problem: str) -> None:
         def again() -> None:
@@ -292,4 +307,4 @@ class Notices(QWidget):
             self._bench.downloads.start(name)
 
         details = partial(self.details_wanted.emit, problem)
-        self.show_banner(name, Banner("bad", problem, "Try again", again, details))
+        self.show_banner(name, Banner("bad", problem, tr("Try again"), again, details))

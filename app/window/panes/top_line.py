@@ -7,6 +7,7 @@ from PySide6.QtCore import QEvent, QSize, Qt
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QMenu, QSizePolicy, QToolButton, QWidget
 
+from app.language import tr
 from app.state.workbench import Workbench
 from app.theme import fonts
 from app.theme.tokens import GRID, TOP_LINE
@@ -30,7 +31,7 @@ class TopLine(QWidget):
         self.model = ChooserButton("model", 360, lambda: commands.run("model.open"))
         self.about = IconButton(
             "info",
-            "About the model: metadata, tensors, tokenizer (Ctrl+I)",
+            tr("About the model: metadata, tensors, tokenizer (Ctrl+I)"),
             lambda: commands.run("model.file"),
             16,
         )
@@ -38,13 +39,13 @@ class TopLine(QWidget):
         self.vitals = Vitals(bench)
         self.context = ContextMeter(bench)
         self.inside = IconButton(
-            "panel-right", "Open or close the inspector (Ctrl+J)",
+            "panel-right", tr("Open or close the inspector (Ctrl+J)"),
             lambda: commands.run("view.inside"),
         )  # fmt: skip
         self.settings = IconButton(
-            "settings", "Preferences", lambda: commands.run("app.preferences")
+            "settings", tr("Preferences"), lambda: commands.run("app.preferences")
         )
-        self.menu = IconButton("menu", "Menu")
+        self.menu = IconButton("menu", tr("Menu"))
         self.menu.setMenu(menu)
         self.menu.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         row = QHBoxLayout(self)
@@ -69,15 +70,15 @@ class TopLine(QWidget):
     def refresh(self) -> None:
         session = self._session
         if session.path is None:
-            name, says = "Choose a model", "Choose a model"
+            name, says = tr("Choose a model"), tr("Choose a model")
         else:
             name = session.model_title
             at, owner = session.connection, session.client.abilities.owner
-            where = f", on the server {at.host}" if at is not None else ""
+            where = tr(", on the server {host}", host=at.host) if at is not None else ""
             if owner:
-                name = f"{name} in {owner.partition(' (')[0]}"
-                where = f", in the engine of {owner}"
-            says = f"Model: {name}{where}. Choose another"
+                name = tr("{name} in {partition}", name=name, partition=owner.partition(" (")[0])
+                where = tr(", in the engine of {owner}", owner=owner)
+            says = tr("Model: {name}{where}. Choose another", name=name, where=where)
         if session.status == "loading":
             name = f"{name} …"
         self.model.say(name, says)

@@ -6,6 +6,7 @@ from PySide6.QtCore import QEvent, QRect, QRectF, Qt, QTimer
 from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QSizePolicy, QWidget
 
+from app.language import tr
 from app.state.session import StageProgress
 from app.state.talk.message import Message
 from app.state.workbench import Workbench
@@ -36,11 +37,11 @@ class Vitals(QWidget):
     def __init__(self, bench: Workbench) -> None:
         super().__init__()
         self.bench = bench
-        self.line = Sparkline("Recent tokens per second", BARS)
+        self.line = Sparkline(tr("Recent tokens per second"), BARS)
         self._has_line = False
         self.bar = QProgressBar()
         self.bar.setTextVisible(False)
-        self.bar.setAccessibleName("Progress")
+        self.bar.setAccessibleName(tr("Progress"))
         self.rate = label()
         self.rate.setFont(fonts.strong())
         self.first = ElidedLabel()
@@ -70,7 +71,7 @@ class Vitals(QWidget):
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus if there else Qt.FocusPolicy.NoFocus)
         shape = Qt.CursorShape.PointingHandCursor if there else Qt.CursorShape.ArrowCursor
         self.setCursor(shape)
-        self.setAccessibleDescription("Enter selects the last token" if there else "")
+        self.setAccessibleDescription(tr("Enter selects the last token") if there else "")
         stage = session.stage
         busy = session.status == "loading" or stage is not None
         self._has_line = not busy and session.model is not None
@@ -83,8 +84,15 @@ class Vitals(QWidget):
             vitals = session.vitals
             rate = UNKNOWN if vitals.rate is None else f"{vitals.rate:.0f}"
             self.line.show_values(list(session.rates), session.status == "answering")
-            self._say(f"{rate} t/s", f"·  TTFT {duration(vitals.first_token_s)}")
-            says = f"{rate} tokens per second, first token after {duration(vitals.first_token_s)}"
+            self._say(
+                f"{rate} t/s",
+                tr("·  TTFT {first_token_s}", first_token_s=duration(vitals.first_token_s)),
+            )
+            says = tr(
+                "{rate} tokens per second, first token after {first_token_s}",
+                rate=rate,
+                first_token_s=duration(vitals.first_token_s),
+            )
             self.setAccessibleName(says)
             set_tip(self, says)
         self._fit()

@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QLabel, QProgressBar, QVB
 
 from app.fetch import bundled
 from app.fetch.known import SMOLLM2
+from app.language import tr
 from app.library import Stored
 from app.state.models.downloads import Download
 from app.state.workbench import Workbench
@@ -41,11 +42,16 @@ class Welcome(QWidget):
         self._says = label(tone="quiet", wrap=True)
         self._work = _Progress(self._cancel)
         self.get = Button(
-            f"Download SmolLM2, {FETCH_MB} MB", self._runs("model.get"), "primary", "download"
+            tr("Download SmolLM2, {fetch_mb} MB", fetch_mb=FETCH_MB),
+            self._runs("model.get"),
+            "primary",
+            "download",
         )
-        self.open = Button("Choose a model…", self._runs("model.open"), picture="model")
-        self.demo = Offer("Try a vision model", "nothing to download", self._runs("model.demo"))
-        self.demo.setAccessibleName("Try a vision model, nothing to download")
+        self.open = Button(tr("Choose a model…"), self._runs("model.open"), picture="model")
+        self.demo = Offer(
+            tr("Try a vision model"), tr("nothing to download"), self._runs("model.demo")
+        )
+        self.demo.setAccessibleName(tr("Try a vision model, nothing to download"))
         self._stored = QVBoxLayout()
         self._stored.setSpacing(2)
         self._buttons = QBoxLayout(QBoxLayout.Direction.LeftToRight)
@@ -90,20 +96,26 @@ class Welcome(QWidget):
         session = self._bench.session
         loading, download = session.status == "loading", self._download()
         if loading and session.path is not None:
-            self._title.setText(f"Opening {session.model_title}")
-            self._says.setText("You can type now; the message is sent when the model is ready.")
+            self._title.setText(tr("Opening {model_title}", model_title=session.model_title))
+            self._says.setText(tr("You can type now; the message is sent when the model is ready."))
         elif download is not None:
-            self._title.setText("Downloading a model")
-            self._says.setText("It opens after the download. It runs on this machine.")
+            self._title.setText(tr("Downloading a model"))
+            self._says.setText(tr("It opens after the download. It runs on this machine."))
         elif self._bench.library.models:
-            self._title.setText("Open a model")
-            self._says.setText("Drop a .gguf file anywhere in this window, or choose one of these.")
-        else:
-            self._title.setText("No model yet")
+            self._title.setText(tr("Open a model"))
             self._says.setText(
-                f"SmolLM2 is a small model that runs on any processor: {FETCH_MB}\u00a0MB, "
-                f"licence {SMOLLM2.licence}. It runs on this machine; nothing you write leaves it. "
-                "Or drop a .gguf file here."
+                tr("Drop a .gguf file anywhere in this window, or choose one of these.")
+            )
+        else:
+            self._title.setText(tr("No model yet"))
+            self._says.setText(
+                tr(
+                    "SmolLM2 is a small model that runs on any processor: {fetch_mb}\xa0MB, licence"
+                    " {licence}. It runs on this machine; nothing you write leaves it. Or drop a"
+                    " .gguf file here.",
+                    fetch_mb=FETCH_MB,
+                    licence=SMOLLM2.licence,
+                )
             )
         busy, had = loading or download is not None, has_focus(self)
         self.get.setVisible(not busy and not self._bench.library.models)
@@ -146,10 +158,10 @@ class Welcome(QWidget):
         if session.status == "loading":
             stage = session.stage
             if stage is None:
-                self._work.show_part("Reading the file", 0, 0, "")
+                self._work.show_part(tr("Reading the file"), 0, 0, "")
             else:
                 left = stage_left(stage)
-                numbers = [stage_percent(stage), f"{left} left" if left else ""]
+                numbers = [stage_percent(stage), tr("{left} left", left=left) if left else ""]
                 text = " · ".join(filter(None, numbers))
                 self._work.show_part(stage_title(stage), stage.done, stage.total, text)
         elif download is not None:
@@ -204,7 +216,7 @@ class _Progress(QWidget):
         self._numbers = label(tone="quiet", size="small", wrap=True)
         self._bar = QProgressBar()
         self._bar.setTextVisible(False)
-        self._bar.setAccessibleName("Progress")
+        self._bar.setAccessibleName(tr("Progress"))
         self._bar.setFocusPolicy(Qt.FocusPolicy.StrongFocus)  # before Cancel, which a key presses
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
@@ -213,7 +225,7 @@ class _Progress(QWidget):
         column.addWidget(self._bar)
         row = QHBoxLayout()
         row.addWidget(self._numbers, 1)
-        row.addWidget(Button("Cancel", cancel))
+        row.addWidget(Button(tr("Cancel"), cancel))
         column.addLayout(row)
 
     def show_part(self, text: str, done: int, total: int, numbers: str) -> None:
@@ -223,11 +235,15 @@ class _Progress(QWidget):
         self._numbers.setText(numbers)
 
     def show_download(self, download: Download) -> None:
-        words = {"download": "Downloading", "verify": "Checking", "unpack": "Unpacking"}
+        words = {"download": tr("Downloading"), "verify": tr("Checking"), "unpack": tr("Unpacking")}
         text = f"{words.get(download.stage, download.stage.capitalize())} {download.name}"
-        parts = [f"{mib(download.done)} of {mib(download.total)} MiB"] if download.total else []
+        parts = (
+            [tr("{done} of {total} MiB", done=mib(download.done), total=mib(download.total))]
+            if download.total
+            else []
+        )
         parts += [f"{mib(int(download.rate))} MiB/s"] if download.rate else []
         if download.left_s is not None:
-            parts.append(f"{duration(max(1.0, download.left_s))} left")
-        numbers = "stopping …" if download.state == "stopping" else " · ".join(parts)
+            parts.append(tr("{value} left", value=duration(max(1.0, download.left_s))))
+        numbers = tr("stopping …") if download.state == "stopping" else " · ".join(parts)
         self.show_part(text, download.done, download.total, numbers)

@@ -18,6 +18,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from app.documents.document import Document, Kind, plain_name
+from app.language import tr
 from app.state.presets import OwnSampling, own_of_whole
 from app.state.talk.disk.packed_pictures import check_named
 from app.state.talk.message import Picture, Role
@@ -172,13 +173,17 @@ def read_chat_file(
         file.sampling.check()
         file.chosen.check()
     except RecursionError:
-        raise BadChatFile(path, "is not a Cutaway chat (it is nested too deeply)") from None
+        raise BadChatFile(path, tr("is not a Cutaway chat (it is nested too deeply)")) from None
     except (msgspec.MsgspecError, UnicodeDecodeError, CutawayError) as error:
         if isinstance(error, BadChatFile):
             raise
-        raise BadChatFile(path, f"is not a Cutaway chat ({error})") from error
+        raise BadChatFile(path, tr("is not a Cutaway chat ({error})", error=error)) from error
     if file.version > VERSION:
-        problem = f"is of version {file.version}, this Cutaway reads up to {VERSION}; update it"
+        problem = tr(
+            "is of version {version}, this Cutaway reads up to {version2}; update it",
+            version=file.version,
+            version2=VERSION,
+        )
         raise BadChatFile(path, problem)
     decoder = msgspec.json.Decoder(ChatFileMessage)
     messages: list[ChatFileMessage] = []
@@ -192,7 +197,9 @@ def read_chat_file(
             _check(message, place)
             check_named(message.shown, file.pictures)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError) as error:
-            problem = f"is not a Cutaway chat (message {place}: {error})"
+            problem = tr(
+                "is not a Cutaway chat (message {place}: {error})", place=place, error=error
+            )
             raise BadChatFile(path, problem) from error
         messages.append(message)
     return file, messages
@@ -203,21 +210,21 @@ def file_content(path: Path) -> bytes:
     try:
         about = path.stat()
         if stat.S_ISDIR(about.st_mode):
-            raise BadChatFile(path, "is a directory")
+            raise BadChatFile(path, tr("is a directory"))
         if not stat.S_ISREG(about.st_mode):  # a pipe or a device may never end
-            raise BadChatFile(path, "is not a regular file")
+            raise BadChatFile(path, tr("is not a regular file"))
         if about.st_size > LARGEST:
-            raise BadChatFile(path, f"is larger than {LARGEST >> 20} MiB")
+            raise BadChatFile(path, tr("is larger than {largest} MiB", largest=LARGEST >> 20))
         return path.read_bytes().removeprefix(BOM_UTF8)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         problem = error.strerror if isinstance(error, OSError) else str(error)
-        raise BadChatFile(path, problem or "cannot be read") from error
+        raise BadChatFile(path, problem or tr("cannot be read")) from error
 
 
 def _check(message: ChatFileMessage, place: int) -> None:
     """Raises ValueError for what the types do not say."""
     if message.parent is not None and not 0 <= message.parent < place:
-        raise ValueError(f"it names parent {message.parent}")
+        raise ValueError(tr("it names parent {parent}", parent=message.parent))
     if message.stats is not None:
         _check_stats(message.stats)
     if message.tokens is not None:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from app.language import tr
 from engine.errors import CutawayError
 
 BUSY_S = 2.0  # how long another window's write is waited for
@@ -89,9 +90,9 @@ CANDIDATES = (  # messages that may hold what is searched for
     f" UNION SELECT id FROM messages WHERE length(text) > {INDEXED}"
 )
 NEXT_STEPS = {
-    "locked": "another program is writing to them; try again later",
-    "full": "the disk is full; make room on it",
-    "readonly": "they are read-only; change the permissions of the file and its folder",
+    "locked": tr("another program is writing to them; try again later"),
+    "full": tr("the disk is full; make room on it"),
+    "readonly": tr("they are read-only; change the permissions of the file and its folder"),
 }
 
 
@@ -101,7 +102,7 @@ class StoreError(CutawayError):
     def __init__(self, path: object, error: object) -> None:
         self.path = str(path)
         known = (step for word, step in NEXT_STEPS.items() if word in str(error))
-        super().__init__(f"the chats in {path}: {next(known, str(error))}")
+        super().__init__(tr("the chats in {path}: {next}", path=path, next=next(known, str(error))))
 
 
 def readable(data: bytes) -> str:
@@ -126,7 +127,7 @@ class Database:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             if path.exists() and not path.is_file():  # SQLite would wait for a pipe for ever
-                raise OSError("it is not a file; `cutaway doctor --repair` sets it aside")
+                raise OSError(tr("it is not a file; `cutaway doctor --repair` sets it aside"))
             self._set_aside_lone_wal(path)
             path.touch(mode=0o600)  # nobody else's to read
             self.connection = self._open(path)
@@ -199,7 +200,7 @@ class Database:
             connection.text_factory = readable
             (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
             if tables and _version(connection) == 0:  # before anything is written
-                raise sqlite3.OperationalError("it is a database of another program")
+                raise sqlite3.OperationalError(tr("it is a database of another program"))
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute("PRAGMA foreign_keys = ON")
@@ -231,7 +232,9 @@ class Database:
             _check_columns(connection)
         except (sqlite3.Error, UnicodeDecodeError):
             return None
-        self.notice = f"the disk of {path} is full: chats can be read, but nothing is saved"
+        self.notice = tr(
+            "the disk of {path} is full: chats can be read, but nothing is saved", path=path
+        )
         return connection
 
     def _set_aside_lone_wal(self, path: Path) -> None:
@@ -241,7 +244,11 @@ class Database:
         if gone and wal.exists() and wal.stat().st_size > 0:
             aside = wal.with_name(f"{wal.name}.left-{time.strftime('%Y%m%d-%H%M%S')}")
             wal.rename(aside)
-            self.notice = f"{path} was lost or empty; its last changes are kept in {aside}"
+            self.notice = tr(
+                "{path} was lost or empty; its last changes are kept in {aside}",
+                path=path,
+                aside=aside,
+            )
 
     def _migrate(self, connection: sqlite3.Connection) -> None:
         if _version(connection) == VERSION:
@@ -251,7 +258,11 @@ class Database:
         if version > VERSION:
             connection.execute("ROLLBACK")
             raise sqlite3.OperationalError(
-                f"made by a newer Cutaway (format {version}, this one reads {VERSION})"
+                tr(
+                    "made by a newer Cutaway (format {version}, this one reads {version2})",
+                    version=version,
+                    version2=VERSION,
+                )
             )
         for statements in MIGRATIONS[version:]:
             for statement in statements:
@@ -270,11 +281,19 @@ class Database:
             connection = self._open(path)
         except (OSError, sqlite3.Error) as failure:
             return self._in_memory(str(failure))
-        self.notice = f"the chats could not be read ({error}); the file is kept as {aside}"
+        self.notice = tr(
+            "the chats could not be read ({error}); the file is kept as {aside}",
+            error=error,
+            aside=aside,
+        )
         return connection
 
     def _in_memory(self, problem: str) -> sqlite3.Connection:
-        self.notice = f"chats are not saved in this session: {self.path}: {problem}"
+        self.notice = tr(
+            "chats are not saved in this session: {path}: {problem}",
+            path=self.path,
+            problem=problem,
+        )
         self.path = None
         self._passing = TemporaryDirectory(prefix="cutaway-")
         self.pictures = Path(self._passing.name)

@@ -9,6 +9,7 @@ import msgspec
 
 from app.documents.document import Document
 from app.files import write_atomically
+from app.language import tr
 from app.state.talk.disk.chat_file import (
     LATEST,
     LONGEST_NAME,
@@ -64,11 +65,11 @@ def export_chat(
             links = write_beside(store.pictures.files, path_shown, path)
             text = as_markdown(store, chat_id, links)
         if stopped():
-            raise Cancelled("exporting a chat")
+            raise Cancelled(tr("exporting a chat"))
         write_atomically(path, text)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         problem = error.strerror if isinstance(error, OSError) else str(error)
-        raise BadChatFile(path, f"could not be written: {problem}") from error
+        raise BadChatFile(path, tr("could not be written: {problem}", problem=problem)) from error
 
 
 def import_chat(
@@ -94,7 +95,7 @@ def import_chat(
     try:
         unpack(store.pictures, file.pictures, stopped)
     except BadPicture as error:
-        raise BadChatFile(path, f"is not a Cutaway chat ({error})") from error
+        raise BadChatFile(path, tr("is not a Cutaway chat ({error})", error=error)) from error
     return _shown(store, [_insert(store, file, messages, report, stopped)])
 
 
@@ -106,7 +107,7 @@ def duplicate_chat(
 ) -> int:
     """A copy with all branches; its id. Raises StoreError, and Cancelled once `stopped`."""
     file, messages = _file(store, chat_id)
-    file.title = f"{file.title} (copy)"
+    file.title = tr("{title} (copy)", title=file.title)
     return _shown(store, [_insert(store, file, messages, report, stopped)])
 
 
@@ -134,9 +135,9 @@ def as_markdown(store: ChatStore, chat_id: int, links: Mapping[Picture, str] = N
         raise ChatGone
     parts = [f"# {chat.title}"]
     if chat.system:
-        parts.append(f"**System**\n\n{chat.system}")
+        parts.append(tr("**System**\n\n{system}", system=chat.system))
     for message in store.tree(chat_id).path():
-        speaker = "You" if message.role == "user" else message.model or "Assistant"
+        speaker = tr("You") if message.role == "user" else message.model or tr("Assistant")
         said = split_reasoning(message.text)
         thought = "\n".join(f"> {line}".rstrip() for line in said.thought.splitlines())
         shown = "\n".join(f"![{_label(p.name)}](<{links.get(p, '')}>)" for p in message.pictures)
@@ -235,7 +236,7 @@ def _shown(store: ChatStore, chats: Sequence[int]) -> int:
 
 def _go_on_unless(stopped: Callable[[], bool]) -> None:
     if stopped():
-        raise Cancelled("the import")
+        raise Cancelled(tr("the import"))
 
 
 def _batches(messages: Sequence[ChatFileMessage]) -> Iterator[list[ChatFileMessage]]:
@@ -280,8 +281,11 @@ def _quoted(document: Document) -> str:
 
 def _called(use: ToolUse) -> str:
     """A call in Markdown: the tool's name, the arguments and the result as plain text."""
-    name = f"Call of {_label(use.name)} ({use.state})"
-    parts = [Document(name, "text", use.arguments, 0), Document("Result", "text", use.result, 0)]
+    name = tr("Call of {label} ({state})", label=_label(use.name), state=use.state)
+    parts = [
+        Document(name, "text", use.arguments, 0),
+        Document(tr("Result"), "text", use.result, 0),
+    ]
     return "\n\n".join(map(_quoted, parts))
 
 

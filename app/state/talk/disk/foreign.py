@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from app.language import tr
 from app.state.talk.disk.chat_file import (
     LARGEST,
     LATEST,
@@ -76,10 +77,17 @@ def foreign_chats(path: Path) -> list[Taken] | None:
     if not any(chat.nodes for chat in chats):
         return None
     if len(chats) > MOST_CHATS:
-        raise BadChatFile(path, f"has {len(chats)} chats; at most {MOST_CHATS} are taken in")
+        raise BadChatFile(
+            path,
+            tr(
+                "has {chats} chats; at most {most_chats} are taken in",
+                chats=len(chats),
+                most_chats=MOST_CHATS,
+            ),
+        )
     taken = [made for made in map(_taken, chats) if made[1]]
     if not taken:
-        raise BadChatFile(path, "has no message that can be imported")
+        raise BadChatFile(path, tr("has no message that can be imported"))
     return taken
 
 
@@ -90,10 +98,12 @@ def _unzipped(path: Path, content: bytes) -> list[bytes]:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             infos = [info for info in archive.infolist() if CONVERSATIONS.fullmatch(info.filename)]
             if sum(info.file_size for info in infos) > LARGEST:
-                raise BadChatFile(path, f"unpacks to more than {LARGEST >> 20} MiB")
+                raise BadChatFile(
+                    path, tr("unpacks to more than {largest} MiB", largest=LARGEST >> 20)
+                )
             return [archive.read(info) for info in sorted(infos, key=lambda i: i.filename)]
     except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError) as error:
-        raise BadChatFile(path, f"is a damaged archive ({error})") from None
+        raise BadChatFile(path, tr("is a damaged archive ({error})", error=error)) from None
 
 
 def _chats(whole: Any) -> Iterator[ForeignChat]:

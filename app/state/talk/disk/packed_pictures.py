@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from app.files import write_atomically
+from app.language import tr
 from app.state.talk.disk.picture_files import PictureFiles, hash_of
 from app.state.talk.disk.picture_rows import PictureRows
 from app.state.talk.message import Message, Picture
@@ -45,15 +46,15 @@ def unpack(
             return
         data = _decoded(bytes(raw))
         if hash_of(data) != hash:
-            raise BadPicture(f"picture {hash[:12]} is damaged")
-        rows.keep(data, f"picture {hash[:12]}")
+            raise BadPicture(tr("picture {hash} is damaged", hash=hash[:12]))
+        rows.keep(data, tr("picture {hash}", hash=hash[:12]))
 
 
 def check_named(pictures: Sequence[Picture], packed: Mapping[str, object]) -> None:
     """Raises BadPicture where a message names a picture that the file does not hold."""
     for picture in pictures:
         if picture.hash not in packed:
-            raise BadPicture(f"its picture {picture.hash[:12]} is not in the file")
+            raise BadPicture(tr("its picture {hash} is not in the file", hash=picture.hash[:12]))
 
 
 def write_beside(
@@ -76,9 +77,14 @@ def write_beside(
 def _decoded(text: bytes) -> bytes:
     """Decode a JSON string. Raises BadPicture."""
     if text[:1] != b'"' or text[-1:] != b'"':
-        raise BadPicture("a picture is not text")
+        raise BadPicture(tr("a picture is not text"))
     if len(text) // 4 * 3 > MOST_PICTURE_BYTES + 3:
-        raise BadPicture(f"a picture has more than {MOST_PICTURE_BYTES >> 20} MiB")
+        raise BadPicture(
+            tr(
+                "a picture has more than {most_picture_bytes} MiB",
+                most_picture_bytes=MOST_PICTURE_BYTES >> 20,
+            )
+        )
     body, stride = memoryview(text)[1:-1], STRIDE // 3 * 4
     try:
         pieces = [
@@ -86,7 +92,7 @@ def _decoded(text: bytes) -> bytes:
             for first in range(0, len(body), stride)
         ]
     except NotBase64 as error:
-        raise BadPicture(f"a picture is not base64: {error}") from error
+        raise BadPicture(tr("a picture is not base64: {error}", error=error)) from error
     return b"".join(pieces)
 
 

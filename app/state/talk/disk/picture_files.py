@@ -7,6 +7,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from app.files import write_atomically
+from app.language import tr
 from engine.errors import CutawayError
 from engine.kept import read_kept
 from engine.settings import MOST_PICTURE_BYTES
@@ -44,7 +45,9 @@ class PictureFiles:
             else:
                 write_atomically(self.path(hash), data)
         except OSError as error:
-            raise PictureError(name, f"could not be saved: {error.strerror}") from error
+            raise PictureError(
+                name, tr("could not be saved: {strerror}", strerror=error.strerror)
+            ) from error
         return hash
 
     def read(self, hash: str, name: str) -> bytes:
@@ -52,7 +55,9 @@ class PictureFiles:
         try:
             return read_kept(self.path(hash))
         except OSError as error:
-            raise PictureError(name, f"is no longer stored: {error.strerror}") from error
+            raise PictureError(
+                name, tr("is no longer stored: {strerror}", strerror=error.strerror)
+            ) from error
 
     def touch(self, hash: str) -> None:
         """It was used just now."""
@@ -85,16 +90,24 @@ def read_picture(path: Path) -> bytes:
     """The bytes of a file that a person gave. Raises PictureError with the reason."""
     try:
         if not path.is_file():  # a pipe or a device may never end
-            raise PictureError(path.name, "is not a file" if path.exists() else "no such file")
+            raise PictureError(
+                path.name, tr("is not a file") if path.exists() else tr("no such file")
+            )
         size = path.stat().st_size
         if size > MOST_PICTURE_BYTES:
             raise PictureError(
                 path.name,
-                f"has {size >> 20} MiB; pictures of up to {MOST_PICTURE_BYTES >> 20} MiB are read",
+                tr(
+                    "has {size} MiB; pictures of up to {most_picture_bytes} MiB are read",
+                    size=size >> 20,
+                    most_picture_bytes=MOST_PICTURE_BYTES >> 20,
+                ),
             )
         if size == 0:
-            raise PictureError(path.name, "is empty")
+            raise PictureError(path.name, tr("is empty"))
         return path.read_bytes()
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         problem = error.strerror if isinstance(error, OSError) else str(error)
-        raise PictureError(path.name, f"could not be read: {problem}") from error
+        raise PictureError(
+            path.name, tr("could not be read: {problem}", problem=problem)
+        ) from error

@@ -7,13 +7,14 @@ from typing import Any, TypeVar
 import msgspec
 
 from app.documents.document import Document
+from app.language import mark
 from app.state.presets import OwnSampling, own_of_whole
 from app.state.talk.message import Message, Picture
 from app.tools.calling import ToolUse
 from engine.protocol import AnswerForm, Stats, Tool
 
 Item = TypeVar("Item")
-UNTITLED = "New chat"
+UNTITLED = mark("New chat")
 SPOILT = "\N{REPLACEMENT CHARACTER}"  # stands for bytes that are not text
 LATEST = 253402300800.0  # the year 10000
 SHOWN = ("title", "created", "changed", "model", "system", "draft", "served", "folder")

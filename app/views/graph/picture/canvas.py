@@ -7,6 +7,7 @@ from PySide6.QtCore import QEvent, QMarginsF, QPoint, QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QContextMenuEvent, QKeyEvent, QMouseEvent, QPainter
 from PySide6.QtSvg import QSvgGenerator
 
+from app.language import tr
 from app.state.graph.overlay import Coloured
 from app.state.graph.scene import APART, GraphScene, SceneBox, SceneCard
 from app.theme import fonts
@@ -235,6 +236,17 @@ class GraphCanvas(Stage):
         graph = self.scene.index.graph
         if box.kind == "launch":
             launch = graph.launches[box.number]
-            return f"{', '.join(launch.kernels)} on {launch.device}: {box.note}"
+            return tr(
+                "{kernels} on {device}: {note}",
+                kernels=", ".join(launch.kernels),
+                device=launch.device,
+                note=box.note,
+            )
         node = graph.nodes[box.number]
-        return f"{box.title} on {node.device}: {box.note}\n{node.why}"
+        return tr(
+            "{title} on {device}: {note}\n{why}",
+            title=box.title,
+            device=node.device,
+            note=box.note,
+            why=node.why,
+        )

@@ -3,6 +3,7 @@
 from PySide6.QtCore import QTimer, Signal
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
+from app.language import tr
 from app.state.talk.attached import PictureList
 from app.state.workbench import Workbench
 from app.theme.tokens import GRID
@@ -27,9 +28,9 @@ class Attachments(QWidget):
     def __init__(self, bench: Workbench, loader: PictureLoader, written: PictureList) -> None:
         super().__init__()
         self._bench, self._loader, self._written = bench, loader, written
-        self.strip = PictureStrip("Pictures to send", loader, editable=True)
+        self.strip = PictureStrip(tr("Pictures to send"), loader, editable=True)
         self.says = label("", "quiet", "small", wrap=True)
-        self.help = Button("Choose a vision file (mmproj)…", self.vision_wanted.emit, "link")
+        self.help = Button(tr("Choose a vision file (mmproj)…"), self.vision_wanted.emit, "link")
         line = QHBoxLayout()
         line.setSpacing(GRID)
         line.addWidget(self.says, 1)
@@ -68,7 +69,11 @@ class Attachments(QWidget):
         if pictures and not self._blind:
             chat.brought.bring(pictures)
         items = [words.item(picture, chat.brought, self._loader, True) for picture in pictures]
-        named = coming if len(coming) <= NAMED else (*coming[:NAMED], f"{len(coming) - NAMED} more")
+        named = (
+            coming
+            if len(coming) <= NAMED
+            else (*coming[:NAMED], tr("{coming} more", coming=len(coming) - NAMED))
+        )
         self.strip.show_items([*items, *(PictureItem(None, name, ("…",)) for name in named)])
         self._say()
         self.setVisible(bool(items or coming))
@@ -95,10 +100,13 @@ class Attachments(QWidget):
         chat, bad = self._bench.chat, self._bad
         pictures = self._written.pictures
         if bad:
-            those = "them" if "\n" in bad else "it"
-            text = f"{bad}. Remove {those} to send the message."
+            those = tr("them") if "\n" in bad else tr("it")
+            text = tr("{bad}. Remove {those} to send the message.", bad=bad, those=those)
         elif self._blind:
-            text = f"{self._bench.session.model_title} does not support pictures."
+            text = tr(
+                "{model_title} does not support pictures.",
+                model_title=self._bench.session.model_title,
+            )
         else:
             told = (words.all_of(pictures, chat.brought), *words.notes(pictures, chat.brought))
             text = "\n".join(filter(None, told))

@@ -5,6 +5,7 @@ from PySide6.QtGui import QImage, QResizeEvent
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.client import Latest
+from app.language import tr
 from app.state.talk.brought import UNLIMITED
 from app.state.talk.message import Picture
 from app.state.workbench import Workbench
@@ -25,7 +26,7 @@ from engine.protocol import (
     TextPiece,
 )
 
-ROLES = {"whole": "Whole picture", "tile": "Tile", "overview": "Overview"}
+ROLES = {"whole": tr("Whole picture"), "tile": tr("Tile"), "overview": tr("Overview")}
 
 
 class SeenPicture(QWidget):
@@ -41,8 +42,8 @@ class SeenPicture(QWidget):
         self.says = label("", "quiet", wrap=True)
         self.facts = label("", "quiet", "small", wrap=True)
         self.here = label(" ", "", "small", wrap=True)
-        self.views = CellPictures("Picture as the model sees it")
-        self.strip = PieceStrip("Tokens of the picture")
+        self.views = CellPictures(tr("Picture as the model sees it"))
+        self.strip = PieceStrip(tr("Tokens of the picture"))
         self._below = scrolled(self.strip)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
@@ -64,7 +65,7 @@ class SeenPicture(QWidget):
         """Ask what the open model makes of it; of None nothing is asked any more."""
         self._picture, self._plan = picture, None
         self._asked.forget()
-        self._say("Loading…" if picture is not None else "")
+        self._say(tr("Loading…") if picture is not None else "")
         self._ask()
 
     def _ask(self) -> None:
@@ -73,8 +74,12 @@ class SeenPicture(QWidget):
             return
         if not brought.sees:
             who = self._bench.session.model_title
-            open_one = "Open a vision model to see how it encodes the picture."
-            self._say(f"{who} does not support pictures." if brought.sees is False else open_one)
+            open_one = tr("Open a vision model to see how it encodes the picture.")
+            self._say(
+                tr("{name} does not support pictures.", name=who)
+                if brought.sees is False
+                else open_one
+            )
         elif brought.problem(picture):
             self._say(brought.problem(picture))
         elif brought.bring([picture]):
@@ -100,13 +105,18 @@ class SeenPicture(QWidget):
     def _show(self, seen: PictureSeen) -> None:
         plan = self._plan = seen.plan
         self._pixels = [view.pixels for view in seen.views]
-        patches = f"{grouped(plan.n_patches)} patches"
-        beside = " outside the context" if plan.cross else ""
+        patches = tr("{n_patches} patches", n_patches=grouped(plan.n_patches))
+        beside = tr(" outside the context") if plan.cross else ""
         self.facts.setText(
             DOT.join(
                 (
                     tokens(plan.n_tokens),
-                    f"{grouped(plan.n_rows)} embeddings of {patches}{beside}",
+                    tr(
+                        "{n_rows} embeddings of {patches}{beside}",
+                        n_rows=grouped(plan.n_rows),
+                        patches=patches,
+                        beside=beside,
+                    ),
                     *self._limit,
                     *plan.notes,
                 )
@@ -154,23 +164,36 @@ class SeenPicture(QWidget):
         if place is not None:
             token, all_tokens = self.strip.tokens[place], self.strip.tokens
             if token.text:
-                parts.append(f"Text “{token.text}”")
+                parts.append(tr("Text “{text}”", text=token.text))
             else:
-                kind = "Learned embedding" if token.learned else "Embedding"
+                kind = tr("Learned embedding") if token.learned else tr("Embedding")
                 beside = self._plan is not None and self._plan.cross
                 number = sum(not before.text for before in all_tokens[: place + 1])
                 count = sum(not other.text for other in all_tokens)
-                where = ", for other layers, outside the context" if beside else ""
-                parts.append(f"{kind} {grouped(number)} of {grouped(count)}{where}")
+                where = tr(", for other layers, outside the context") if beside else ""
+                parts.append(
+                    tr(
+                        "{kind} {number} of {count}{where}",
+                        kind=kind,
+                        number=grouped(number),
+                        count=grouped(count),
+                        where=where,
+                    )
+                )
         if cell is not None and self._plan is not None:
             view = self._plan.views[cell[0]]
             row, column = divmod(cell[1], view.columns)
             parts.append(f"{_title(view, len(self._plan.views))}, {size(view.width, view.height)}")
             parts.append(
-                f"cell {column + 1} of {view.columns} from the left,"
-                f" {row + 1} of {view.rows} from the top"
+                tr(
+                    "cell {column} of {columns} from the left, {row} of {rows} from the top",
+                    column=column + 1,
+                    columns=view.columns,
+                    row=row + 1,
+                    rows=view.rows,
+                )
             )
-        text = DOT.join(parts) or "Hover over a cell or a token to see the matching one."
+        text = DOT.join(parts) or tr("Hover over a cell or a token to see the matching one.")
         self.here.setText(text)
         self.views.setAccessibleDescription(text)
         self.strip.setAccessibleDescription(text)
@@ -178,7 +201,11 @@ class SeenPicture(QWidget):
 
 def _title(view: PictureView, count: int) -> str:
     name = ROLES.get(view.role, view.role.capitalize())
-    place = f" row {view.row + 1}, column {view.column + 1}" if view.role == "tile" else ""
+    place = (
+        tr(" row {row}, column {column}", row=view.row + 1, column=view.column + 1)
+        if view.role == "tile"
+        else ""
+    )
     return f"{name}{place}" if count > 1 else name
 
 
@@ -192,7 +219,9 @@ def tiled_of(seen: SeenView, view: PictureView, count: int) -> Tiled:
         image,
         (
             f"{_title(view, count)}{DOT}{size(view.width, view.height)}",
-            f"row {view.row + 1}, col {view.column + 1}" if tile else _title(view, count),
+            tr("row {row}, col {column}", row=view.row + 1, column=view.column + 1)
+            if tile
+            else _title(view, count),
         ),
         0 if tile or view.role == "whole" else 1,
         view.row if tile else 0,

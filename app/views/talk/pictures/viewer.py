@@ -8,6 +8,7 @@ from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QGuiApplication, QImage, QKeyEvent
 from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
 
+from app.language import tr
 from app.state.talk.message import Picture
 from app.state.workbench import Workbench
 from app.theme.tokens import GRID, PADDING
@@ -29,7 +30,7 @@ class PictureViewer(QWidget):
 
     def __init__(self, bench: Workbench, loader: PictureLoader) -> None:
         super().__init__()
-        self.setAccessibleName("Picture")
+        self.setAccessibleName(tr("Picture"))
         self._bench, self._loader = bench, loader
         self._pictures: Sequence[Picture] = ()
         self._place = 0
@@ -39,12 +40,12 @@ class PictureViewer(QWidget):
         self._about = label("", "quiet", "small")
         self.canvas = PictureCanvas()
         self.seen = SeenPicture(bench)
-        self.before = IconButton("chevron-left", "Previous picture", lambda: self._go(-1))
-        self.after = IconButton("chevron-right", "Next picture", lambda: self._go(1))
+        self.before = IconButton("chevron-left", tr("Previous picture"), lambda: self._go(-1))
+        self.after = IconButton("chevron-right", tr("Next picture"), lambda: self._go(1))
         self.zoom = Button("100 %", self._zoom, "flat")
-        self.look = Button("Picture as the model sees it", self._look, "flat", "eye")
-        self.save = Button("Save as…", self._save, "flat", name="Save picture as")
-        self.copy = Button("Copy", self._copy, "flat", name="Copy picture")
+        self.look = Button(tr("Picture as the model sees it"), self._look, "flat", "eye")
+        self.save = Button(tr("Save as…"), self._save, "flat", name=tr("Save picture as"))
+        self.copy = Button(tr("Copy"), self._copy, "flat", name=tr("Copy picture"))
         self.stack = QStackedWidget()
         self.stack.addWidget(self.canvas)
         self.stack.addWidget(self.seen)
@@ -83,7 +84,7 @@ class PictureViewer(QWidget):
         for part in (self.before, self.after):
             line.addWidget(part)
         line.addWidget(self._title, 1)
-        line.addWidget(IconButton("close", "Close", self.done.emit))
+        line.addWidget(IconButton("close", tr("Close"), self.done.emit))
         steps = QHBoxLayout()
         steps.setSpacing(GRID // 2)
         steps.addWidget(self._about, 1)
@@ -112,13 +113,17 @@ class PictureViewer(QWidget):
 
     def _show(self) -> None:
         several = len(self._pictures) > 1
-        number = f"{self._place + 1} of {len(self._pictures)}" if several else ""
+        number = (
+            tr("{place} of {pictures}", place=self._place + 1, pictures=len(self._pictures))
+            if several
+            else ""
+        )
         self._title.setText(DOT.join(filter(None, (self._picture.name, number))))
         for button, edge in ((self.before, 0), (self.after, len(self._pictures) - 1)):
             button.setVisible(several)
             button.setEnabled(self._place != edge)
         self.setFocusProxy(self.seen.views if self.looks else self.canvas)
-        self.look.set_text("Picture" if self.looks else "Picture as the model sees it")
+        self.look.set_text(tr("Picture") if self.looks else tr("Picture as the model sees it"))
         for step in (self.zoom, self.copy, self.save):
             step.setVisible(not self.looks)
         self._about.setText("")
@@ -132,7 +137,7 @@ class PictureViewer(QWidget):
         """The picture, with as many of its pixels as are to be seen."""
         if self._job is not None:
             self._job.cancel()
-        self.canvas.say("Loading the picture…")
+        self.canvas.say(tr("Loading the picture…"))
         edge = 0 if self.canvas.pixel_by_pixel else FITTED
         work = Work(load, [self._path], edge).then(lambda made: self._loaded(made[0]))
         self._job = work.fail(self.canvas.say).start(self)
@@ -149,7 +154,7 @@ class PictureViewer(QWidget):
 
     def _zoom(self) -> None:
         self.canvas.set_pixel_by_pixel(not self.canvas.pixel_by_pixel)
-        self.zoom.set_text("Fit" if self.canvas.pixel_by_pixel else "100 %")
+        self.zoom.set_text(tr("Fit") if self.canvas.pixel_by_pixel else "100 %")
         self._load()
 
     def _look(self) -> None:
@@ -157,17 +162,17 @@ class PictureViewer(QWidget):
         self._show()
 
     def _save(self) -> None:
-        path, _ = QFileDialog.getSaveFileName(self, "Save the picture", self._picture.name)
+        path, _ = QFileDialog.getSaveFileName(self, tr("Save the picture"), self._picture.name)
         if path:
             work = Work(shutil.copyfile, self._path, path)
             name = Path(path).name
-            work.then(lambda _: self._about.setText(f"Saved as {name}"))
-            work.fail(lambda why: self._about.setText(f"Not saved: {why}")).start(self)
+            work.then(lambda _: self._about.setText(tr("Saved as {name}", name=name)))
+            work.fail(lambda why: self._about.setText(tr("Not saved: {why}", why=why))).start(self)
 
     def _copy(self) -> None:
         def put(image: QImage) -> None:
             QGuiApplication.clipboard().setImage(image)
-            self._about.setText("Copied")
+            self._about.setText(tr("Copied"))
 
         work = Work(_whole, self._path).then(put)
         work.fail(self._about.setText).start(self)

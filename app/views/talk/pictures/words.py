@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from app.language import tr, tr_n
 from app.state.talk.brought import PicturesInEngine, PricedLimits
 from app.state.talk.message import Picture
 from app.widgets.numbers import duration, grouped
@@ -19,7 +20,7 @@ def size(width: int, height: int) -> str:
 
 def views(count: int) -> str:
     """How many images a model makes of it; nothing of one."""
-    return f"{count} views" if count > 1 else ""
+    return tr("{count} views", count=count) if count > 1 else ""
 
 
 def price(plans: Sequence[PicturePlan]) -> str:
@@ -27,31 +28,39 @@ def price(plans: Sequence[PicturePlan]) -> str:
     the context, and the seconds where all of them were timed before.
     """
     beside = sum(plan.n_rows for plan in plans if plan.cross)
-    held = f"{grouped(beside)} embeddings outside the context" if beside else ""
+    held = tr("{beside} embeddings outside the context", beside=grouped(beside)) if beside else ""
     told = [plan.seconds for plan in plans]
     seconds = [time for time in told if time is not None]
     known = len(seconds) == len(told) > 0
-    lasts = f"about {duration(sum(seconds))}" if known else ""
+    lasts = tr("about {seconds}", seconds=duration(sum(seconds))) if known else ""
     return DOT.join(filter(None, (tokens(sum(plan.n_tokens for plan in plans)), held, lasts)))
 
 
 def tokens(count: int) -> str:
     """So many of them."""
-    return f"{grouped(count)} token{'' if count == 1 else 's'}"
+    return tr_n("{n} token", "{n} tokens", count)
 
 
 def limited(limits: PictureLimits) -> str:
     """Describe the limit of a picture."""
     if limits.one_view:
-        return "Without tiles"
-    return "Model default" if limits.rows is None else f"At most {tokens(limits.rows)}"
+        return tr("Without tiles")
+    return (
+        tr("Model default")
+        if limits.rows is None
+        else tr("At most {tokens}", tokens=tokens(limits.rows))
+    )
 
 
 def offered(choices: Sequence[PricedLimits], now: PicturePlan) -> Iterator[Offered]:
     """Yield the possible limits, and mark the current one."""
     for choice in choices:
         plan = choice.plan
-        takes = f"{grouped(plan.n_rows)} embeddings" if plan.cross else tokens(plan.n_tokens)
+        takes = (
+            tr("{n_rows} embeddings", n_rows=grouped(plan.n_rows))
+            if plan.cross
+            else tokens(plan.n_tokens)
+        )
         yield Offered(limited(choice.limits), takes, plan.n_rows == now.n_rows)
 
 
@@ -79,7 +88,7 @@ def all_of(pictures: Sequence[Picture], brought: PicturesInEngine) -> str:
     plans = [plan for plan in map(brought.plan, pictures) if plan is not None]
     if len(pictures) < 2 or len(plans) < len(pictures):
         return ""
-    return DOT.join((f"{len(pictures)} pictures", price(plans)))
+    return DOT.join((tr("{pictures} pictures", pictures=len(pictures)), price(plans)))
 
 
 def notes(pictures: Sequence[Picture], brought: PicturesInEngine) -> list[str]:
@@ -91,6 +100,6 @@ def notes(pictures: Sequence[Picture], brought: PicturesInEngine) -> list[str]:
             for note in (*info.notes, *(info.plan.notes if info.plan is not None else [])):
                 said.setdefault(note, []).append(picture.name)
     return [
-        f"{names[0] if len(names) == 1 else f'{len(names)} pictures'}: {note}"
+        f"{(names[0] if len(names) == 1 else tr('{names} pictures', names=len(names)))}: {note}"
         for note, names in said.items()
     ]
