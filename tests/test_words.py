@@ -25,6 +25,7 @@ BANNED = (
     *("are no multiple", "so many", "as many", "that is there", "is not there"),
 )
 BANNED_WORDS = re.compile(rf"\b({'|'.join(BANNED)})\b", re.IGNORECASE)
+FIELD = re.compile(r"\{\w+[^{} ]*\}")  # of str.format
 NOT_PROSE = re.compile(r"CREATE |SELECT |DELETE |INSERT |UPDATE |\(\?|\\\\[a-z]\+")
 GUIDES = ("README.md",)
 # Sentences for a model, and samples of text, are not the program's own words.
@@ -76,7 +77,7 @@ def _text(node: ast.AST) -> str | None:
         parts = node.values
         return "".join(str(p.value) if isinstance(p, ast.Constant) else "{}" for p in parts)
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return node.value
+        return FIELD.sub("{}", node.value)
     return None
 
 

@@ -5,6 +5,7 @@ import os
 import sys
 from pathlib import Path
 
+from app.language import NAMES, Language, of_system, use
 from engine.errors import CutawayError
 
 NAME = "window"
@@ -18,6 +19,9 @@ class NoWindow(CutawayError):
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments."""
     parser.add_argument("model", metavar="MODEL", nargs="?", help="path, stored name or org/repo")
+    parser.add_argument(
+        "--language", choices=NAMES, help="of the window, instead of the preferences'"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -27,13 +31,18 @@ def run(args: argparse.Namespace) -> int:
         from app.library import resolve
 
         model = resolve(args.model)
-    return open_window(model)
+    return open_window(model, args.language)
 
 
-def open_window(model: Path | None = None) -> int:
-    """Checks what Qt itself would abort on, then opens the window."""
+def open_window(model: Path | None = None, language: Language | None = None) -> int:
+    """Checks what Qt itself would abort on, then opens the window in `language`, by default that of
+    the preferences or of the system.
+    """
     _check_screen()
     try:
+        from app.state.preferences import chosen_language
+
+        use(language or chosen_language() or of_system())
         from app.window.program import open_window as show
     except ImportError as error:
         raise NoWindow(_why(error)) from None

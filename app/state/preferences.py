@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 import msgspec
+import platformdirs
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.files import write_atomically
-from app.language import tr
+from app.language import NAMES, Language, tr
 from app.remote.connection import Connection
 from app.state.presets import (
     BUILT_IN,
@@ -35,6 +36,7 @@ Theme = Literal["system", "light", "dark", "contrast"]
 SendKey = Literal["enter", "ctrl+enter"]
 Density = Literal["comfortable", "compact"]
 Drafting = Literal["auto", "none", "ngram"]
+ChosenLanguage = Literal["system", "en", "de"]
 log = logging.getLogger("window")
 
 # What is out of range is not understood, like what is of another type.
@@ -92,6 +94,7 @@ class Preferences(msgspec.Struct, frozen=True):
     """
 
     theme: Theme = "system"
+    language: ChosenLanguage = "system"
     send_key: SendKey = "enter"
     font_scale: Annotated[float, msgspec.Meta(ge=0.5, le=4.0)] = 1.0
     density: Density = "comfortable"
@@ -114,6 +117,26 @@ class Preferences(msgspec.Struct, frozen=True):
     presets: list[Preset] = []
     prompts: Annotated[list[SavedPrompt], msgspec.Meta(max_length=MOST_PROMPTS)] = []
     connections: list[Connection] = []
+
+
+def config_folder() -> Path:
+    """Where the preferences are."""
+    return Path(platformdirs.user_config_dir("cutaway", appauthor=False))
+
+
+def preferences_file(folder: Path | None = None) -> Path:
+    return (folder or config_folder()) / "preferences.json"
+
+
+def chosen_language() -> Language | None:
+    """The language of the preferences; None for the system's. Read before the window is imported,
+    whose tables are made in that language.
+    """
+    try:
+        chosen = msgspec.json.decode(preferences_file().read_bytes()).get("language")
+    except (OSError, AttributeError, msgspec.MsgspecError):
+        return None
+    return chosen if chosen in NAMES else None
 
 
 class PreferencesState(QObject):

@@ -23,7 +23,7 @@ from app.state.models.model import ModelState
 from app.state.models.servers import ServersState
 from app.state.models.serving import ServingState
 from app.state.models.storage import StorageState
-from app.state.preferences import PreferencesState
+from app.state.preferences import PreferencesState, config_folder, preferences_file
 from app.state.problem import Problem
 from app.state.profile.profile import ProfileState
 from app.state.report import ReportState
@@ -47,11 +47,6 @@ from app.state.trial import TrialState
 from app.state.wanted import name_of
 from app.work import close_jobs
 from engine.settings import KEPT, EngineOptions
-
-
-def config_folder() -> Path:
-    """Where the preferences are."""
-    return Path(platformdirs.user_config_dir("cutaway", appauthor=False))
 
 
 def data_folder() -> Path:
@@ -82,7 +77,7 @@ class Workbench(QObject):
     ) -> None:
         super().__init__(parent)
         self.log = LogState(self)
-        self.preferences = PreferencesState((config or config_folder()) / "preferences.json", self)
+        self.preferences = PreferencesState(preferences_file(config), self)
         self._store = ChatStore((data or data_folder()) / "chats.sqlite")
         self.engine = engine
         self.client = EngineClient(engine, self)

@@ -15,7 +15,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.language import tr
+from app.language import NAMES, tr
 from app.state.preferences import PreferencesState
 from app.theme.tokens import GRID, PADDING
 from app.widgets.basics import Button, IconButton, divider, label, scrolled
@@ -33,6 +33,7 @@ THEMES = {
     tr("Dark"): "dark",
     tr("High contrast"): "contrast",
 }
+LANGUAGES = {tr("Match system"): "system"} | {name: code for code, name in NAMES.items()}
 SEND_KEYS = {"Enter": "enter", "Ctrl+Enter": "ctrl+enter"}
 DENSITIES = {tr("Comfortable"): "comfortable", tr("Compact"): "compact"}
 CONTEXTS = {tr("Automatic"): None} | {
@@ -68,6 +69,8 @@ class PreferencesView(QWidget):
         head.addWidget(title, 1)
         head.addWidget(IconButton("close", tr("Close preferences"), self.done.emit, 16))
         self.theme = self._choice(tr("Theme"), THEMES, "theme")
+        self.language = self._choice(tr("Language"), LANGUAGES, "language")
+        set_tip(self.language, tr("Takes effect when Cutaway starts again"))
         self.send_key = self._choice(tr("Send with"), SEND_KEYS, "send_key")
         self.text_size = self._choice(tr("Text size"), SIZES, "font_scale")
         self.density = self._choice(tr("Row height"), DENSITIES, "density")
@@ -88,6 +91,7 @@ class PreferencesView(QWidget):
         form.setLabelAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
         form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
         form.addRow(label(tr("Theme"), "quiet"), self.theme)
+        form.addRow(label(tr("Language"), "quiet"), self.language)
         form.addRow(label(tr("Text size"), "quiet"), self.text_size)
         form.addRow(label(tr("Rows"), "quiet"), self.density)
         form.addRow(label(tr("Send with"), "quiet"), self.send_key)
@@ -112,6 +116,7 @@ class PreferencesView(QWidget):
         self.text_size.setPlaceholderText(f"{value.font_scale:.0%}")  # shown between the sizes
         for box, now in (
             (self.theme, value.theme),
+            (self.language, value.language),
             (self.send_key, value.send_key),
             (self.density, value.density),
             (self.context, value.default_ctx),

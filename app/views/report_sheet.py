@@ -133,7 +133,7 @@ class ReportView(QWidget):
         self.cancel.setFocus()
 
     def _save(self) -> None:
-        name = tr("cutaway-report-{now:%Y%m%d-%H%M%S}.md", now=datetime.now())
+        name = f"cutaway-report-{datetime.now():%Y%m%d-%H%M%S}.md"
         path, _ = QFileDialog.getSaveFileName(
             self, tr("Save the report"), name, tr("Markdown (*.md)")
         )

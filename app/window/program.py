@@ -9,9 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
 
-from PySide6.QtCore import QCoreApplication, QObject, QTimer
+from PySide6.QtCore import QCoreApplication, QLibraryInfo, QLocale, QObject, QTimer, QTranslator
 from PySide6.QtWidgets import QApplication
 
+from app.language import used
 from app.local_engine import LocalEngine
 from app.remote.engine import RemoteEngine
 from app.remote.engines import Engines
@@ -87,12 +88,22 @@ def shown_window(app: QApplication, model: Path | None = None) -> Iterator[MainW
         gc.unfreeze()
 
 
+def _translate_qt(app: QApplication) -> None:
+    """Use the window's language in Qt's dialogs and menus, names of keys and numbers."""
+    QLocale.setDefault(QLocale(used()))
+    translator = QTranslator(app)
+    folder = QLibraryInfo.path(QLibraryInfo.LibraryPath.TranslationsPath)
+    if translator.load(f"qtbase_{used()}", folder):
+        app.installTranslator(translator)
+
+
 def open_window(model: Path | None = None, argv: Sequence[str] = ()) -> int:
     """Show the window until it is closed. The exit status is Qt's."""
     QCoreApplication.setApplicationName("cutaway")
     app = QApplication.instance() or QApplication([sys.argv[0], *argv])
     assert isinstance(app, QApplication)
     app.setDesktopFileName("cutaway")
+    _translate_qt(app)
     install_hooks()
     with shown_window(app, model):
         return app.exec()
