@@ -4,24 +4,39 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from app.language import tr
 from engine.protocol import LaunchRecord, StepRecord
 
-BEFORE, BETWEEN, AFTER = "host before", "launches and waiting", "host after, sampling"
+BEFORE, BETWEEN, AFTER = tr("host before"), tr("launches and waiting"), tr("host after, sampling")
 _LAYER = re.compile(r"-\d+$")
 # What the names of llama.cpp's tensors begin with; the first that fits counts.
 _NAMES = (
-    (re.compile(r"ffn_moe|ffn_.*exps"), "experts"),
-    (re.compile(r".*norm"), "norms"),
-    (re.compile(r"ffn|l_out"), "feed-forward"),
-    (re.compile(r"attn|[QKVqkv]cur|[qkv]_|kq|cache_|Q|K|V"), "attention"),
-    (re.compile(r"result|output|logits"), "output"),
-    (re.compile(r"inp|embd|token_embd"), "input"),
-    (re.compile(r"ssm|conv|state|rwkv|wkv"), "recurrent"),
+    (re.compile(r"ffn_moe|ffn_.*exps"), tr("experts")),
+    (re.compile(r".*norm"), tr("norms")),
+    (re.compile(r"ffn|l_out"), tr("feed-forward")),
+    (re.compile(r"attn|[QKVqkv]cur|[qkv]_|kq|cache_|Q|K|V"), tr("attention")),
+    (re.compile(r"result|output|logits"), tr("output")),
+    (re.compile(r"inp|embd|token_embd"), tr("input")),
+    (re.compile(r"ssm|conv|state|rwkv|wkv"), tr("recurrent")),
 )
-_OPS = {"ATTENTION": "attention", "ROPE": "attention", "SET_ROWS": "attention", "NORM": "norms"}
-OTHER = "other"
+_OPS = {
+    "ATTENTION": tr("attention"),
+    "ROPE": tr("attention"),
+    "SET_ROWS": tr("attention"),
+    "NORM": tr("norms"),
+}
+OTHER = tr("other")
 ORDER = (
-    *("input", "norms", "attention", "recurrent", "feed-forward", "experts", "output", OTHER),
+    *(
+        tr("input"),
+        tr("norms"),
+        tr("attention"),
+        tr("recurrent"),
+        tr("feed-forward"),
+        tr("experts"),
+        tr("output"),
+        OTHER,
+    ),
     *(BEFORE, BETWEEN, AFTER),
 )
 

@@ -30,9 +30,9 @@ LEAST_ROWS = 7  # of a table; below that the whole view scrolls
 
 Page = Literal["layers", "timeline", "splits"]
 PAGES: dict[Page, str] = {
-    "layers": "Memory by layer",
-    "timeline": "Allocations",
-    "splits": "Splits of a token",
+    "layers": tr("Memory by layer"),
+    "timeline": tr("Allocations"),
+    "splits": tr("Splits of a token"),
 }
 
 

@@ -33,11 +33,11 @@ LINE = 2000  # characters of a line there
 SNIPPET = 160  # characters of a part in the list of found ones
 USUAL_CTX = 4096  # tokens, while no model is open
 KINDS = {
-    "text": "Text file",
+    "text": tr("Text file"),
     "pdf": "PDF",
-    "office": "Office document",
-    "folder": "Folder",
-    "pasted": "Pasted text",
+    "office": tr("Office document"),
+    "folder": tr("Folder"),
+    "pasted": tr("Pasted text"),
 }
 
 

@@ -29,10 +29,10 @@ from engine.protocol import (
 
 Kind = Literal["text", "json", "schema", "regex"]
 KINDS: dict[Kind, tuple[str, str]] = {
-    "text": ("Text", "No constraint on the answer"),
-    "json": ("JSON", "The answer must be a JSON object"),
-    "schema": ("JSON schema", "The answer must match the JSON schema below"),
-    "regex": ("Regular expression", "The whole answer must match the regular expression"),
+    "text": (tr("Text"), tr("No constraint on the answer")),
+    "json": ("JSON", tr("The answer must be a JSON object")),
+    "schema": (tr("JSON schema"), tr("The answer must match the JSON schema below")),
+    "regex": (tr("Regular expression"), tr("The whole answer must match the regular expression")),
 }
 WRITTEN: dict[Kind, Callable[[str], AnswerForm]] = {"schema": JsonSchema, "regex": Regex}
 CHECK_MS = 400

@@ -6,6 +6,7 @@ from typing import Any
 
 from PySide6.QtWidgets import QWidget
 
+from app.language import tr
 from app.state.workbench import Workbench
 from app.views.graph.graph import GraphView, graph_report
 from app.views.layers.layers import LayersView, layers_report
@@ -32,10 +33,10 @@ class InspectorPage:
 
 # Token Ctrl+1, Memory Ctrl+2, Layers Ctrl+3, Graph Ctrl+4, Tensors Ctrl+5, Profile Ctrl+6.
 PAGES: tuple[InspectorPage, ...] = (
-    InspectorPage("token", "Token", "Ctrl+1", TokenView, token_report),
-    InspectorPage("memory", "Memory", "Ctrl+2", MemoryView, memory_report),
-    InspectorPage("layers", "Layers", "Ctrl+3", LayersView, layers_report),
-    InspectorPage("graph", "Graph", "Ctrl+4", GraphView, graph_report),
-    InspectorPage("tensors", "Tensors", "Ctrl+5", TensorsView, tensors_report),
-    InspectorPage("profile", "Profile", "Ctrl+6", ProfileView, profile_report),
+    InspectorPage("token", tr("Token"), "Ctrl+1", TokenView, token_report),
+    InspectorPage("memory", tr("Memory"), "Ctrl+2", MemoryView, memory_report),
+    InspectorPage("layers", tr("Layers"), "Ctrl+3", LayersView, layers_report),
+    InspectorPage("graph", tr("Graph"), "Ctrl+4", GraphView, graph_report),
+    InspectorPage("tensors", tr("Tensors"), "Ctrl+5", TensorsView, tensors_report),
+    InspectorPage("profile", tr("Profile"), "Ctrl+6", ProfileView, profile_report),
 )

@@ -5,6 +5,7 @@ import sqlite3
 from collections import defaultdict
 from collections.abc import Sequence
 
+from app.language import tr
 from app.state.talk.disk.database import Database, StoreError
 from app.state.talk.disk.picture_files import PictureFiles
 from app.state.talk.disk.rows import text_of
@@ -118,7 +119,8 @@ class PictureRows:
         for place, picture in enumerate(pictures, first):
             if not self.files.has(picture.hash):
                 raise StoreError(
-                    self.files.folder, f"{picture.name} is no longer there; add it again"
+                    self.files.folder,
+                    tr("{name} is no longer there; add it again", name=picture.name),
                 )
             limits = picture.limits
             connection.execute(

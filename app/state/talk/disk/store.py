@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from app.language import tr
 from app.state.presets import OwnSampling
 from app.state.talk.disk.database import CANDIDATES, Database, StoreError
 from app.state.talk.disk.document_rows import DocumentRows
@@ -51,7 +52,7 @@ class ChatGone(StoreError):
     """A chat that was deleted meanwhile, by another window."""
 
     def __init__(self) -> None:
-        CutawayError.__init__(self, "this chat was deleted in another window")
+        CutawayError.__init__(self, tr("this chat was deleted in another window"))
 
 
 TOKENS_OF_CHAT = "SELECT message, data FROM tokens JOIN messages ON id = message WHERE chat = ?"
