@@ -10,7 +10,7 @@ import platformdirs
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.files import write_atomically
-from app.language import NAMES, Language, tr
+from app.language import Language, tr
 from app.remote.connection import Connection
 from app.state.presets import (
     BUILT_IN,
@@ -119,6 +119,10 @@ class Preferences(msgspec.Struct, frozen=True):
     connections: list[Connection] = []
 
 
+class _Chosen(msgspec.Struct):
+    language: ChosenLanguage = "system"
+
+
 def config_folder() -> Path:
     """Where the preferences are."""
     return Path(platformdirs.user_config_dir("cutaway", appauthor=False))
@@ -133,10 +137,10 @@ def chosen_language() -> Language | None:
     whose tables are made in that language.
     """
     try:
-        chosen = msgspec.json.decode(preferences_file().read_bytes()).get("language")
-    except (OSError, AttributeError, msgspec.MsgspecError):
+        chosen = msgspec.json.decode(preferences_file().read_bytes(), type=_Chosen).language
+    except (OSError, msgspec.MsgspecError):
         return None
-    return chosen if chosen in NAMES else None
+    return chosen if chosen != "system" else None
 
 
 class PreferencesState(QObject):
