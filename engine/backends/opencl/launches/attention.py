@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from engine.backends.opencl.attention_split import (
+from engine.backends.opencl.launch import Args, DeviceTraits, Launch
+from engine.backends.opencl.launches.attention_split import (
     AttentionSplit,
     lane_width,
     split_of,
     split_of_mixed,
 )
-from engine.backends.opencl.launch import Args, DeviceTraits, Launch
 from engine.backends.opencl.launches.quantize import panel_defines
 from engine.backends.opencl.launches.sizes import (
     BLOCK_NAMES,

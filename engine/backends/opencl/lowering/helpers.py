@@ -2,8 +2,8 @@
 expert, parts of attention and of long sorts with their merges.
 """
 
-from engine.backends.opencl.attention_split import split_of
 from engine.backends.opencl.launch import DeviceTraits
+from engine.backends.opencl.launches.attention_split import split_of
 from engine.backends.opencl.launches.quantize import BLOCK, BLOCK_BYTES
 from engine.backends.opencl.launches.sort import LONGEST
 from engine.gguf.formats import F32, I8, I32

@@ -4,8 +4,13 @@ from itertools import product
 
 import pytest
 
-from engine.backends.opencl.attention_split import SHARES, AttentionSplit, split_of, split_of_mixed
 from engine.backends.opencl.launch import DeviceTraits
+from engine.backends.opencl.launches.attention_split import (
+    SHARES,
+    AttentionSplit,
+    split_of,
+    split_of_mixed,
+)
 from engine.backends.opencl.lowering.helpers import split_attention
 from engine.backends.opencl.source import source
 from engine.gguf.formats import F16, F32, I32

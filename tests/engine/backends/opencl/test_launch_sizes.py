@@ -6,9 +6,9 @@ from math import prod
 import pytest
 from msgspec import structs
 
-from engine.backends.opencl.attention_split import split_of
 from engine.backends.opencl.launch import DeviceTraits
 from engine.backends.opencl.launches import launches_of
+from engine.backends.opencl.launches.attention_split import split_of
 from engine.backends.opencl.lowering.fusions import fuse
 from engine.backends.opencl.lowering.lower import lower
 from engine.backends.opencl.tiles.layouts import TILED
