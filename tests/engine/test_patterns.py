@@ -29,3 +29,11 @@ def test_what_is_none_is_refused(text: str) -> None:
 def test_what_searches_for_ever_is_refused(text: str) -> None:
     with pytest.raises(BadSetting, match=r"--place.*searched for more than 0\.2 s"):
         placing(text).is_in("blk.11.ffn_gate_up_exps.weight.scales")
+
+
+def test_what_takes_long_for_name_after_name_is_refused() -> None:
+    """Less than the limit for each, and some minutes for all tensors of a model."""
+    pattern = Pattern("--tensors", "(.|..)+(?=!)")
+    with pytest.raises(BadSetting, match=r"--tensors.*searched for more than 0\.2 s"):
+        for n in range(10_000):
+            pattern.matches(f"blk.{n:02}.ffn_gate.weight")
