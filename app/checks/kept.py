@@ -266,6 +266,10 @@ TABLE = (
         *("settings are the defaults again", _json, False),
     ),
     Kind(
+        *("servers of tools", _config, "mcp.json", "app/tools/config.py"),
+        *("they are offered again once they are imported", _json, False),
+    ),
+    Kind(
         *("permissions of tools", _config, "tools.json", "app/tools/consent.py"),
         *("each tool must be allowed again", _json, False),
     ),

@@ -33,6 +33,7 @@ from app.state.talk.disk.picture_files import PictureError
 from app.state.talk.disk.store import ChatStore
 from app.state.talk.message import Message, Picture, Role
 from app.state.workbench import Workbench, config_folder, data_folder
+from app.tools.config import ServerConfig, write_servers
 from app.tools.consent import consent_file
 from app.window.program import shown_window
 from engine.backends.opencl.drivers.device import list_devices
@@ -177,6 +178,7 @@ def fill(model: str) -> int:
     keep(own_folder() / f"{name}.json", TuningFile({"panel": 4}, device.title))
     write_atomically(kept_folder("trials") / f"{'0' * 32}.json", b'[{"way":"AMD","refused":""}]')
     keep_generation_config("0" * 40, b'{"temperature": 0.5}')
+    write_servers(config_folder() / "mcp.json", [ServerConfig("notes", command="notes-server")])
     write_atomically(consent_file(), b'{"servers": {}, "tools": {"own/calculator": "0f"}}')
     return 0
 

@@ -19,7 +19,13 @@ pytestmark = [pytest.mark.device, pytest.mark.timeout(1800)]
 
 
 READERS = {
-    "window": ("chats", "pictures of chats", "preferences", "partial downloads"),
+    "window": (
+        "chats",
+        "pictures of chats",
+        "preferences",
+        "servers of tools",
+        "partial downloads",
+    ),
     "run": ("model files", "prepared weights", "tuning", "trials of devices", "makers' sampling"),
     "serve": ("built kernels",),
     "models": ("headers of models",),

@@ -1,16 +1,16 @@
 """A tensor's numbers as files and as text."""
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
 import numpy as np
 
+from app.files import output
 from app.state.tensors.numbers import Numbers, pieces
 from app.state.tensors.statistics import PIECE, Told
+from engine.errors import Cancelled
 from engine.gguf.dump import dump
-from engine.kept import new_beside, remove, sync_folder
 
 EDGE = 3
 MOST_ROWS, MOST_WHOLE = 64, 1000  # rows and numbers that a dump is made of
@@ -18,7 +18,7 @@ MOST_ROWS, MOST_WHOLE = 64, 1000  # rows and numbers that a dump is made of
 
 def save_npy(numbers: Numbers, path: Path, told: Told) -> bool:
     """All numbers, f32, in NumPy's order of dimensions. False where it was stopped; the file is
-    there as a whole or not at all. Raises OSError.
+    there as a whole or not at all. Raises CutawayError.
     """
 
     def write(file: IO[bytes]) -> bool:
@@ -70,15 +70,10 @@ def _in_pieces(numbers: Numbers, told: Told, write: Callable[[np.ndarray], objec
 
 
 def _whole(path: Path, write: Callable[[IO[bytes]], bool]) -> bool:
-    handle, name = new_beside(path)
     try:
-        with os.fdopen(handle, "wb") as file:
-            done = write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        if done:
-            os.replace(name, path)
-            sync_folder(path.parent)
-        return done
-    finally:
-        remove(Path(name))
+        with output(path) as file:
+            if not write(file):
+                raise Cancelled("saving numbers")
+    except Cancelled:
+        return False
+    return True

@@ -9,6 +9,7 @@ from PySide6.QtCore import QEvent, Qt
 from PySide6.QtGui import QHideEvent, QKeySequence, QResizeEvent, QShortcut, QShowEvent
 from PySide6.QtWidgets import QBoxLayout, QFileDialog, QVBoxLayout, QWidget
 
+from app.files import write_named
 from app.language import tr
 from app.state.graph.blocks import GraphIndex, key_of
 from app.state.graph.graph import Phase
@@ -37,6 +38,7 @@ from app.views.graph.picture.painting import marks_of, weight_of
 from app.views.graph.ribbon import SplitRibbon
 from app.widgets.basics import TEXT_SIZE, label, set_tone
 from app.widgets.lists.rows import ViewReport, table_of
+from engine.errors import CutawayError
 
 
 def ask_and_write(parent: QWidget, name: str, write: Callable[[Path], object]) -> str:
@@ -45,21 +47,19 @@ def ask_and_write(parent: QWidget, name: str, write: Callable[[Path], object]) -
     if chosen:
         try:
             write(Path(chosen))
-        except OSError as error:
-            return tr(
-                "{chosen} cannot be written: {strerror}", chosen=chosen, strerror=error.strerror
-            )
+        except CutawayError as error:
+            return str(error)
     return ""
 
 
 def write(kind: str, path: Path, index: GraphIndex, canvas: GraphCanvas, title: str) -> None:
-    """As svg what the canvas has, as dot or json all of the graph. Raises OSError."""
+    """As svg what the canvas has, as dot or json all of the graph. Raises CutawayError."""
     if kind == "dot":
-        path.write_text(as_dot(index), "utf-8")
+        write_named(path, as_dot(index).encode())
     elif kind == "json":
-        path.write_text(as_json(index.graph), "utf-8")
+        write_named(path, as_json(index.graph).encode())
     elif canvas.scene is not None:
-        canvas.write_svg(path, title)
+        write_named(path, canvas.svg(title))
 
 
 WIDE, TALL = 720, 400  # the panel stands beside the graph; a verdict has room below colours

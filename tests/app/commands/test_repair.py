@@ -1,10 +1,12 @@
 """`cutaway doctor --repair`: each kind of kept file, damaged in each way, is found and mended."""
 
+import ast
 import errno
 import json
 import os
+import re
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from hashlib import sha256
 from pathlib import Path
 from typing import NoReturn
@@ -19,7 +21,7 @@ from engine.kept import seal
 from engine.settings import cache_folder, model_folders
 from engine.weights.prepared.file import Entry, head_of
 from tests.goldens.tiny import write_tiny
-from tests.program import run
+from tests.program import ROOT, run
 
 LONG = json.dumps({"version": 2} | {f"name {n}": n for n in range(200)})
 PICTURE = os.urandom(9000)
@@ -48,6 +50,7 @@ MADE: dict[str, tuple[str, Callable[[Path], object]]] = {
     "model files": ("tiny.gguf", lambda path: write_tiny(path, "llama")),
     "partial downloads": ("a.gguf.part", lambda path: path.write_bytes(b"part")),
     "prepared weights": ("tiny-1.weights", prepared),
+    "servers of tools": ("mcp.json", lambda path: path.write_text(LONG)),
     "permissions of tools": ("tools.json", lambda path: path.write_text(LONG)),
     "makers' sampling": ("0f.json", lambda path: path.write_text(LONG)),
     "built kernels": (
@@ -217,3 +220,64 @@ def test_all_that_is_written_stands_in_a_table(own_home: Path, tiny_path: Path) 
     assert written
     assert [str(path) for path in written if not is_known(path)] == []
     assert all(reason for _, _, reason in UNCHECKED)
+
+
+WRITE = re.compile(
+    "write_atomically|write_named|output|new_beside|open_new|tempfile[.]mkd?s?temp"
+    "|shutil[.]copy(file)?|sqlite3[.]connect|.*[.]write_(text|bytes)"
+)
+MODE = re.compile("[wax]b?[+]?|r?b?[+]b?")
+NO_KEPT_FILE = {
+    "app/checks/kept.py": "chats, which are opened to be read",
+    "app/cli.py": "its log of errors",
+    "app/commands/bench.py": "a file that a person named",
+    "app/commands/embed.py": "a file that a person named",
+    "app/commands/install_desktop.py": "the menu of the desktop",
+    "app/commands/perplexity.py": "a file that a person named",
+    "app/commands/report.py": "a file that a person named",
+    "app/fetch/heads.py": "headers from the network",
+    "app/fetch/index.py": "unfinished downloads",
+    "app/fetch/ranges.py": "unfinished downloads",
+    "app/files.py": "the ways of writing",
+    "app/state/report.py": "a file that a person named",
+    "app/state/talk/disk/exchange.py": "a file that a person named",
+    "app/state/talk/disk/packed_pictures.py": "beside a file that a person named",
+    "app/state/tensors/saving.py": "a file that a person named",
+    "app/terminal/dumped.py": "a file that a person named",
+    "app/views/graph/graph.py": "a file that a person named",
+    "app/views/profile/profile.py": "a file that a person named",
+    "app/views/talk/pictures/viewer.py": "a file that a person named",
+    "app/window/reporting.py": "a file that a person named",
+    "engine/backends/opencl/drivers/loader.py": "a folder for the length of a call",
+    "engine/backends/opencl/drivers/vectors.py": "drivers with narrower functions",
+    "engine/kept.py": "the ways of writing",
+    "engine/tuner/__main__.py": "tuning, which opencl/tuned.py owns",
+}
+"""Modules that write files, but none that needs a row in the table, and why."""
+
+
+def writes(module: Path) -> Iterator[int]:
+    """The lines of a module where it opens a file to write it."""
+    for node in ast.walk(ast.parse(module.read_text("utf-8"))):
+        if not isinstance(node, ast.Call):
+            continue
+        name = ast.unparse(node.func)
+        words = [a.value for a in (*node.args, *(k.value for k in node.keywords)) if is_text(a)]
+        opens = re.fullmatch("(.*[.])?open", name) and any(map(MODE.fullmatch, words))
+        if opens or WRITE.fullmatch(name):
+            yield node.lineno
+
+
+def is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value != ""
+
+
+def test_a_module_that_writes_a_file_owns_a_kind() -> None:
+    """What is not written by the doors of tests/damage would be missed there."""
+    modules = [path for top in ("app", "engine") for path in (ROOT / top).rglob("*.py")]
+    found = {str(path.relative_to(ROOT)): list(writes(path)) for path in modules}
+    owners = [kind.owner for kind in TABLE]
+    wrote = {name for name, lines in found.items() if lines}
+    rows = {name for name in wrote if any(name.startswith(owner) for owner in owners)}
+    assert wrote - rows - set(NO_KEPT_FILE) == set(), "needs a row in app/checks/kept.py"
+    assert set(NO_KEPT_FILE) - wrote == set()

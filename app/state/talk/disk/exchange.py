@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from app.documents.document import Document
-from app.files import write_atomically
+from app.files import write_named
 from app.language import tr
 from app.state.talk.disk.chat_file import (
     LATEST,
@@ -66,7 +66,7 @@ def export_chat(
             text = as_markdown(store, chat_id, links)
         if stopped():
             raise Cancelled(tr("exporting a chat"))
-        write_atomically(path, text)
+        write_named(path, text)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         problem = error.strerror if isinstance(error, OSError) else str(error)
         raise BadChatFile(path, tr("could not be written: {problem}", problem=problem)) from error

@@ -1,9 +1,8 @@
 """The graph to look at: zoomed and moved by mouse and keyboard, walked along its edges."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
-from PySide6.QtCore import QEvent, QMarginsF, QPoint, QPointF, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QBuffer, QEvent, QMarginsF, QPoint, QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QContextMenuEvent, QKeyEvent, QMouseEvent, QPainter
 from PySide6.QtSvg import QSvgGenerator
 
@@ -116,20 +115,21 @@ class GraphCanvas(Stage):
         place = row.index(box) + step
         return row[place].number if 0 <= place < len(row) else None
 
-    def write_svg(self, path: Path, title: str) -> None:
-        """Write all of the scene at its own size. Raises OSError."""
+    def svg(self, title: str) -> bytes:
+        """All of the scene at its own size, as SVG."""
         assert self.scene is not None
-        path.write_bytes(b"")  # the generator reports no error
+        written = QBuffer()
         whole = QRectF(0, 0, self.scene.width, self.scene.height)
         edged = whole.marginsAdded(QMarginsF(EDGE, EDGE, EDGE, EDGE))
         generator = QSvgGenerator()
-        generator.setFileName(str(path))
+        generator.setOutputDevice(written)
         generator.setSize(edged.toAlignedRect().size())
         generator.setViewBox(edged)
         generator.setTitle(title)
         painter = QPainter(generator)
         ScenePainter(self.scene, self.coloured).paint(painter, whole, 1.0, Marks())
         painter.end()
+        return bytes(written.data().data())
 
     def sizeHint(self) -> QSize:  # noqa: N802
         return QSize(fonts.px(420), fonts.px(320))

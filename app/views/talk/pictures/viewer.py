@@ -1,6 +1,5 @@
 """A picture in full: fitted or pixel by pixel, saved, copied, and as the model sees it."""
 
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -8,6 +7,7 @@ from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QGuiApplication, QImage, QKeyEvent
 from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
 
+from app.files import write_named
 from app.language import tr
 from app.state.talk.message import Picture
 from app.state.workbench import Workbench
@@ -164,7 +164,7 @@ class PictureViewer(QWidget):
     def _save(self) -> None:
         path, _ = QFileDialog.getSaveFileName(self, tr("Save the picture"), self._picture.name)
         if path:
-            work = Work(shutil.copyfile, self._path, path)
+            work = Work(_copied, self._path, Path(path))
             name = Path(path).name
             work.then(lambda _: self._about.setText(tr("Saved as {name}", name=name)))
             work.fail(lambda why: self._about.setText(tr("Not saved: {why}", why=why))).start(self)
@@ -176,6 +176,10 @@ class PictureViewer(QWidget):
 
         work = Work(_whole, self._path).then(put)
         work.fail(self._about.setText).start(self)
+
+
+def _copied(source: Path, target: Path) -> None:
+    write_named(target, source.read_bytes())
 
 
 def _whole(path: Path) -> QImage:

@@ -15,7 +15,7 @@ from hashlib import sha256
 import msgspec
 
 from engine.backends.opencl.source import kept_folder, source
-from engine.kept import UNREADABLE, read_kept
+from engine.kept import UNREADABLE, read_kept, write_atomically
 from engine.settings import TRIALS
 
 DOT4 = ("NVIDIA", "AMD", "RDNA3", "INTEL")
@@ -71,10 +71,8 @@ def _trials(
         found.append(Trial(way, _refused(device, way), purpose))
         if not found[-1].refused:
             break
-    part = path.with_suffix(f".{os.getpid()}")
     with suppress(OSError):  # then they are made again
-        part.write_bytes(msgspec.json.encode(found))
-        part.replace(path)
+        write_atomically(path, msgspec.json.encode(found))
     return tuple(found)
 
 

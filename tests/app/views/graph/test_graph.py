@@ -15,6 +15,7 @@ from app.state.graph.blocks import key_of
 from app.views.graph.graph import GraphView
 from app.views.graph.node_table import CAUSES, cause_words
 from app.window.main_window import MainWindow
+from engine.errors import CutawayError
 from engine.protocol import (
     DescribeGraph,
     SplitRecord,
@@ -256,7 +257,7 @@ def test_files(view: GraphView, tmp_path: Path) -> None:
         assert name in texts
     assert (tmp_path / "graph.dot").read_text("utf-8").startswith("digraph")
     assert '"n_layer": 4' in (tmp_path / "graph.json").read_text("utf-8")
-    with pytest.raises(OSError, match="missing"):
+    with pytest.raises(CutawayError, match="missing"):
         view.write("svg", tmp_path / "missing" / "graph.svg")
 
 
