@@ -9,12 +9,11 @@ from pathlib import Path
 
 import msgspec
 
-from app.files import write_atomically
 from engine.errors import BadFile, CutawayError
-from engine.kept import UNREADABLE, read_kept
+from engine.kept import UNREADABLE, read_sealed, write_sealed
 from engine.settings import cache_folder
 
-VERSION = 3
+MAGIC = b"CutawayHeaders4\n"
 Stamp = list[tuple[int, int, int]]
 
 
@@ -32,22 +31,18 @@ class Header(msgspec.Struct, frozen=True, array_like=True):
     n_ctx: int | None = None
 
 
-class _Content(msgspec.Struct, array_like=True):
-    version: int
-    headers: dict[bytes, tuple[Stamp, Header]]
+_Kept = dict[bytes, tuple[Stamp, Header]]
 
 
 class Headers:
     """Headers by their files' paths, valid while size, time and inode of each stay as they were."""
 
     def __init__(self) -> None:
-        self._path = cache_folder() / "headers.msgpack"
-        self._kept: dict[bytes, tuple[Stamp, Header]] = {}
-        self._asked: dict[bytes, tuple[Stamp, Header]] = {}
+        self._path = cache_folder() / "headers.sealed"
+        self._kept: _Kept = {}
+        self._asked: _Kept = {}
         with contextlib.suppress(OSError, *UNREADABLE):
-            content = msgspec.msgpack.decode(read_kept(self._path), type=_Content)
-            if content.version == VERSION:
-                self._kept = content.headers
+            self._kept = msgspec.msgpack.decode(read_sealed(self._path, MAGIC), type=_Kept)
 
     def of(self, paths: Sequence[Path], stats: Sequence[os.stat_result]) -> Header:
         """The header of a model's splits, from its files only where they have changed."""
@@ -65,7 +60,7 @@ class Headers:
         """Keep the answers; with `all_asked` those of files that were not asked for are gone."""
         headers = self._asked if all_asked else self._kept
         with contextlib.suppress(OSError):
-            write_atomically(self._path, msgspec.msgpack.encode(_Content(VERSION, headers)))
+            write_sealed(self._path, MAGIC, msgspec.msgpack.encode(headers))
 
 
 def read_header(path: Path) -> Header:

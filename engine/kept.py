@@ -83,6 +83,21 @@ def is_sealed(whole: bytes) -> bool:
     return bool(magic) and unsealed(magic, whole) is not None
 
 
+def read_sealed(path: Path, magic: bytes) -> bytes:
+    """The content of a file of `write_sealed`. Raises OSError, also for one that is damaged."""
+    content = unsealed(magic, read_kept(path))
+    if content is None:
+        raise OSError(None, "it is damaged", str(path))
+    return content
+
+
+def write_sealed(path: Path, magic: bytes, content: bytes) -> None:
+    """`write_atomically` with a checksum, without which one changed bit would be believed. Raises
+    OSError.
+    """
+    write_atomically(path, seal(magic, content))
+
+
 def write_atomically(path: Path, content: bytes) -> None:
     """Replace a file at once, so that there is the old or the new content, never half of it."""
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -18,8 +18,6 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-import msgspec
-
 from engine.errors import BadFile, CutawayError
 from engine.gguf import open_gguf
 from engine.kept import DIGEST, is_sealed, prepared_folder, read_kept
@@ -165,14 +163,6 @@ def _json(path: Path) -> str:
         return "it is not JSON"
 
 
-def _msgpack(path: Path) -> str:
-    try:
-        msgspec.msgpack.decode(_content(path))
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return "it is not MessagePack"
-    return ""
-
-
 def _sealed(path: Path) -> str:
     return "" if is_sealed(_content(path)) else "its checksum is wrong"
 
@@ -294,20 +284,20 @@ TABLE = (
         *("cutaway tune measures again", _json),
     ),
     Kind(
-        *("trials of devices", cache_folder, "trials/*"),
-        *("engine/backends/opencl/drivers/trials.py", "they are made again", _json),
+        *("trials of devices", cache_folder, "trials/*.sealed"),
+        *("engine/backends/opencl/drivers/trials.py", "they are made again", _sealed),
     ),
     Kind(
-        *("measured speeds", cache_folder, "speed/*.json", "engine/runner/placing/speed.py"),
-        *("they are measured again", _json),
+        *("measured speeds", cache_folder, "speed/*.sealed", "engine/runner/placing/speed.py"),
+        *("they are measured again", _sealed),
     ),
     Kind(
-        *("makers' sampling", _data, "generation_config/*.json", "app/defaults/places.py"),
-        *("a model's sampling is the default; cutaway get writes it again", _json),
+        *("makers' sampling", _data, "generation_config/*.sealed", "app/defaults/places.py"),
+        *("a model's sampling is the default; cutaway get writes it again", _sealed),
     ),
     Kind(
-        *("headers of models", cache_folder, "headers.msgpack", "app/headers.py"),
-        *("they are read again", _msgpack),
+        *("headers of models", cache_folder, "headers.sealed", "app/headers.py"),
+        *("they are read again", _sealed),
     ),
 )
 """What is checked, in the order in which damage is listed."""

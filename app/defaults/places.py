@@ -12,8 +12,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from engine.kept import read_sealed, write_sealed
+
 MOST_BYTES = 1 << 16
 GENERATION_CONFIG = "generation_config.json"
+MAGIC = b"CutawaySampling1\n"
 MODEL_YAML = "model.yaml"
 OLLAMA_LAYER = "application/vnd.ollama.image."
 
@@ -100,7 +103,7 @@ def generation_config_for(path: Path, base: Iterable[str]) -> dict[str, float]:
         found = generation_config(small_file(place))
         if found:
             return found
-    return {}
+    return generation_config(_kept_content(path))
 
 
 def _config_places(path: Path, base: Iterable[str]) -> Iterator[Path]:
@@ -111,9 +114,6 @@ def _config_places(path: Path, base: Iterable[str]) -> Iterator[Path]:
     for repository in base:
         folder = "models--" + repository.replace("/", "--")
         yield from _in_snapshots(_hub_cache() / folder / "snapshots")
-    kept = kept_generation_config(path)
-    if kept is not None:
-        yield kept
 
 
 def _in_snapshots(folder: Path) -> list[Path]:
@@ -144,25 +144,33 @@ def kept_generation_config(path: Path) -> Path | None:
     return _kept(blob) if re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", blob) else None
 
 
+def _kept_content(path: Path) -> bytes | None:
+    kept = kept_generation_config(path)
+    if kept is None:
+        return None
+    try:
+        return read_sealed(kept, MAGIC)
+    except OSError:
+        return None
+
+
 def keep_generation_config(blob: str, data: bytes) -> None:
     """Keep the `generation_config.json` of a fetched file, by the hash that is its blob's name.
 
     Raises `OSError`, and `ValueError` for a name that is no hash or more than `MOST_BYTES`.
     """
-    from app.files import write_atomically
-
     if not re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", blob) or len(data) > MOST_BYTES:
         raise ValueError(f"{blob[:80]!r}: {len(data)} bytes")
     place = _kept(blob)
     place.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(place, data)
+    write_sealed(place, MAGIC, data)
 
 
 def _kept(blob: str) -> Path:
     import platformdirs
 
     data = Path(platformdirs.user_data_dir("cutaway", appauthor=False))
-    return data / "generation_config" / f"{blob}.json"
+    return data / "generation_config" / f"{blob}.sealed"
 
 
 class OllamaSettings:

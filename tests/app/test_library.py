@@ -268,11 +268,22 @@ def test_a_cache_of_headers_that_is_broken(
     put(own / "a.gguf")
     cache = own_home / "cache" / "cutaway"
     cache.mkdir(parents=True, exist_ok=True)
-    (cache / "headers.msgpack").write_bytes(content)
+    (cache / "headers.sealed").write_bytes(content)
     assert [model.problem for model in list_models()] == [None]
-    (cache / "headers.msgpack").unlink()
-    (cache / "headers.msgpack").mkdir()  # cannot be written
+    (cache / "headers.sealed").unlink()
+    (cache / "headers.sealed").mkdir()  # cannot be written
     assert [model.problem for model in list_models()] == [None]
+
+
+def test_one_bit_of_the_cache_of_headers(own: Path, own_home: Path) -> None:
+    """MessagePack alone would be believed: a model of architecture "llqma"."""
+    put(own / "a.gguf")
+    (model,) = list_models()
+    cache = own_home / "cache" / "cutaway" / "headers.sealed"
+    content = cache.read_bytes()
+    for at in range(0, len(content), 7):
+        cache.write_bytes(content[:at] + bytes([content[at] ^ 16]) + content[at + 1 :])
+        assert list_models() == [model]
 
 
 def test_a_listing_can_be_stopped(own: Path, opened: list[str]) -> None:

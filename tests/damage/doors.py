@@ -37,9 +37,10 @@ from app.tools.config import ServerConfig, write_servers
 from app.tools.consent import consent_file
 from app.window.program import shown_window
 from engine.backends.opencl.drivers.device import list_devices
+from engine.backends.opencl.drivers.trials import MAGIC
 from engine.backends.opencl.source import kept_folder
 from engine.backends.opencl.tuned import TuningFile, key_of, own_folder
-from engine.kept import write_atomically
+from engine.kept import write_atomically, write_sealed
 from engine.protocol import Sampling
 from engine.tuner.__main__ import keep
 
@@ -176,7 +177,8 @@ def fill(model: str) -> int:
     bits = 32 * device.traits.vector_ints
     name = key_of(DEVICE.partition(":")[0], device.title, bits)
     keep(own_folder() / f"{name}.json", TuningFile({"panel": 4}, device.title))
-    write_atomically(kept_folder("trials") / f"{'0' * 32}.json", b'[{"way":"AMD","refused":""}]')
+    trial = kept_folder("trials") / f"{'0' * 32}.sealed"
+    write_sealed(trial, MAGIC, b'[{"way":"AMD","refused":""}]')
     keep_generation_config("0" * 40, b'{"temperature": 0.5}')
     write_servers(config_folder() / "mcp.json", [ServerConfig("notes", command="notes-server")])
     write_atomically(consent_file(), b'{"servers": {}, "tools": {"own/calculator": "0f"}}')

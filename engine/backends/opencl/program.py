@@ -18,7 +18,7 @@ from engine.backends.opencl.drivers.loader import cl, sub_group_sizes
 from engine.backends.opencl.drivers.vectors import build_options
 from engine.backends.opencl.source import OPTIONS, kept_folder, source
 from engine.errors import KernelBuildFailed
-from engine.kept import read_kept, seal, unsealed, write_atomically
+from engine.kept import read_sealed, write_sealed
 from engine.system import cores
 
 FEWEST_LANES = 16
@@ -153,21 +153,17 @@ def _binary(program: cl.Program, device: cl.Device) -> bytes:
 def _kept(path: Path) -> bytes | None:
     """The binary that was kept; None where there is none, or the file is damaged."""
     try:
-        content = read_kept(path)
+        return read_sealed(path, MAGIC)
     except FileNotFoundError:
         return None
     except OSError as error:
         log.warning("%s: %s; the kernel is built again", path, error.strerror)
         return None
-    binary = unsealed(MAGIC, content)
-    if binary is None:
-        log.warning("%s is damaged; the kernel is built again", path)
-    return binary
 
 
 def _keep(path: Path, binary: bytes) -> None:
     """Write a binary for the next run. A disk that is full or read-only costs that run its time."""
     try:
-        write_atomically(path, seal(MAGIC, binary))
+        write_sealed(path, MAGIC, binary)
     except OSError as error:
         log.info("%s is not kept: %s", path, error.strerror)

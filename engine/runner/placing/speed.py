@@ -15,7 +15,7 @@ import msgspec
 from engine.backends.opencl.backend import OpenCLBackend
 from engine.device.backend import Backend
 from engine.graph.tensor import Tensor
-from engine.kept import UNREADABLE, read_kept, write_atomically
+from engine.kept import UNREADABLE, read_sealed, write_sealed
 from engine.memory.placement import Placement
 from engine.protocol import DeviceSpeed, Speed
 from engine.runner.pictures.beside import Opened
@@ -26,6 +26,7 @@ from engine.scheduler.outline import Division
 from engine.settings import FUSE, EngineOptions, cache_folder
 
 DEPTHS = (32, 2048)
+MAGIC = b"CutawaySpeed1\n"
 """Tokens in the context at which steps are timed; a straight line goes through both."""
 OnMeasured = Callable[[int, int], None]
 PartOf = Mapping[Tensor, Part]
@@ -160,7 +161,7 @@ class Timings:
         infos = [device.info for device in devices]
         names = sorted((i.name, i.title, i.platform, i.driver_version) for i in infos)
         key = blake2b(repr((self._model, names)).encode(), digest_size=8).hexdigest()
-        return cache_folder() / "speed" / f"{key}.json"
+        return cache_folder() / "speed" / f"{key}.sealed"
 
 
 def measure_speed(
@@ -202,11 +203,11 @@ def measure_speed(
 
 def _read(path: Path, kind: type[Timed]) -> Timed | None:
     with suppress(OSError, *UNREADABLE):
-        return msgspec.json.decode(read_kept(path), type=kind)
+        return msgspec.json.decode(read_sealed(path, MAGIC), type=kind)
     return None
 
 
 def _write(path: Path, timed: msgspec.Struct) -> None:
     """Whole or not at all; where nothing can be written, nothing is kept."""
     with suppress(OSError):
-        write_atomically(path, msgspec.json.encode(timed))
+        write_sealed(path, MAGIC, msgspec.json.encode(timed))

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 from huggingface_hub import HfApi
 
+from app.defaults.places import MAGIC
 from app.fetch import KNOWN, FetchProgress, FetchStopped, fetch, source
 from app.library import resolve
 from engine.errors import DownloadError, ModelNotFound
+from engine.kept import read_sealed
 from tests.app.helpers.fake_hub import FakeHub, HubFile
 from tests.app.helpers.server import Page, Server
 
@@ -241,9 +243,9 @@ def test_what_its_makers_say_of_sampling_is_kept(hub: FakeHub, own_home: Path, p
         {"generation_config.json": HubFile(said, lfs=False)} if place else {}
     )
     fetch("o/r")
-    kept = own_home / "data" / "cutaway" / "generation_config" / f"{digest(Q4)}.json"
+    kept = own_home / "data" / "cutaway" / "generation_config" / f"{digest(Q4)}.sealed"
     assert kept.exists() == ("/" in place)
-    assert not kept.exists() or kept.read_bytes() == said
+    assert not kept.exists() or read_sealed(kept, MAGIC) == said
 
 
 def test_a_cache_that_cannot_be_written_is_no_network_problem(hub: FakeHub, own_home: Path) -> None:

@@ -54,8 +54,8 @@ def export_chat(
     """Write a chat: whole as JSON where the name ends so, else its path shown as Markdown with the
     pictures in a folder beside it.
 
-    Raises StoreError, PictureError, Cancelled once `stopped`, and BadChatFile where it cannot be
-    written.
+    Raises StoreError, PictureError, Cancelled once `stopped`, and BadChatFile or CutawayError where
+    it cannot be written.
     """
     try:
         if path.suffix.lower() == ".json":

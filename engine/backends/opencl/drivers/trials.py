@@ -15,7 +15,7 @@ from hashlib import sha256
 import msgspec
 
 from engine.backends.opencl.source import kept_folder, source
-from engine.kept import UNREADABLE, read_kept, write_atomically
+from engine.kept import UNREADABLE, read_sealed, write_sealed
 from engine.settings import TRIALS
 
 DOT4 = ("NVIDIA", "AMD", "RDNA3", "INTEL")
@@ -27,6 +27,7 @@ their sums are those of dot4.
 """
 
 TIMEOUT = 30.0
+MAGIC = b"CutawayTrials1\n"
 """Seconds for one, the start of its process and the driver's compiler included."""
 
 ATTEMPT = (sys.executable, "-m", "engine.backends.opencl.attempt")
@@ -63,16 +64,16 @@ def _trials(
     if not TRIALS.get():
         return ()
     text = "\0".join((*facts, source(f"{purpose}_trial")))
-    path = kept_folder("trials") / f"{sha256(text.encode()).hexdigest()[:32]}.json"
+    path = kept_folder("trials") / f"{sha256(text.encode()).hexdigest()[:32]}.sealed"
     with suppress(OSError, *UNREADABLE):
-        return msgspec.json.decode(read_kept(path), type=tuple[Trial, ...])
+        return msgspec.json.decode(read_sealed(path, MAGIC), type=tuple[Trial, ...])
     found = []
     for way in ways:
         found.append(Trial(way, _refused(device, way), purpose))
         if not found[-1].refused:
             break
     with suppress(OSError):  # then they are made again
-        write_atomically(path, msgspec.json.encode(found))
+        write_sealed(path, MAGIC, msgspec.json.encode(found))
     return tuple(found)
 
 

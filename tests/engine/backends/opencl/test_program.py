@@ -80,7 +80,7 @@ def test_a_damaged_one_is_built_again(backend, tmp_path, caplog, damage):
     file.write_bytes(damage(whole))
     with caplog.at_level(logging.WARNING):
         assert result_of(backend, tmp_path) == [3] * 4
-    assert f"{file} is damaged; the kernel is built again" in caplog.text
+    assert f"{file}: it is damaged; the kernel is built again" in caplog.text
     caplog.clear()
     assert result_of(backend, tmp_path) == [3] * 4  # it was mended
     assert caplog.text == ""

@@ -17,6 +17,7 @@ from app.state.talk.disk.exchange import (
 from app.state.talk.disk.store import ChatStore
 from app.state.talk.message import Message
 from app.state.talk.tokens import Tokens
+from engine.errors import CutawayError
 from engine.protocol import Alternative, Stats, TokenInfo
 
 
@@ -141,5 +142,5 @@ def test_a_minimal_file(store: ChatStore, tmp_path: Path) -> None:
 
 def test_what_cannot_be_written(store: ChatStore, chat: int, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(BadChatFile, match="could not be written"):
+    with pytest.raises(CutawayError, match="cannot be written"):
         export_chat(store, chat, tmp_path / "file" / "x.md")
