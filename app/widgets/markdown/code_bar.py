@@ -1,5 +1,7 @@
 """Controls of a code block: language, copy button, scroll bar."""
 
+from collections.abc import Sequence
+
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QHBoxLayout, QScrollBar, QSizePolicy, QWidget
@@ -15,14 +17,15 @@ MOST = 200  # before only blocks near the sight have bars
 
 
 class CodeBar(QWidget):
-    """Lies over the top of the block; the scroll bar, where one is needed, over its bottom."""
+    """Lies over the top of the code; the scroll bar, where one is needed, over its bottom."""
 
     copied = Signal(str)
-    scrolled = Signal(int, int)  # block, shift
+    scrolled = Signal(int, int)  # its first block, shift
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
-        self._block, self._code = 0, ""
+        self._block = 0
+        self._pieces: Sequence[Laid] = ()
         self._language = label("", "quiet", "small")
         self._copy = IconButton("copy", tr("Copy code"), self.copy, 16)
         self._bar = QScrollBar(Qt.Orientation.Horizontal, parent)
@@ -42,23 +45,25 @@ class CodeBar(QWidget):
         self._bar.setCursor(Qt.CursorShape.ArrowCursor)
         self.destroyed.connect(self._bar.deleteLater)
 
-    def follow(self, block: int, laid: Laid) -> None:
-        """Take the place and the content of a block."""
-        self._block, self._code = block, laid.block.code
+    def follow(self, block: int, pieces: Sequence[Laid]) -> None:
+        """Take the place and the content of code that begins with a block."""
+        self._block, self._pieces = block, pieces
+        laid, last = pieces[0], pieces[-1]
         language = laid.block.language or "text"
         if self._language.text() != language:
             self._language.setText(language)
             self._copy.setAccessibleName(tr("Copy {language} code", language=language))
         self.setGeometry(laid.left, laid.top, laid.width, fonts.px(CODE_BAR))
-        overflow = laid.overflow
+        overflow = max(piece.overflow for piece in pieces)
         self._bar.setVisible(overflow > 0)
         if overflow:
             self._bar.setRange(0, overflow)
             self._bar.setPageStep(laid.width)
-            laid.shift = self._bar.value()
             self._bar.setGeometry(
-                laid.left + 4, laid.bottom - SCROLL_BAR - 1, laid.width - 8, SCROLL_BAR
+                laid.left + 4, last.bottom - SCROLL_BAR - 1, laid.width - 8, SCROLL_BAR
             )
+        for piece in pieces:
+            piece.shift = self._bar.value() if overflow else 0
 
     def scroll_by(self, by: int) -> bool:
         """Move the code sideways; False where all of it is visible."""
@@ -69,8 +74,9 @@ class CodeBar(QWidget):
 
     def copy(self) -> None:
         """Put the code on the clipboard."""
-        QGuiApplication.clipboard().setText(self._code)
-        self.copied.emit(self._code)
+        code = "".join((piece.block.joint or "") + piece.block.code for piece in self._pieces)
+        QGuiApplication.clipboard().setText(code)
+        self.copied.emit(code)
         self._copy.set_picture("check", tr("Copied"))
         QTimer.singleShot(SAID_MS, self, self._as_before)
 
@@ -100,7 +106,7 @@ class CodeBars(QObject):
         if self.some_missing:
             seen = self._view.visibleRegion().boundingRect()
             near = self._stack.rows_in(seen.top() - NEAR, seen.bottom() + NEAR)
-            codes = [n for n in codes if n in near][:MOST]
+            codes = [n for n in codes if _overlap(self._stack.code_rows(n), near)][:MOST]
         for gone in self.bars.keys() - set(codes):
             bar = self.bars.pop(gone)
             bar.hide()
@@ -111,13 +117,22 @@ class CodeBars(QObject):
                 self.bars[n].copied.connect(self.copied)
                 self.bars[n].scrolled.connect(self._scroll)
                 self.bars[n].show()
-            self.bars[n].follow(n, laid[n])
+            self.bars[n].follow(n, [laid[row] for row in self._stack.code_rows(n)])
 
     def at(self, y: float) -> CodeBar | None:
         """The bar of the code at a height."""
-        return self.bars.get(self._stack.row_at(y)) if self._stack.laid else None
+        if not self._stack.laid:
+            return None
+        row = self._stack.row_at(y)
+        first = self._stack.code_of(row)
+        return self.bars.get(first) if row in self._stack.code_rows(first) else None
 
     def _scroll(self, block: int, shift: int) -> None:
         if block < len(self._stack.laid):
-            self._stack.laid[block].shift = shift
+            for row in self._stack.code_rows(block):
+                self._stack.laid[row].shift = shift
             self._view.update()
+
+
+def _overlap(a: range, b: range) -> bool:
+    return a.start < b.stop and b.start < a.stop

@@ -1,6 +1,5 @@
 """Blocks of Markdown as Qt's text documents, in fonts and colours of the theme."""
 
-from collections.abc import Iterator
 from functools import cache, lru_cache
 
 from pygments.lexer import Lexer
@@ -32,7 +31,6 @@ from app.widgets.markdown.parse import Spans, TextBlock
 from app.widgets.markdown.pictures import insert_picture, pictures
 from app.widgets.markdown.places import units_of
 
-MOST = 30_000  # characters; longer code stays in one colour
 _TONES: tuple[tuple[_TokenType, str], ...] = (
     (Comment, "code_comment"),
     (String, "code_string"),
@@ -49,15 +47,28 @@ _TONES: tuple[tuple[_TokenType, str], ...] = (
 )
 
 
-def highlight(code: str, language: str) -> Iterator[tuple[int, int, str]]:
-    """Runs of a colour: start, length, name of the token of the theme."""
+Run = tuple[int, int, str]
+"""Code of one colour: start, length, name of the token of the theme."""
+
+
+@lru_cache(maxsize=4)  # asked for the colours of a piece, and whether it goes on with something
+def highlight(code: str, language: str) -> tuple[Run, ...]:
+    """The runs of code that are not in the colour of text, in order."""
     lexer = _lexer(language.lower())
-    if lexer is None or len(code) > MOST:
-        return
-    for start, kind, text in lexer.get_tokens_unprocessed(code):
-        tone = _tone(kind)
-        if tone:
-            yield start, len(text), tone
+    if lexer is None:
+        return ()
+    found = lexer.get_tokens_unprocessed(code)
+    return tuple((start, len(text), tone) for start, kind, text in found if (tone := _tone(kind)))
+
+
+def goes_on(above: str, code: str, language: str) -> bool:
+    """Return whether code begins within a string or comment, after the code above it."""
+    last = len(above) - 1
+    return last >= 0 and any(
+        start <= last < start + length
+        for start, length, tone in highlight(above + code, language)
+        if tone in ("code_string", "code_comment")
+    )
 
 
 def _within(kind: _TokenType, family: _TokenType) -> bool:
@@ -94,8 +105,8 @@ _ALIGNS = {
 }
 
 
-def document_of(block: TextBlock) -> QTextDocument:
-    """Make the document of a block."""
+def document_of(block: TextBlock, above: str = "") -> QTextDocument:
+    """Make the document of a block; `above` is the code before a piece of code, for its colours."""
     document = QTextDocument()
     document.setUndoRedoEnabled(False)
     document.setDocumentMargin(0)
@@ -107,7 +118,7 @@ def document_of(block: TextBlock) -> QTextDocument:
             cursor.setBlockFormat(_paragraph(block))
             _insert(cursor, block.spans, document.defaultFont())
         case "code":
-            _insert_code(cursor, block)
+            _insert_code(cursor, block, above)
         case "table":
             _insert_table(cursor, block)
     cursor.endEditBlock()
@@ -181,18 +192,19 @@ def _insert(cursor: QTextCursor, spans: Spans, font: QFont, bold: bool = False) 
         cursor.insertText(span.text.replace("\n", "\u2028"), look)
 
 
-def _insert_code(cursor: QTextCursor, block: TextBlock) -> None:
+def _insert_code(cursor: QTextCursor, block: TextBlock, above: str) -> None:
     option = QTextOption()
     option.setWrapMode(QTextOption.WrapMode.NoWrap)
     option.setTabStopDistance(4 * cursor.document().defaultFont().pixelSize() * 0.6)
     cursor.document().setDefaultTextOption(option)
     cursor.setBlockFormat(_lines(_LINE_CODE))
     cursor.insertText(block.code, _coloured("text"))
-    _highlight(cursor, block, 0)
+    _highlight(cursor, block.code, block.language, above=above)
 
 
-def extend_code(document: QTextDocument, old: TextBlock, new: TextBlock) -> bool:
-    """Append what code has grown by, with its colours; False where it is other code.
+def extend_code(document: QTextDocument, old: TextBlock, new: TextBlock, above: str = "") -> bool:
+    """Append what code has grown by, with its colours; False where it is other code. `above` is
+    the code before it.
 
     Colours are found from some lines above on, which is wrong only within a longer string or
     comment, until the document is made anew.
@@ -209,7 +221,8 @@ def extend_code(document: QTextDocument, old: TextBlock, new: TextBlock) -> bool
         start = new.code.rfind("\n", 0, start)
         if start < 0:
             break
-    _highlight(cursor, new, start + 1)
+    position, context = units_of(new.code[: start + 1]), above if start < 0 else ""
+    _highlight(cursor, new.code[start + 1 :], new.language, position, context)
     cursor.endEditBlock()
     return True
 
@@ -232,16 +245,19 @@ def extend_table(document: QTextDocument, old: TextBlock, new: TextBlock) -> boo
     return True
 
 
-def _highlight(cursor: QTextCursor, block: TextBlock, first: int) -> None:
-    """Colour the code from a character on."""
-    code = block.code[first:]
-    ahead, wide = units_of(block.code[:first]), not code.isascii()
-    for start, length, tone in highlight(code, block.language):
+def _highlight(
+    cursor: QTextCursor, code: str, language: str, position: int = 0, above: str = ""
+) -> None:
+    """Colour code that begins at a position of the document; it goes on after `above`."""
+    wide = not code.isascii()
+    for place, length, tone in highlight(above + code, language):
+        start, last = max(0, place - len(above)), place + length - len(above)
+        if last <= 0:
+            continue
         # pygments counts characters, Qt UTF-16 units.
-        before = ahead + (units_of(code[:start]) if wide else start)
+        before = position + (units_of(code[:start]) if wide else start)
         cursor.setPosition(before)
-        end = before + units_of(code[start : start + length])
-        cursor.setPosition(end, QTextCursor.MoveMode.KeepAnchor)
+        cursor.setPosition(before + units_of(code[start:last]), QTextCursor.MoveMode.KeepAnchor)
         cursor.mergeCharFormat(_coloured(tone))
 
 

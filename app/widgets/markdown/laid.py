@@ -20,7 +20,13 @@ from PySide6.QtGui import (
 from app.theme import fonts
 from app.theme.theme import tokens
 from app.theme.tokens import CHAT_PX, GRID, RADIUS_CARD
-from app.widgets.markdown.documents import document_of, extend_code, extend_table, trailing
+from app.widgets.markdown.documents import (
+    document_of,
+    extend_code,
+    extend_table,
+    goes_on,
+    trailing,
+)
 from app.widgets.markdown.parse import TextBlock
 from app.widgets.markdown.pictures import OBJECT, pictures, with_sources
 from app.widgets.markdown.places import units
@@ -32,6 +38,7 @@ QUOTE = 16
 CODE_BAR = 32  # px at normal text: the line above code with its language and a button
 CODE_PADDING = 12
 SCROLL_BAR = 12
+MOST_CONTEXT = 30_000  # characters
 END = 1 << 30  # behind the last position of any block
 _HEADING_GAPS = (0, 32, 28, 24, 20, 20, 20)
 
@@ -46,7 +53,8 @@ class BlockRun:
 
 
 class Laid:
-    """`below` is where it begins in its run; `shift` is how far code is scrolled sideways.
+    """`below` is where it begins in its run; `shift` is how far code is scrolled sideways, with
+    all its pieces.
 
     The height is a guess until it is measured (`exact`). The document is made when it is asked
     for, and may be released.
@@ -54,16 +62,19 @@ class Laid:
 
     __slots__ = (  # there may be tens of thousands
         *("block", "run", "below", "height", "width", "gap", "exact"),
-        *("overflow", "shift", "_document", "_bars_above"),
+        *("overflow", "shift", "_document", "_bars_above", "_above", "_context", "_goes_on"),
     )
 
     def __init__(
-        self, block: TextBlock, above: TextBlock | None, width: int, run: BlockRun | None = None
+        self, block: TextBlock, above: "Laid | None", width: int, run: BlockRun | None = None
     ) -> None:
         self.block, self.run, self.shift = block, run or BlockRun(), 0
         self._document: QTextDocument | None = None
-        self.gap = 0 if above is None else _gap(block, above)
-        self._bars_above = min(block.quotes, above.quotes) if above is not None else 0
+        self.gap = 0 if above is None else _gap(block, above.block)
+        self._above = above if block.kind == "code" and block.joint is not None else None
+        self._context: str | None = None  # the code above that gave it its colours
+        self._goes_on = False  # a string or comment goes on in it that began there
+        self._bars_above = min(block.quotes, above.block.quotes) if above is not None else 0
         self.below = self.height = self.width = self.overflow = 0
         self.exact = False
         self.lay(width)
@@ -72,9 +83,25 @@ class Laid:
     def document(self) -> QTextDocument:
         """Its text, laid out for the width."""
         if self._document is None:
-            self._document = document_of(self.block)
+            self._document = self._make_document()
             self._measure()
         return self._document
+
+    def _make_document(self) -> QTextDocument:
+        self._context = self._needed_context()
+        self._goes_on = goes_on(self._context, self.block.code, self.block.language)
+        return document_of(self.block, self._context)
+
+    def _needed_context(self) -> str:
+        """The code above a piece that gives it its colours, as far as that is known: the piece
+        above, and what that one needs if a string or comment goes on in it.
+        """
+        above = self._above
+        if above is None:
+            return ""
+        before = (above._context or "") if above._goes_on else ""
+        before = before if len(before) < MOST_CONTEXT else ""
+        return before + above.block.code + (self.block.joint or "")
 
     @property
     def has_document(self) -> bool:
@@ -84,8 +111,11 @@ class Laid:
     def measure(self) -> bool:
         """Make the height exact; whether it has changed."""
         before = self.height
+        if self._document is not None and self._context != self._needed_context():
+            self._document = self._make_document()  # the pieces above were not known
+            self._measure()
         if not self.exact:
-            self._document = self._document or document_of(self.block)
+            self._document = self._document or self._make_document()
             self._measure()
         return self.height != before
 
@@ -108,10 +138,12 @@ class Laid:
     def extend(self, block: TextBlock) -> bool:
         """Become a block that is this one with more code or rows; False where it is another."""
         old = self.block
-        if old.kind != block.kind or old.kind not in ("code", "table"):
+        same = old.kind == block.kind and old.joint == block.joint and old.more == block.more
+        if not same or old.kind not in ("code", "table"):
             return False
         document = self.document
-        if not (extend_code(document, old, block) or extend_table(document, old, block)):
+        context = self._context or ""
+        if not (extend_code(document, old, block, context) or extend_table(document, old, block)):
             return False
         self.block = block
         self._measure()
@@ -133,21 +165,29 @@ class Laid:
             if document.textWidth() >= 0:  # setting it lays the document out again
                 document.setTextWidth(-1)
             self.overflow = max(0, round(document.idealWidth()) + 2 * CODE_PADDING - room)
-            scrolls = SCROLL_BAR if self.overflow else 0
-            text = document.size().height() - trailing(self.block)
-            self.height = round(fonts.px(CODE_BAR) + text + CODE_PADDING + scrolls)
+            text = document.size().height()
+            if not self.block.more:
+                # Whether another piece needs the scroll bar is not known yet.
+                scrolls = SCROLL_BAR if self.overflow or self.block.joint is not None else 0
+                text += CODE_PADDING + scrolls - trailing(self.block)
+            self.height = round(self._bar + text)
         elif self.block.kind == "rule":
             self.height = GRID
         else:
             document.setTextWidth(room)
             self.height = round(document.size().height() - trailing(self.block))
-        self.shift = min(self.shift, self.overflow)
         self.exact = True
 
     @property
     def left(self) -> int:
         """Where its text or frame begins."""
         return fonts.px(INDENT) * self.block.indent + QUOTE * self.block.quotes
+
+    @property
+    def _bar(self) -> int:
+        """The height of the bar above its code."""
+        begins = self.block.kind == "code" and self.block.joint is None
+        return fonts.px(CODE_BAR) if begins else 0
 
     @property
     def top(self) -> int:
@@ -163,7 +203,7 @@ class Laid:
     def origin(self) -> QPointF:
         """Where the document's upper left corner is in the widget."""
         if self.block.kind == "code":
-            return QPointF(self.left + CODE_PADDING - self.shift, self.top + fonts.px(CODE_BAR))
+            return QPointF(self.left + CODE_PADDING - self.shift, self.top + self._bar)
         return QPointF(self.left, self.top)
 
     @property
@@ -273,11 +313,18 @@ class Laid:
         painter.restore()
 
     def _paint_frame(self, painter: QPainter) -> None:
+        """Draw its part of the frame around all pieces of the code."""
         now = tokens()
-        frame = QRectF(self.left, self.top, self.width, self.height).adjusted(0.5, 0.5, -0.5, -0.5)
+        area = QRectF(self.left, self.top, self.width, self.height)
+        above = 2 * RADIUS_CARD if self.block.joint is not None else 0
+        below = 2 * RADIUS_CARD if self.block.more else 0
+        painter.save()
+        painter.setClipRect(area, Qt.ClipOperation.IntersectClip)
         painter.setPen(QColor(now.divider))
         painter.setBrush(QColor(now.raised))
+        frame = area.adjusted(0.5, 0.5 - above, -0.5, below - 0.5)
         painter.drawRoundedRect(frame, RADIUS_CARD, RADIUS_CARD)
+        painter.restore()
 
     def _paint_marker(self, painter: QPainter) -> None:
         if not self.block.marker:
@@ -338,9 +385,9 @@ def guess(block: TextBlock, width: int) -> int:
         case "rule":
             return GRID
         case "code":
-            return (
-                fonts.px(CODE_BAR) + CODE_PADDING + (block.code.count("\n") + 1) * round(px * 1.5)
-            )
+            lines = (block.code.count("\n") + 1) * round(px * 1.5)
+            bar = fonts.px(CODE_BAR) if block.joint is None else 0
+            return lines + bar + (0 if block.more else CODE_PADDING)
         case "table":
             return len(block.rows) * (px * 2)
     a_line = max(1, round(width / (px * 0.5)))
@@ -351,7 +398,7 @@ def guess(block: TextBlock, width: int) -> int:
 
 def _gap(block: TextBlock, above: TextBlock) -> int:
     if block.joint is not None:
-        return round(trailing(above))
+        return 0 if block.kind == "code" else round(trailing(above))
     if block.kind == "heading":
         return fonts.px(_HEADING_GAPS[block.level])
     if above.kind == "heading":

@@ -22,6 +22,7 @@ from app.widgets.markdown.cuts import (
     Place,
     continue_paragraph,
     cut_long_blocks,
+    pieces,
     rows_of_piece,
 )
 from app.widgets.markdown.tex import Formula, formulas
@@ -86,10 +87,11 @@ class TextBlock:
     `indent` counts lists around it, `quotes` quotations; `marker` is the list's, before its first
     line. `level` is a heading's. `close` says that little space is above, as in a dense list.
     `plain` is text as it was typed. Code has `language` and `code`, a table `rows` of cells, the
-    first row its head. A long text or table is several blocks: `joint` is what stands between
-    a piece and the one above it (None: it begins here), `shares` are the widths of a table's
-    columns. `start` is the character of the source at which it or its line begins; blocks that
-    differ in nothing else are the same.
+    first row its head. A long text, code or table is several blocks: `joint` is what stands
+    between a piece and the one above it (None: it begins here), `more` says that the block below
+    is the next piece of the same code, `shares` are the widths of a table's columns. `start` is
+    the character of the source at which it or its line begins; blocks that differ in nothing else
+    are the same.
     """
 
     kind: Literal["text", "plain", "heading", "code", "table", "rule", "math"]
@@ -105,6 +107,7 @@ class TextBlock:
     aligns: tuple[Align, ...] = ()
     shares: tuple[float, ...] = ()
     joint: str | None = None
+    more: bool = False
     start: int = field(default=0, compare=False)
 
     def begin(self) -> int:
@@ -137,7 +140,19 @@ class CutParagraph(NamedTuple):
     joint: str
 
 
-Within = Item | CutTable | CutParagraph | None
+class CutCode(NamedTuple):
+    """Fenced code that goes on: the line that opened it, and what stood between its pieces."""
+
+    fence: str
+    joint: str
+
+    @property
+    def can_end(self) -> str:
+        """The shortest beginning of a line that might end the code."""
+        return self.fence[:3]
+
+
+Within = Item | CutTable | CutParagraph | CutCode | None
 
 
 class TopLevel(NamedTuple):
@@ -152,16 +167,15 @@ def parse(
     text: str, env: dict[str, Any] | None = None, within: Within = None, above: int = 0
 ) -> list[TopLevel]:
     """The top-level constructs of a text. `env` keeps link definitions for the next call;
-    `within` is the list (its item), table or paragraph in which the text begins. `above`
+    `within` is the list (its item), table, paragraph or code in which the text begins. `above`
     characters stand before it.
     """
     env = {} if env is None else env
     continue_paragraph(env, isinstance(within, CutParagraph))
-    starts = [above]
-    if isinstance(within, CutTable):
-        starts = [above, above, above]
+    head = _head(within)
+    starts = [above] * (1 + head.count("\n"))
     starts += [above + found.end() for found in re.finditer("\n", text)]
-    tokens = _parser.parse((within.head if isinstance(within, CutTable) else "") + text, env)
+    tokens = _parser.parse(head + text, env)
     parts: list[TopLevel] = []
     first = 0
     for end, token in enumerate(tokens, 1):
@@ -172,6 +186,13 @@ def parse(
             begin = starts[_line(piece[0])]
             parts.append(TopLevel(begin, blocks, _items(piece, resumed, starts)))
     return parts
+
+
+def _head(within: Within) -> str:
+    """Return the lines that make a parser begin within a construct."""
+    if isinstance(within, CutTable):
+        return within.head
+    return within.fence if isinstance(within, CutCode) else ""
 
 
 def plain_block(text: str, piece: Piece) -> TextBlock:
@@ -234,6 +255,9 @@ def _blocks(tokens: list[Token], resumed: Within, starts: list[int]) -> Iterator
                 language = next(iter(token.info.split()), "")
                 code = token.content.removesuffix("\n")
                 made = replace(base, kind="code", language=language, code=code)
+                begins = starts[_line(token) + (token.type == "fence") :]
+                *above, made = _code_pieces(made, resumed, begins)
+                yield from above
             case "math_block":
                 span = _formula(token)
                 made = replace(base, kind="math" if span.formula else "text", spans=(span,))
@@ -286,6 +310,22 @@ def _table_pieces(table: TextBlock, within: Within, starts: list[int]) -> Iterat
             joint=None if first == 0 else "\n",
             start=starts[first + 1 if first else 0],
         )
+
+
+def _code_pieces(whole: TextBlock, within: Within, starts: list[int]) -> Iterator[TextBlock]:
+    """Code as blocks of some lines each; `starts` are of its lines."""
+    resumed = within if isinstance(within, CutCode) else None
+    code, line = whole.code, 0
+    found = list(pieces(code, goes_on=resumed is not None))
+    for n, piece in enumerate(found):
+        line += code.count("\n", found[n - 1].first, piece.first) if n else 0
+        column = piece.first - (code.rfind("\n", 0, piece.first) + 1)
+        block = replace(whole, code=code[piece.first : piece.last], more=piece is not found[-1])
+        if n:
+            block = replace(block, marker="", joint=piece.joint, start=starts[line] + column)
+        elif resumed is not None:
+            block = replace(block, joint=resumed.joint)
+        yield block
 
 
 def _shares(rows: Sequence[Sequence[Spans]]) -> tuple[float, ...]:

@@ -18,7 +18,7 @@ NEAR = 2000  # pixels
 
 class Stack:
     """`laid` is one for each block. A height is a guess until somebody looks, or until
-    `measure_more` comes to it; places below follow. `codes` are the rows of code.
+    `measure_more` comes to it; places below follow. `codes` are the rows where code begins.
     """
 
     def __init__(self) -> None:
@@ -47,14 +47,14 @@ class Stack:
         del self.laid[first:]
         self._guessed = min(self._guessed, first)
         del self.codes[bisect_left(self.codes, first) :]
-        above = self.laid[-1].block if self.laid else None
+        above = self.laid[-1] if self.laid else None
         for row, block in enumerate(blocks, first):
             if row // RUN == len(self._runs):
                 self._runs.append(BlockRun())
-            self.laid.append(Laid(block, above, self.width, self._runs[row // RUN]))
-            if block.kind == "code":
+            above = Laid(block, above, self.width, self._runs[row // RUN])
+            self.laid.append(above)
+            if block.kind == "code" and block.joint is None:
                 self.codes.append(row)
-            above = block
         del self._runs[-(-len(self.laid) // RUN) :]
         self._stack(first, len(self.laid))
 
@@ -130,6 +130,17 @@ class Stack:
         return range(
             bisect_left(self.laid, top, key=_bottom), bisect_right(self.laid, bottom, key=_top)
         )
+
+    def code_rows(self, first: int) -> range:
+        """The blocks of the code that begins at `first`."""
+        last = first
+        while self.laid[last].block.more and last + 1 < len(self.laid):
+            last += 1
+        return range(first, last + 1)
+
+    def code_of(self, row: int) -> int:
+        """The first block of the code that has this one."""
+        return self.codes[max(bisect_right(self.codes, row) - 1, 0)] if self.codes else row
 
     def _stack(self, first: int, last: int) -> None:
         """Move the blocks from `first` to before `last`, whose heights changed, and those below."""

@@ -6,6 +6,7 @@ from typing import Any
 
 from app.widgets.markdown.cuts import Piece, pieces
 from app.widgets.markdown.parse import (
+    CutCode,
     CutParagraph,
     CutTable,
     TextBlock,
@@ -33,7 +34,7 @@ class Stream:
         self._read = 0  # characters of the text that are in `blocks`
         self._start = 0  # where the last construct begins, and the first of its blocks
         self._first = 0
-        self._within: Within = None  # the list, table or paragraph that goes on there
+        self._within: Within = None  # the list, table, paragraph or code that goes on there
         self._env: dict[str, Any] = {}
 
     @property
@@ -98,7 +99,7 @@ class Stream:
         self._first += block
 
     def _go_on_within(self, text: str, part: TopLevel) -> None:
-        """Go on in a long list, table or paragraph, of which the end alone can change."""
+        """Go on in a long list, table, paragraph or code, of which the end alone can change."""
         last = part.blocks[-1] if part.blocks else None
         if len(part.items) > LONG_LIST:  # so that the space between items is still seen
             item = part.items[-2]
@@ -115,6 +116,18 @@ class Stream:
             self._go_on_at(last.start, len(part.blocks) - 1, within)
         elif last.kind == "text" and len(part.blocks) > 1:
             self._go_on_at(last.start, len(part.blocks) - 1, CutParagraph(last.joint))
+        elif last.kind == "code" and len(part.blocks) > 1:
+            self._go_on_in_code(text, part, last.joint)
+
+    def _go_on_in_code(self, text: str, part: TopLevel, joint: str) -> None:
+        """Go on at its last piece, unless it might be read as something else there."""
+        within, last = self._within, part.blocks[-1]
+        if not isinstance(within, CutCode):
+            within = CutCode(text[part.start - self._start :].split("\n", 1)[0] + "\n", joint)
+        begins = text[last.start - self._start :].lstrip(" ")
+        if within.fence[0] in "`~" and not begins.startswith(within.can_end):
+            within = within._replace(joint=joint)
+            self._go_on_at(last.start, len(part.blocks) - 1, within)
 
 
 class PlainStream:

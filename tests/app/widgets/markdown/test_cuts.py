@@ -1,4 +1,4 @@
-"""Long paragraphs and tables: their pieces, put together, are what was written."""
+"""Long paragraphs, code and tables: their pieces, put together, are what was written."""
 
 import random
 from itertools import pairwise
@@ -25,6 +25,8 @@ LINE = "".join(f"word{n} " for n in range(4000)).rstrip()
 LINES = "\n".join(f"Line {n} of it." for n in range(1000))
 NO_SPACE = "a" * 30_000
 TABLE = "|n|words|\n|-|-:|\n" + "".join(f"|{n}|w{n}|\n" for n in range(700))
+CODE = "".join(f"def f{n}(x):\n    return x + {n}  # one more\n\n" for n in range(400)) + "end()"
+FENCED = f"```python\n{CODE}\n```\n"
 TEXTS = {
     "line": LINE,
     "lines": LINES,
@@ -36,6 +38,12 @@ TEXTS = {
     "item": "- " + LINE + "\n- next",
     "between": f"Before\n\n{LINE}\n\n{TABLE}\nAfter **it**\n",
     "like a list": "x" + " - 1. # >" * 3000,
+    "code": f"Before\n\n{FENCED}\nAfter **it**\n\n{FENCED}",
+    "code without end": f"~~~~ c\n{CODE}\n~~~\n```\n{CODE}",
+    "code in a line": "```\nx = [" + "1, " * 5000 + "`" * 5000 + "]\n```\nAfter",
+    "code in an item": "1. Code:\n   " + FENCED.replace("\n", "\n   ") + "\n2. next",
+    "quoted code": "> " + FENCED.rstrip().replace("\n", "\n> "),
+    "indented code": "    " + CODE.replace("\n", "\n    "),
     "marks": "**" + LINE[:9000] + "** and `" + LINE[:9000] + "`",
 }
 
@@ -57,7 +65,7 @@ def test_no_block_is_long(name: str) -> None:
     blocks = of(TEXTS[name])
     assert len(blocks) > 3
     for block in blocks:
-        words = "".join(span.text for span in block.spans)
+        words = "".join(span.text for span in block.spans) + block.code
         assert len(words) <= LONGEST
         assert words.count("\n") <= MOST_LINES
         assert len(block.rows) <= rows_of_piece(2)
@@ -87,6 +95,21 @@ def test_the_words_of_pieces_are_the_text(name: str) -> None:
         for block in blocks:
             begin = "".join(span.text for span in block.spans)[:20]
             assert TEXTS[name].startswith(begin, block.start)
+
+
+@pytest.mark.parametrize("name", [name for name in TEXTS if "code" in name])
+def test_the_pieces_of_code_are_the_code(name: str) -> None:
+    found = [block for block in of(TEXTS[name]) if block.kind == "code"]
+    codes = [""]
+    for block in found:
+        codes[-1] += (block.joint or "") + block.code
+        codes += [] if block.more else [""]
+        line = block.code.split("\n", 1)[0]
+        column = TEXTS[name][block.start :].split("\n", 2)
+        assert line in column[0] or (block.joint is None and line in column[1])
+    wanted = {"code": [CODE, CODE], "code without end": [f"{CODE}\n~~~\n```\n{CODE}"]}
+    in_a_line = ["x = [" + "1, " * 5000 + "`" * 5000 + "]"]
+    assert codes[:-1] == (in_a_line if name == "code in a line" else wanted.get(name, [CODE]))
 
 
 def test_the_rows_of_pieces_are_the_table() -> None:
@@ -155,7 +178,7 @@ def test_what_is_copied_is_what_was_written(name: str, qtbot: QtBot) -> None:
     assert QApplication.clipboard().text().strip() == TEXTS[name]
 
 
-@pytest.mark.parametrize("name", ["line", "lines", "no space", "table", "marks"])
+@pytest.mark.parametrize("name", ["line", "lines", "no space", "table", "marks", "code"])
 def test_a_turn_lays_out_a_bounded_part(
     name: str, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -164,7 +187,7 @@ def test_a_turn_lays_out_a_bounded_part(
     measure = Laid._measure
 
     def count(laid: Laid) -> None:
-        letters = sum(len(span.text) for span in laid.block.spans)
+        letters = sum(len(span.text) for span in laid.block.spans) + len(laid.block.code)
         work.append(letters + CELL_LETTERS * sum(map(len, laid.block.rows)))
         measure(laid)
 

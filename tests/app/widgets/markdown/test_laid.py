@@ -1,16 +1,19 @@
 """Blocks laid out: colours of code, code and tables that grow, places of the text."""
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import pytest
-from PySide6.QtCore import QPointF
-from PySide6.QtGui import QTextCursor, QTextTable
+from PySide6.QtCore import QPointF, QRect
+from PySide6.QtGui import QColor, QTextCursor, QTextTable
+from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from app.theme.tokens import LIGHT, THEMES, contrast
+from app.theme.tokens import LIGHT, RADIUS_CARD, THEMES, contrast
 from app.widgets.markdown.documents import document_of, highlight
-from app.widgets.markdown.laid import Laid
+from app.widgets.markdown.laid import SCROLL_BAR, Laid
 from app.widgets.markdown.parse import TextBlock, parse
+from app.widgets.markdown.stack import Stack
 from app.widgets.markdown.text import TextPlace, TextSelection
 from app.widgets.markdown.view import MarkdownView
 from tests.app.rest import come_to_rest
@@ -54,9 +57,8 @@ def test_code_is_coloured_at_the_right_letters() -> None:
     assert found["12"] == LIGHT.code_number
 
 
-def test_an_unknown_language_and_very_long_code_stay_plain() -> None:
-    assert list(highlight("x = 1", "no such language")) == []
-    assert list(highlight("x = 1\n" * 10_000, "python")) == []
+def test_an_unknown_language_stays_plain() -> None:
+    assert highlight("x = 1", "no such language") == ()
     assert {colour for _, colour in colours(code("x = 1", ""))} == {LIGHT.text}
 
 
@@ -77,6 +79,68 @@ def test_code_that_grows_looks_like_the_whole() -> None:
     assert laid.height == fresh.height
     assert laid.document.toPlainText() == whole
     assert spelled(code(whole), laid) == spelled(code(whole))
+
+
+def test_a_piece_of_code_is_coloured_as_in_the_whole() -> None:
+    """A string that begins in the piece above still is one."""
+    whole = PYTHON * 5 + 'x = """' + "not def\n" * 60 + '"""\n' + PYTHON * 20
+    blocks = parse(f"```python\n{whole}\n```")[0].blocks
+    assert len(blocks) == 3
+    found: list[tuple[str, str]] = []
+    stack = Stack()
+    stack.set_width(500)
+    stack.put(0, blocks)
+    stack.measure([2])  # somebody looks at the end first
+    stack.measure([0])
+    stack.measure([1])
+    stack.measure([2])
+    for laid in stack.laid:
+        found += spelled(laid.block, laid)
+    assert found == spelled(code(whole))
+
+
+def test_code_in_pieces_is_as_high_as_in_one() -> None:
+    whole = PYTHON * 40
+    one = Laid(code(whole), None, 5000)
+    one.measure()
+    stack = Stack()
+    stack.set_width(5000)
+    stack.put(0, parse(f"```python\n{whole}\n```")[0].blocks)
+    stack.measure_more(60)
+    assert len(stack.laid) == 2
+    assert abs(stack.height - SCROLL_BAR - one.height) <= len(stack.laid)
+    assert all(below.top == above.bottom for above, below in pairwise(stack.laid))
+
+
+def test_code_in_pieces_is_copied_scrolled_and_framed_as_one(qtbot: QtBot) -> None:
+    lines = [f"line {n} of it" for n in range(300)]
+    lines[170] = "wide " * 200
+    view = MarkdownView("text")
+    qtbot.addWidget(view)
+    view.heightForWidth(300)
+    view.set_text("Before\n\n```c\n" + "\n".join(lines) + "\n```\n\nAfter")
+    view.finish()
+    view.resize(300, view.heightForWidth(300))
+    view.show()
+    pieces = [laid for laid in view.laid if laid.block.kind == "code"]
+    assert len(pieces) > 4
+    assert list(view.bars.bars) == [1]
+    bar = view.bars.bars[1]
+    bar.copy()
+    assert QApplication.clipboard().text() == "\n".join(lines)
+    bar._bar.setValue(120)
+    assert {laid.shift for laid in pieces} == {120}
+    assert bar._bar.geometry().bottom() < pieces[-1].bottom < bar._bar.geometry().bottom() + 8
+    for laid in pieces:
+        assert view.bars.at(laid.top + 5) is bar
+    assert view.bars.at(view.laid[0].top) is view.bars.at(view.laid[-1].top) is None
+    image = view.grab(QRect(0, pieces[0].top, 300, view.height() - pieces[0].top)).toImage()
+    frame, inside = QColor(LIGHT.divider), QColor(LIGHT.raised)
+    for y in range(RADIUS_CARD + 1, pieces[-1].bottom - pieces[0].top - RADIUS_CARD - 1):
+        assert image.pixelColor(0, y) == frame  # without a gap from the first line to the last
+        assert image.pixelColor(3, y) == inside or y < 40
+    view.selection.select(TextPlace(1, 5), TextPlace(3, 4))
+    assert view.selected_text == "\n".join(lines)[5:].split("line 100")[0] + "line"
 
 
 def test_other_code_is_no_growth() -> None:

@@ -24,9 +24,9 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[TextBlock]:
     blocks: list[TextBlock] = []
     real = laid.document_of
 
-    def count(block: TextBlock) -> object:
+    def count(block: TextBlock, above: str) -> object:
         blocks.append(block)
-        return real(block)
+        return real(block, above)
 
     monkeypatch.setattr(laid, "document_of", count)
     return blocks
