@@ -170,8 +170,11 @@ class ChatView(QWidget):
             view = self._view(row)
             at = view.mark(words)
             if at is not None:
-                self.column.reveal(view.y() + at - ABOVE_HIT)
-                self.column.reveal(view.y() + at + ABOVE_HIT)
+                self._reveal_mark(view, at)
+
+    def _reveal_mark(self, view: MessageView, at: int) -> None:
+        self.column.reveal(view.y() + at - ABOVE_HIT)
+        self.column.reveal(view.y() + at + ABOVE_HIT)
 
     def _views(self) -> list[MessageView]:
         return [view for view in self.column.live.values() if isinstance(view, MessageView)]
@@ -286,6 +289,7 @@ class ChatView(QWidget):
         of_row.choose_wanted.connect(self.choose_wanted)
         of_row.document_wanted.connect(self.document_wanted)
         of_row.vision_wanted.connect(self.vision_wanted)
+        view.mark_found.connect(lambda at: self._reveal_mark(view, at))
         view.reveal_wanted.connect(lambda y: self.column.reveal(y + view.y()))
         of_row.details_wanted.connect(self.details_wanted)
         of_row.link_wanted.connect(self.open_link)

@@ -43,6 +43,7 @@ class MessageView(Row):
 
     height_changed = Signal()
     reveal_wanted = Signal(int)  # a y in this widget
+    mark_found = Signal(int)  # where a marked word is that was found after `mark`
 
     def __init__(self, row: MessageRow, loader: PictureLoader) -> None:
         super().__init__()
@@ -230,6 +231,10 @@ class MessageView(Row):
         at = self.body.mark(words) if self.body is not None else None
         return None if at is None or self.body is None else self.body.y() + at
 
+    def _mark_found(self, at: int) -> None:
+        if self.body is not None:
+            self.mark_found.emit(self.body.y() + at)
+
     def mark_at(self, y: int) -> object:
         """A place in the text, or below the message's top."""
         body = self.body
@@ -323,6 +328,7 @@ class MessageView(Row):
             self.body.height_changed.connect(self.height_changed)
             self.body.link_clicked.connect(self.row.link_wanted)
             self.body.dragged.connect(self._dragged)
+            self.body.mark_found.connect(self._mark_found)
             self.body.word_clicked.connect(
                 lambda at: self.row.look_at(self._said().answer_part.there(at))
             )

@@ -139,6 +139,7 @@ class MarkdownText(QWidget):
     """
 
     height_changed = Signal()
+    mark_found = Signal(int)  # where the first marked word is, if `mark` came before it was parsed
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -149,6 +150,7 @@ class MarkdownText(QWidget):
         self._height = self._width = 0
         self._drawing: Work | None = None
         self._marked: Sequence[str] = ()
+        self._unsearched: int | None = None  # first block not searched for a marked word
         self._pointed: tuple[int, int] | None = None  # of the source
         self._lit = LitParts(self._block_at)
         self.selection = TextSelection()
@@ -217,6 +219,10 @@ class MarkdownText(QWidget):
         while not self._stream.complete and perf_counter() - began < BUDGET:
             self._put(self._stream.step())
         self._settle()
+        if self._unsearched is not None:
+            at = self._search_marked()
+            if at is not None:
+                self.mark_found.emit(at)
         took = perf_counter() - began
         if not self.complete:
             self._timer.start(1)
@@ -259,16 +265,27 @@ class MarkdownText(QWidget):
         return self._stack.height + rest * (fonts.px(CHAT_PX) * 3 // 2)
 
     def mark(self, words: Sequence[str]) -> int | None:
-        """Mark words wherever they stand; where the first of them does, if any does."""
-        self._marked = words
+        """Mark words wherever they stand; where the first of them does, if any does. In a text that
+        is still being parsed it may be found later (`mark_found`).
+        """
+        self._marked, self._unsearched = words, 0
         self.update()
-        wanted = [word.casefold() for word in words]
-        for row, laid in enumerate(self.laid):
+        return self._search_marked()
+
+    def _search_marked(self) -> int | None:
+        """Search the blocks that were not searched yet for the first marked word."""
+        wanted = [word.casefold() for word in self._marked]
+        first = self._unsearched or 0
+        self._unsearched = None
+        for row in range(first, len(self.laid)):
+            laid = self.laid[row]
             said = words_of(laid.block).casefold()
             if any(word in said for word in wanted):
                 self._stack.measure([row])
-                places = laid.places_of(words)
+                places = laid.places_of(self._marked)
                 return laid.y_of(places[0][0]) if places else laid.top
+        if wanted and not self._stream.complete:
+            self._unsearched = max(first, len(self.laid) - 1)  # the last one may still change
         return None
 
     def point(self, part: tuple[int, int] | None) -> int | None:

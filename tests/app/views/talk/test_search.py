@@ -26,6 +26,11 @@ def chats(talk: Talk, ask: Ask) -> ChatsView:
         ask(f"Question {n}", f"{words}\n\nThe Zebra runs.\n\n{words}" if n == 3 else words)
     talk.bench.chat.open(None)
     ask("Something else", "Nothing.")
+    return beside(talk)
+
+
+def beside(talk: Talk) -> ChatsView:
+    """The list of chats beside the talk."""
     made = ChatsView(talk.bench)
     layout = talk.layout()
     assert layout is not None
@@ -65,6 +70,23 @@ def test_a_hit_is_opened_where_it_is_and_marked(talk: Talk, chats: ChatsView, qt
     assert mark.name() not in {
         image.pixelColor(x, hit.top + 8).name() for x in range(image.width())
     }
+
+
+def test_a_hit_is_opened_where_the_text_is_parsed_later(talk: Talk, ask: Ask, qtbot: QtBot) -> None:
+    words = [("word " * 20).strip()] * 1000
+    ask("Long", "\n\n".join([*words, "The Giraffe runs.", *words[:50]]))
+    talk.bench.chat.open(None)
+    ask("Something else", "Nothing.")
+    chats = beside(talk)
+    QTest.keyClicks(chats.search, "giraffe")
+    open_first(chats)
+    body, sight = view(talk, 1).body, talk.chat.column.viewport()
+    assert body is not None
+    assert "Giraffe" not in body.text
+    qtbot.waitUntil(lambda: body.complete, timeout=60_000)
+    hit = next(laid for laid in body.laid if "Giraffe" in laid.document.toPlainText())
+    top = body.mapTo(sight, QPoint(0, hit.top)).y()
+    assert 0 < top < top + hit.height < sight.height()
 
 
 def test_a_hit_in_another_branch_shows_that_branch(
