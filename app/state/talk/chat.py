@@ -415,7 +415,7 @@ class ChatState(QObject):
 
     def _send(self, text: str) -> None:
         details, begins = self.details, self.chat_id is None
-        details.draft = text  # kept where what follows fails
+        details.set_draft(text)  # kept where what follows fails
         pictures, documents = self.attached.pictures, self.documents.documents
         with self._thread.together():
             if begins:

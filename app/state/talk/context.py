@@ -8,6 +8,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.client import Latest
 from app.state.session import Session
+from app.state.talk.details import Text
 from app.state.talk.message import Message, Picture
 from engine.protocol import CountTokens, Failed, TokenCount
 
@@ -124,15 +125,15 @@ class DraftTokens(QObject):
         super().__init__(parent)
         self._session = session
         self.count: int | None = None
-        self._text = ""
+        self._text: Text = ""
         self._of: Path | None = None  # whose tokenizer was asked last
         self._asked = Latest(session.client)
         self._soon = QTimer(self, singleShot=True, interval=WAIT_MS)
         self._soon.timeout.connect(self._begin)
         session.changed.connect(self._model_changed)
 
-    def set_text(self, text: str) -> None:
-        """Count this text, soon; what was asked before no longer matters."""
+    def set_text(self, text: Text) -> None:
+        """Count this text soon, or what returns it then, in place of what was to be counted."""
         self._text = text
         self._asked.forget()
         if not text:
@@ -153,6 +154,8 @@ class DraftTokens(QObject):
         if session.model is None or not session.client.abilities.tokenize:
             return
         self._of = session.path
+        if callable(self._text):
+            self._text = self._text()
         request = CountTokens(0, str(session.path), self._text)
         self._asked.ask(request, self._counted, self._failed)
 

@@ -13,6 +13,8 @@ from app.state.session import Session
 from app.state.talk.disk.store import UNTITLED, ChatRow
 from engine.protocol import AnswerForm, Loaded, Sampling
 
+Text = str | Callable[[], str]
+"""A text, or what returns it: a long one takes a while to read from its field."""
 DRAFT_MS = 500
 
 
@@ -40,6 +42,7 @@ class Details(QObject):
         super().__init__(parent)
         self._session, self._preferences, self._write = session, preferences, write
         self.system, self.own = "", OwnSampling()
+        self._draft: Text = ""
         self._suggested: tuple[Loaded | None, Suggested] = (None, Suggested())
         self.form: AnswerForm | None = None
         self.tools: tuple[str, ...] = ()
@@ -47,13 +50,20 @@ class Details(QObject):
         self._draft_timer = QTimer(self, singleShot=True, interval=DRAFT_MS)
         self._draft_timer.timeout.connect(self.save_draft)
 
+    @property
+    def draft(self) -> str:
+        """The text of the message being written."""
+        if callable(self._draft):
+            self._draft = self._draft()
+        return self._draft
+
     def take(self, chat: ChatRow | None) -> None:
         """Load the settings of a chat, or of a new one, without a signal."""
         if chat is None:
-            self.title, self.draft = UNTITLED, self._preferences.value.draft
+            self.title, self._draft = UNTITLED, self._preferences.value.draft
             self.served, self.own = "", OwnSampling()
         else:
-            self.title, self.draft, self.served = chat.title, chat.draft, chat.served
+            self.title, self._draft, self.served = chat.title, chat.draft, chat.served
             self.system, self.own = chat.system, chat.sampling
         self.form = None if chat is None else chat.form
         self.tools = () if chat is None else chat.tools
@@ -186,9 +196,11 @@ class Details(QObject):
             self._preferences.update_model(str(self._session.path), limits=limits)
             self.changed.emit()
 
-    def set_draft(self, text: str) -> None:
-        """Set the draft text; saved half a second later."""
-        self.draft = text
+    def set_draft(self, text: Text) -> None:
+        """Set the draft text, or what returns it when it is first needed; saved half a second
+        later.
+        """
+        self._draft = text
         self._draft_timer.start()
 
     def save_draft(self) -> None:
@@ -201,7 +213,7 @@ class Details(QObject):
         """It was sent; `was_new` says that it was typed before there was a chat."""
         if was_new:
             self._preferences.update(draft="")
-        self.draft = ""
+        self._draft = ""
         self.save_draft()
         self.draft_changed.emit("")
 

@@ -176,12 +176,16 @@ class Composer(QWidget):
             self.bench.chats.duplicate(self.bench.chat.chat_id)
 
     def _typed(self) -> None:
-        text = self.field.text
-        if text != self.bench.chat.details.draft:
-            self.bench.chat.details.set_draft(text)
-            self.bench.chat.set_sends_next(False)
+        chat = self.bench.chat
+        text = self._text if self.field.long else self.field.text
+        if callable(text) or text != chat.details.draft:
+            chat.details.set_draft(text)
+            chat.set_sends_next(False)
         self.counter.set_text(text)
         self._refresh()
+
+    def _text(self) -> str:
+        return self.field.text
 
     def _draft_changed(self, draft: str) -> None:
         if draft != self.field.text:
@@ -200,14 +204,14 @@ class Composer(QWidget):
     def _sendable(self) -> bool:
         chat = self.bench.chat
         attached = self.attachments.any or bool(chat.documents.documents)
-        asks = bool(self.field.text.strip()) or attached
+        asks = not self.field.blank or attached
         free = not (chat.details.served or self.overflow.refuses)
         ready = self.attachments.ready and not chat.documents.arriving
         return asks and free and ready
 
     def _refresh(self) -> None:
         chat = self.bench.chat
-        written = bool(self.field.text.strip())
+        written = not self.field.blank
         served = chat.details.served
         model = self.bench.session.model
         begins = (

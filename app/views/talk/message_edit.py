@@ -82,8 +82,8 @@ class MessageEdit(QFrame):
     def _ready(self) -> bool:
         shown = self.attachments
         if shown is None:
-            return bool(self.field.text.strip())
-        return (bool(self.field.text.strip()) or shown.any) and shown.ready
+            return not self.field.blank
+        return (not self.field.blank or shown.any) and shown.ready
 
     def _submit(self) -> None:
         if self._ready:

@@ -10,6 +10,7 @@ from app.widgets.pictures.given import local_files, picture_in
 
 MOST_LINES = 8
 LONG_PASTE = 2000  # characters
+LONG = 100_000  # characters of a text that is not read at each key
 
 
 class GrowingEdit(QPlainTextEdit):
@@ -51,6 +52,19 @@ class GrowingEdit(QPlainTextEdit):
         if self._known is None:
             self._known = self.hidden.text()
         return self._known
+
+    @property
+    def blank(self) -> bool:
+        """True if nothing but space is written."""
+        block = self.document().begin()
+        while block.isValid() and not block.text().strip():
+            block = block.next()
+        return not block.isValid()
+
+    @property
+    def long(self) -> bool:
+        """True if it takes a while to read `text`."""
+        return self.document().characterCount() > LONG
 
     def set_text(self, text: str) -> None:
         """Replace the text; the cursor goes to its end."""

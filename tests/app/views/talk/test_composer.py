@@ -23,6 +23,7 @@ from app.views.talk.composer import Composer
 from app.views.talk.composer_parts import PromptMenu
 from app.views.talk.sampling import SamplingPopover
 from app.views.talk.settings import stops_of
+from app.widgets.controls.hidden_text import HiddenText
 from app.widgets.pictures.loader import PictureLoader
 from engine.errors import CutawayError
 from engine.gguf.reader import open_gguf
@@ -55,6 +56,29 @@ def test_the_other_way_round_where_it_is_preferred(talk: Talk, engine: ScriptedE
     assert len(engine.asked) == count
     QTest.keyClick(field, Qt.Key.Key_Return, CONTROL)
     assert isinstance(engine.last, Generate)
+
+
+def test_a_long_draft_is_read_when_it_is_needed_not_at_each_key(
+    talk: Talk, ask: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask("Q", "A")
+    chat, field = talk.bench.chat, talk.composer.field
+    first, lines = chat.chat_id, "A line of words.\n" * 8000
+    field.set_text(lines)
+    reads: list[int] = []
+    text = HiddenText.text
+    monkeypatch.setattr(HiddenText, "text", lambda *which: reads.append(1) or text(*which))
+    QTest.keyClicks(field, "end")
+    assert not reads
+    assert talk.composer.send_button.isEnabled()
+    chat.open(None)  # before the draft is saved by its timer
+    assert field.text == ""
+    chat.open(first)
+    assert field.text == chat.details.draft == lines + "end"
+    QTest.keyClicks(field, "!")
+    QTest.keyClick(field, Qt.Key.Key_Return)
+    assert chat.path[2].text == lines + "end!"
+    assert field.text == chat.details.draft == ""
 
 
 def test_send_becomes_stop_in_its_place(talk: Talk, engine: ScriptedEngine) -> None:
