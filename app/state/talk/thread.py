@@ -9,7 +9,7 @@ from typing import Any
 from app.documents.document import Document
 from app.state.presets import OwnSampling
 from app.state.talk.answer import Answer, branched, continued
-from app.state.talk.disk.store import ChatStore, tokens_of
+from app.state.talk.disk.store import ChatStore
 from app.state.talk.message import Message, Picture, Role, title_of
 from app.state.talk.tokens import Tokens
 from app.state.talk.tree import Tree
@@ -18,38 +18,29 @@ from engine.protocol import Alternative, AnswerForm, Change
 
 @dataclass(frozen=True)
 class Removed:
-    """A message and all below it, parents first; `chosen` are those that the path went through."""
+    """A message and all below it, parents first; `chosen` are those that the path went through,
+    `hidden` is the deleted chat that has them.
+    """
 
-    messages: list[tuple[Message, Message | None, bytes]]  # of the tree, parent, stored tokens
+    messages: list[Message]
     chosen: list[Message]
+    hidden: int
 
 
 def take_out(store: ChatStore, tree: Tree, message: Message) -> Removed:
     """Remove a message with all that follows it. Raises StoreError; then nothing has changed."""
     below = tree.below(message)
-    tokens = store.stored_tokens(message.chat)
-    gone = Removed(
-        [(m, tree.messages.get(m.parent or 0), tokens.get(m.id, b"")) for m in below],
-        [m for m in below if tree.chosen(m.parent) is m],
-    )
-    store.remove(message, tree.beside(message))
+    chosen = [m for m in below if tree.chosen(m.parent) is m]
+    hidden = store.remove(message, tree.beside(message))
     tree.remove(message)
-    return gone
+    return Removed(below, chosen, hidden)
 
 
 def put_back(store: ChatStore, tree: Tree, gone: Removed) -> None:
-    """Undo `take_out`; the messages have new ids. Raises StoreError; then nothing has changed."""
-    before = [(message.id, message.parent) for message, _, _ in gone.messages]
-    try:
-        with store.together():
-            store.add_all([(m, above, tokens_of(data)) for m, above, data in gone.messages])
-            for message in gone.chosen:
-                store.choose(message)
-    except BaseException:
-        for (message, _, _), (number, parent) in zip(gone.messages, before, strict=True):
-            message.id, message.parent = number, parent
-        raise
-    for message, _, _ in gone.messages:
+    """Undo `take_out`. Raises StoreError; then nothing has changed."""
+    first = gone.messages[0]
+    store.restore(first, gone.hidden, any(message is first for message in gone.chosen))
+    for message in gone.messages:
         tree.add(message)
     for message in gone.chosen:
         tree.choose(message)

@@ -55,9 +55,6 @@ class ChatGone(StoreError):
         CutawayError.__init__(self, tr("this chat was deleted in another window"))
 
 
-TOKENS_OF_CHAT = "SELECT message, data FROM tokens JOIN messages ON id = message WHERE chat = ?"
-
-
 def tokens_of(data: bytes) -> Tokens:
     """Stored tokens; none where they cannot be read."""
     try:
@@ -287,10 +284,11 @@ class ChatStore:
         """Remember that the path goes through this message."""
         self._choose(message, message.id)
 
-    def remove(self, message: Message, following: Message | None = None) -> None:
+    def remove(self, message: Message, following: Message | None = None) -> int:
         """Delete a message and all below it; `following` takes its place in the path.
 
-        They move to a deleted chat: to take thousands out of the search's index takes a while.
+        They move to a deleted chat, whose id is returned for `restore`: to take thousands out of
+        the search's index takes a while.
         """
         with self._db.transaction() as connection:
             gone = self.create(hidden=True)
@@ -301,6 +299,26 @@ class ChatStore:
             self.pictures.release(gone)
             if following is not None:
                 self._choose(following, following.id)
+        return gone
+
+    def restore(self, message: Message, hidden: int, chosen: bool) -> None:
+        """Undo `remove`, whose deleted chat is `hidden`; `chosen` says that the path went through
+        the message. Raises ChatGone, and StoreError where it was deleted for good meanwhile.
+        """
+        with self._db.transaction() as connection:
+            if self.chat(message.chat) is None:
+                raise ChatGone
+            for table in ("messages", "pictures", "attachments"):
+                move = f"UPDATE {table} SET chat = ? WHERE chat = ?"
+                connection.execute(move, (message.chat, hidden))
+            put = "UPDATE messages SET parent = ? WHERE id = ? AND chat = ?"
+            back = connection.execute(put, (message.parent, message.id, message.chat))
+            if not back.rowcount:
+                raise StoreError(self._db.path, "the deleted messages are no longer in the file")
+            if chosen:
+                self._choose(message, message.id)
+            connection.execute("DELETE FROM chats WHERE id = ?", (hidden,))
+        self._deleted.remove(hidden)
 
     def save_tokens(self, message: Message, tokens: Tokens) -> None:
         """Write the tokens of an answer."""
@@ -312,11 +330,6 @@ class ChatStore:
         """The tokens of an answer; none where none were kept, or not readably."""
         rows = self._db.read("SELECT data FROM tokens WHERE message = ?", message.id)
         return next((tokens_of(data) for (data,) in rows), Tokens())
-
-    def stored_tokens(self, chat: int) -> dict[int, bytes]:
-        """The tokens of all answers of a chat, by message, as `tokens_of` reads them."""
-        rows: Any = self._db.read(TOKENS_OF_CHAT, chat)
-        return dict(rows)
 
     def _find(self, words: list[str]) -> dict[int, tuple[str, int]]:
         """Chats that have a message with all words: the newest such message's snippet and id."""

@@ -100,10 +100,10 @@ def test_what_cannot_be_put_back_is_not_half_there(
     before = [m.text for m in chat.path]
     assert chat.delete_message(1)
 
-    def fail(self: ChatStore, message: Message) -> None:
+    def fail(self: ChatStore, message: Message, number: int) -> None:
         raise StoreError("chats.sqlite", "disk full")
 
-    monkeypatch.setattr(ChatStore, "choose", fail)
+    monkeypatch.setattr(ChatStore, "_choose", fail)
     assert not chat.undo_delete_message()
     assert [m.text for m in chat.path] == ["One"]
     monkeypatch.undo()

@@ -288,7 +288,9 @@ def test_values_of_another_version_do_not_stop_reading(tmp_path: Path) -> None:
 
 
 def test_thousands_of_messages_go_in_a_few_statements(tmp_path: Path) -> None:
-    """Out of the search's index, which takes a while, when the store is closed."""
+    """Out of the search's index, which takes a while, when the store is closed. Until then they
+    come back in as few.
+    """
     path = tmp_path / "chats.sqlite"
     store = ChatStore(path)
     chat = store.create("A")
@@ -300,9 +302,14 @@ def test_thousands_of_messages_go_in_a_few_statements(tmp_path: Path) -> None:
     store.add_all([(m, parent, None) for m, parent in zip(below, parents, strict=True)])
     statements: list[str] = []
     store._db.connection.set_trace_callback(statements.append)
+    hidden = store.remove(below[0])
+    assert [m.text for m in store.tree(chat).path()] == ["kept"]
+    store.restore(below[0], hidden, chosen=True)
+    assert len(statements) < 40
+    assert [m.id for m in store.tree(chat).path()] == [first.id, *(m.id for m in below)]
+    assert titles(store, "gone") == ["A"]
     store.remove(below[0])
     store._db.connection.set_trace_callback(None)
-    assert len(statements) < 20
     assert titles(store) == ["A"]
     assert titles(store, "gone") == []
     assert titles(store, "kept") == ["A"]
@@ -312,6 +319,21 @@ def test_thousands_of_messages_go_in_a_few_statements(tmp_path: Path) -> None:
         assert connection.execute("SELECT text FROM messages").fetchall() == [("kept",)]
         assert connection.execute("SELECT text FROM search").fetchall() == [("kept",)]
         assert connection.execute("SELECT count(*) FROM chats").fetchone() == (1,)
+
+
+def test_what_is_gone_for_good_is_not_put_back(tmp_path: Path) -> None:
+    store = ChatStore(tmp_path / "chats.sqlite")
+    chat = store.create("A")
+    first = say(store, chat, "kept")
+    below = say(store, chat, "gone", first)
+    hidden = store.remove(below)
+    with sqlite3.connect(tmp_path / "chats.sqlite") as other:
+        other.execute("DELETE FROM messages WHERE id = ?", (below.id,))
+    other.close()
+    with pytest.raises(StoreError, match="no longer in the file"):
+        store.restore(below, hidden, chosen=True)
+    assert [m.text for m in store.tree(chat).path()] == ["kept"]
+    store.close()
 
 
 def test_a_pipe_in_the_place_of_chats_does_not_hang(tmp_path: Path) -> None:
