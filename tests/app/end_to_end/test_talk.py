@@ -10,6 +10,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication, QFileDialog
 
+from app import local_engine
 from app.widgets.tokens.alternatives import AlternativesCard
 from engine.protocol import Sampling
 from tests.app.end_to_end.person import Person
@@ -268,6 +269,35 @@ def test_kill_the_worker_in_mid_answer(person: Person, expected: list[str]) -> N
     assert texts(person) == kept
     assert ask_to_end(person, "Are you back?")
     assert bench.engine.local.pid != pid
+
+
+def test_an_engine_that_hangs_is_replaced_with_one_click(
+    person: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every chat whose answer was under way shows that it has ended."""
+    monkeypatch.setattr(local_engine, "SILENT", 3.0)
+    bench = person.bench
+    begin_endless(person)
+    cut = [bench.chat.path[1]]
+    person.run("chat.new")
+    ask(person, "Who are you?", ENDLESS)
+    cut.append(bench.chat.path[1])
+    assert len(bench.chat.answers) == 2
+    pid = bench.engine.local.pid
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    person.wait(person.banners)
+    [banner] = person.banners()
+    assert banner.startswith("The engine has not responded for 3 s.")
+    assert [message.finish for message in cut] == ["", ""]
+    person.click("Restart the engine")
+    person.wait(lambda: bench.session.status == "ready")
+    assert not person.banners()
+    assert not bench.chat.answers
+    assert [message.finish for message in cut] == ["cancelled", "cancelled"]
+    assert cut[0].text
+    person.wait(lambda: not psutil.pid_exists(pid))
+    assert ask_to_end(person, "Are you back?")
 
 
 def test_after_a_death_one_click_starts_again_with_less(
