@@ -252,11 +252,7 @@ def _blocks(tokens: list[Token], resumed: Within, starts: list[int]) -> Iterator
                 made = _text(base, opening, token, close=opening.hidden and after_item)
                 made = _joined(made, token, resumed, starts)
             case "fence" | "code_block":
-                language = next(iter(token.info.split()), "")
-                code = token.content.removesuffix("\n")
-                made = replace(base, kind="code", language=language, code=code)
-                begins = starts[_line(token) + (token.type == "fence") :]
-                *above, made = _code_pieces(made, resumed, begins)
+                *above, made = _code_pieces(base, token, resumed, starts)
                 yield from above
             case "math_block":
                 span = _formula(token)
@@ -312,10 +308,14 @@ def _table_pieces(table: TextBlock, within: Within, starts: list[int]) -> Iterat
         )
 
 
-def _code_pieces(whole: TextBlock, within: Within, starts: list[int]) -> Iterator[TextBlock]:
-    """Code as blocks of some lines each; `starts` are of its lines."""
+def _code_pieces(
+    base: TextBlock, token: Token, within: Within, starts: list[int]
+) -> Iterator[TextBlock]:
+    """Code as blocks of some lines each."""
     resumed = within if isinstance(within, CutCode) else None
-    code, line = whole.code, 0
+    code = token.content.removesuffix("\n")
+    whole = replace(base, kind="code", language=next(iter(token.info.split()), ""))
+    line = _line(token) + (token.type == "fence")
     found = list(pieces(code, goes_on=resumed is not None))
     for n, piece in enumerate(found):
         line += code.count("\n", found[n - 1].first, piece.first) if n else 0
