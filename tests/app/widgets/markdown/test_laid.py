@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 from PySide6.QtCore import QPointF, QRect
 from PySide6.QtGui import QColor, QTextCursor, QTextTable
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QScrollBar
 from pytestqt.qtbot import QtBot
 
 from app.theme.tokens import LIGHT, RADIUS_CARD, THEMES, contrast
@@ -128,9 +128,10 @@ def test_code_in_pieces_is_copied_scrolled_and_framed_as_one(qtbot: QtBot) -> No
     bar = view.bars.bars[1]
     bar.copy()
     assert QApplication.clipboard().text() == "\n".join(lines)
-    bar._bar.setValue(120)
+    [scroll] = (found for found in view.findChildren(QScrollBar) if found.isVisible())
+    scroll.setValue(120)
     assert {laid.shift for laid in pieces} == {120}
-    assert bar._bar.geometry().bottom() < pieces[-1].bottom < bar._bar.geometry().bottom() + 8
+    assert scroll.geometry().bottom() < pieces[-1].bottom < scroll.geometry().bottom() + 8
     for laid in pieces:
         assert view.bars.at(laid.top + 5) is bar
     assert view.bars.at(view.laid[0].top) is view.bars.at(view.laid[-1].top) is None
