@@ -3,10 +3,12 @@ prepared weights (engine/weights/prepared), which a person may delete.
 """
 
 import os
+import shutil
 import stat
 import tempfile
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from glob import escape
 from hashlib import sha256
 from pathlib import Path
@@ -15,7 +17,7 @@ from typing import NamedTuple
 import msgspec
 
 from engine.settings import cache_folder
-from engine.system import open_to_read, size_on_disk
+from engine.system import lock, open_new, open_to_read, size_on_disk
 
 LEFT_AFTER = 3600.0  # seconds without a write, after which nobody writes a file any more
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
@@ -23,6 +25,8 @@ UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 DIGEST = 32
 """Bytes of a SHA-256."""
 LONGEST_MAGIC = 64
+PART = ".part"
+"""The suffix of a file of `new_file` while it is written."""
 
 
 class KeptFile(NamedTuple):
@@ -40,9 +44,14 @@ def prepared_folder() -> Path:
 
 def prepared_files() -> list[KeptFile]:
     """All of them, what was used longest ago first."""
+    return files_in(prepared_folder())
+
+
+def files_in(folder: Path) -> list[KeptFile]:
+    """The files of a folder, the longest unused first."""
     found = []
     with suppress(OSError):  # there is no folder yet
-        for path in prepared_folder().iterdir():
+        for path in folder.iterdir():
             with suppress(OSError):  # it was there a moment ago
                 told = path.lstat()
                 found.append(KeptFile(path, size_on_disk(told), told.st_mtime_ns))
@@ -53,6 +62,44 @@ def delete_prepared() -> None:
     """Remove them all; models that use one keep it until they are closed. Raises `OSError`."""
     for one in prepared_files():
         one.path.unlink(missing_ok=True)
+
+
+def free_on_disk(folder: Path) -> int:
+    """Free bytes of the disk on which a folder is, or will be."""
+    there = next(place for place in (folder, *folder.parents) if place.exists())
+    return shutil.disk_usage(there).free
+
+
+@contextmanager
+def new_file(path: Path) -> Iterator[int]:
+    """A file that gets its name only once everything inside has gone well, else it is removed.
+    Raises `FileExistsError` while another process writes it, `OSError`.
+    """
+    part = path.with_suffix(PART)
+    handle = open_new(part)
+    try:
+        lock(handle)
+        yield handle
+        os.fsync(handle)
+        part.rename(path)
+    except BaseException:
+        remove(part)
+        raise
+    finally:
+        os.close(handle)
+    sync_folder(path.parent)
+
+
+def remove_parts(folder: Path) -> None:
+    """Remove what processes were writing that are no more: nobody holds the lock."""
+    for part in folder.glob(f"*{PART}"):
+        with suppress(OSError):
+            handle = open_to_read(part, follow=False)
+            try:
+                lock(handle, wait=False)
+                part.unlink()
+            finally:
+                os.close(handle)
 
 
 def read_kept(path: Path) -> bytes:

@@ -127,6 +127,22 @@ def _gigabytes(text: str) -> int:
     return int(text)
 
 
+AUTOMATIC = -1
+"""In place of a size: what the engine finds right."""
+
+
+def _size_or_auto(parse: Callable[[str], int]) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        if text == "auto":
+            return AUTOMATIC
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise ValueError(f"auto, or {error}") from None
+
+    return read
+
+
 TRIALS: Setting[bool] = Setting(
     "CUTAWAY_TRIALS",
     True,
@@ -286,8 +302,9 @@ class EngineOptions:
     layers and weights go, in words of engine.memory.placement; `gpu_layers` is how many of them
     GPUs take, the output block being one. `mmproj` is a path, "none" for text alone, or empty for a
     file in the model's folder. So many as `parallel` are answered at once; all together have
-    `cells` tokens in the cache, None as many as `ctx`, 0 each as many. `prepared` is in GB.
-    `spec_type` is read by `drafters`.
+    `cells` tokens in the cache, None as many as `ctx`, 0 each as many. `prepared` and
+    `kept_chats` are in GB, `cache_ram` in MiB, both of these also AUTOMATIC. `spec_type` is read
+    by `drafters`.
     """
 
     device: str | None = _option(
@@ -345,6 +362,20 @@ class EngineOptions:
         "most of the disk for weights prepared for CPUs, which open at once; 0 keeps none"
         " (a quarter of what is free, at most 100)",
         _gigabytes,
+    )
+    kept_chats: int = _option(
+        0,
+        *("kept-chats", "GB"),
+        "most of the disk for what the model has read, so that a chat continues at once after a"
+        " restart; auto: a tenth of what is free, at most 20 (0)",
+        _size_or_auto(_gigabytes),
+    )
+    cache_ram: int = _option(
+        AUTOMATIC,
+        *("cache-ram", "MiB"),
+        "most RAM for prompts that have left the context, to be read again at once; 0 for none"
+        " (auto: a twentieth, at most 4096)",
+        _size_or_auto(_mib),
     )
     spec_type: str = _option(
         "none",

@@ -22,6 +22,7 @@ ORDER = [
     ("engine.errors",),
     ("engine.settings",),
     ("engine.kept", "engine.patterns"),
+    ("engine.prefixes",),
     ("engine.images",),
     ("engine.protocol",),
     ("engine.gguf",),
@@ -114,6 +115,7 @@ ROW = {part: row for row, parts in enumerate(ORDER) for part in parts}
 # What the app takes from the engine; the tokenizer only to show what it does.
 APP_TAKES = (
     *("engine.units", "engine.errors", "engine.settings", "engine.kept", "engine.protocol"),
+    "engine.prefixes",
     *("engine.patterns", "engine.system"),
     *("engine.gguf", "engine.answers", "engine.tokenizer", "engine.worker"),
 )

@@ -20,7 +20,9 @@ from pathlib import Path
 
 from engine.errors import BadFile, CutawayError
 from engine.gguf import open_gguf
-from engine.kept import DIGEST, is_sealed, prepared_folder, read_kept
+from engine.kept import DIGEST, PART, is_sealed, prepared_folder, read_kept
+from engine.prefixes import folder as prefixes
+from engine.prefixes import problem_of
 from engine.settings import cache_folder, log_folder, model_folders
 from engine.units import MIB
 
@@ -184,6 +186,11 @@ def _prepared(path: Path) -> str:
     return "it was cut" if max(ends, default=0) > path.stat().st_size else ""
 
 
+def _prefix(path: Path) -> str:
+    """The header has a checksum; rows are checked whenever they are read."""
+    return "" if path.suffix == PART else problem_of(path)
+
+
 def _model(path: Path) -> str:
     try:
         with open_gguf(path):
@@ -276,6 +283,10 @@ TABLE = (
         *("the next load takes longer", _prepared),
     ),
     Kind(
+        *("kept chats", cache_folder, "prefixes/*", "engine/prefixes.py"),
+        *("the chat is read again when it continues", _prefix),
+    ),
+    Kind(
         *("built kernels", cache_folder, "programs/*.bin", "engine/backends/opencl/program.py"),
         *("the next load takes longer", _sealed),
     ),
@@ -307,6 +318,7 @@ UNFINISHED = (
     (_hub, "models--*/blobs/*.part", "download; cutaway get resumes it"),
     (_models, "*.part", "move of a model; the next one removes it"),
     (prepared_folder, "*.part", "file of prepared weights; the next model that opens removes it"),
+    (prefixes, "*.part", "file of a kept chat; the next one that is written removes it"),
 )
 """Where stopped programs leave files, and what happens to them."""
 

@@ -65,6 +65,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="TEXTFILE",
         help="continue this text with and without speculation, in turn, by -n tokens",
     )
+    _add_others(parser)
+    add_engine_options(parser, without=OWN)
+
+
+def _add_others(parser: argparse.ArgumentParser) -> None:
+    """Declare what is measured besides, and how it is shown."""
     parser.add_argument(
         "--against", choices=("llama.cpp",), help="compare with this engine on the same file"
     )
@@ -73,12 +79,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="measure load time instead, each in a new process, prepared unless --prepared 0",
     )
+    parser.add_argument(
+        "--reopen",
+        action="store_true",
+        help="measure the first token of a prompt of -p, read and then restored in a new process",
+    )
     parser.add_argument("--profile", action="store_true", help="profile one step")
     parser.add_argument(
         "--trace", type=Path, metavar="FILE", help="store the profile as a Chrome trace (Perfetto)"
     )
     parser.add_argument("--json", action="store_true", help="print the results as JSON")
-    add_engine_options(parser, without=OWN)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -102,6 +112,12 @@ def run(args: argparse.Namespace) -> int:
         if args.n[0] < 2:
             raise BadSetting("-n", args.n[0], "2 tokens or more beside --spec")
         run_speculation(resolve(args.model), options, args.spec, args.n[0], args.r, args.json)
+        return 0
+    if args.reopen:
+        from app.bench.reopen import run_reopen
+        from app.library import resolve
+
+        run_reopen(resolve(args.model), options, args.p[0], args.r, args.json)
         return 0
     if args.parallel:
         return _together(args, options)

@@ -260,6 +260,7 @@ def _answer_once(
         note(f"stopped after {MOST_TOKENS} tokens; --max-tokens N allows more")
     if not made.cancelled:
         sys.stdout.flush()
+        engine.save_prefixes()
         engine.keep_weights()
     return INTERRUPTED if made.cancelled else 0
 
@@ -290,6 +291,7 @@ def _template(args: argparse.Namespace) -> Generate:
         when_full=args.when_full,
         form=form_of(args),
         edits=edits_of(args),
+        chat="",
     )
 
 

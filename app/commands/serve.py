@@ -98,7 +98,8 @@ def run(args: argparse.Namespace) -> int:
 
     named = ([args.model] if args.model or not args.models else []) + [*_listed(args.models)]
     paths = {_name(name, path): path for name in named for path in [find_model(name)]}
-    settings = replace(settings, models=tuple(paths) if len(paths) > 1 else ())
+    keeps = options.kept_chats != 0
+    settings = replace(settings, models=tuple(paths) if len(paths) > 1 else (), keeps=keeps)
     engine, host = LocalEngine(), None
     serving = Serving(engine, settings)
     serving.clients.hear(_log_ended)

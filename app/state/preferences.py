@@ -22,7 +22,7 @@ from app.state.presets import (
 )
 from engine.errors import CutawayError
 from engine.protocol import PictureLimits
-from engine.settings import KV_TYPES, ActivationBits, usable_folder
+from engine.settings import AUTOMATIC, KV_TYPES, ActivationBits, usable_folder
 
 VERSION = 2  # before 2, samplings were kept whole, also the fields that nobody had set
 SAVE_MS = 500
@@ -42,6 +42,7 @@ log = logging.getLogger("window")
 # What is out of range is not understood, like what is of another type.
 Context = Annotated[int, msgspec.Meta(ge=1, lt=1 << 31)]
 Gigabytes = Annotated[int, msgspec.Meta(ge=0, lt=1_000_000)]
+OrAutomatic = Annotated[int, msgspec.Meta(ge=AUTOMATIC, lt=1_000_000)]
 PathText = Annotated[str, msgspec.Meta(pattern=r"^[^\0]+$", max_length=4096)]
 Name = Annotated[str, msgspec.Meta(max_length=1000)]
 PlaceRule = Annotated[str, msgspec.Meta(max_length=50_000)]
@@ -89,6 +90,7 @@ class Preferences(msgspec.Struct, frozen=True):
     """The file's content. `models` is by file name, `recent` has files, the latest first; `draft`
     is of the chat not begun yet; `connections` are the servers, without their keys. `prepared_gb`
     is how much of the disk prepared weights may take, None for what the engine finds right;
+    `kept_chats` is the same for what chats have read, in GB or AUTOMATIC;
     `speculation` is what guesses tokens ahead.
     `folded_folders` are the folders of chats whose chats the list does not show.
     """
@@ -106,6 +108,7 @@ class Preferences(msgspec.Struct, frozen=True):
     watched_folders: list[PathText] = []
     default_ctx: Context | None = None
     prepared_gb: Gigabytes | None = None
+    kept_chats: OrAutomatic = AUTOMATIC
     speculation: Drafting = "none"
     probabilities_shown: bool = False
     served_chats: bool = False

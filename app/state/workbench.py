@@ -1,6 +1,7 @@
 """All state of one window, made and closed in one place."""
 
 import contextlib
+from functools import partial
 from pathlib import Path
 
 import platformdirs
@@ -45,7 +46,9 @@ from app.state.token.token import TokenState
 from app.state.tools.tools import ToolsState
 from app.state.trial import TrialState
 from app.state.wanted import name_of
-from app.work import close_jobs
+from app.work import Work, close_jobs
+from engine.prefixes import forget_chat
+from engine.protocol import ForgetChat
 from engine.settings import KEPT, EngineOptions
 
 
@@ -130,6 +133,7 @@ class Workbench(QObject):
         self.chat.details.changed.connect(self._remember_chat)
         self.chat.stored.connect(self.chats.refresh)
         self.chats.deleted.connect(self._on_deleted)
+        self.chat.message_deleted.connect(lambda _: self._forget(self.chat.chat_id))
         self.chats.renamed.connect(self._on_renamed)
         self.downloads.finished.connect(self.library.refresh)
         self.session.opened.connect(self._on_opened)
@@ -150,7 +154,8 @@ class Workbench(QObject):
         kept = {name: getattr(chosen, name) for name in KEPT}
         kept["ctx"] = chosen.ctx or self.preferences.value.default_ctx
         prepared = self.preferences.value.prepared_gb
-        return EngineOptions(parallel=AT_ONCE, prepared=prepared, **kept)
+        chats = self.preferences.value.kept_chats
+        return EngineOptions(parallel=AT_ONCE, prepared=prepared, kept_chats=chats, **kept)
 
     def open_model(self, path: str | Path, options: EngineOptions | None = None) -> None:
         """Load a model, with what was chosen for it before or with `options`, which it keeps; or
@@ -290,6 +295,15 @@ class Workbench(QObject):
     def _on_deleted(self, chat: ChatRow) -> None:
         if self.chat.chat_id == chat.id:
             self.chat.open(None)
+        self._forget(chat.id)
+
+    def _forget(self, chat_id: int | None) -> None:
+        """Delete what the engine has kept of a chat, or of a part that was deleted."""
+        if chat_id is None:
+            return
+        Work(partial(forget_chat, str(chat_id))).start(self)
+        if self.session.model is not None:  # or it would write what it holds later
+            self.session.client.ask(ForgetChat(0, str(chat_id)), fail=lambda _: None)
 
     def _on_renamed(self, chat_id: int, title: str) -> None:
         if self.chat.chat_id == chat_id:

@@ -12,7 +12,17 @@ from app.terminal.progress import Bar
 from app.terminal.text import note
 from app.words import STAGES
 from engine.errors import WorkerDied
-from engine.protocol import Load, Loaded, Prepare, Progress, R, Reply, Request, StageName
+from engine.protocol import (
+    Load,
+    Loaded,
+    Prepare,
+    Progress,
+    R,
+    Reply,
+    Request,
+    SavePrefixes,
+    StageName,
+)
 from engine.settings import EngineOptions
 from engine.worker import RemoteError, Worker
 
@@ -113,6 +123,11 @@ class CommandEngine:
             request = Prepare(self.new_id())
             for _ in self._replies(request, lambda: interrupt.heard or monotonic() > late):
                 pass
+
+    def save_prefixes(self) -> None:
+        """Have what was read written for the next time, where that is wanted."""
+        with suppress(RemoteError, WorkerDied):
+            self.get(SavePrefixes(self.new_id()))
 
     def close(self) -> None:
         """Ends the process. Harmless when done twice."""

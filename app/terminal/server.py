@@ -54,6 +54,9 @@ class ServerEngine(CommandEngine):
     def keep_weights(self) -> None:
         """A server has the weights."""
 
+    def save_prefixes(self) -> None:
+        """A server saves what it has read."""
+
     def close(self) -> None:
         if self._engine is not None:
             self._engine.close()

@@ -1,6 +1,6 @@
 """The preferences of the window."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from PySide6.QtCore import Qt, Signal
@@ -24,7 +24,8 @@ from app.widgets.numbers import grouped
 from app.widgets.tips import set_tip
 from app.work import Work
 from engine.kept import KeptFile, delete_prepared, prepared_files
-from engine.settings import model_folders
+from engine.prefixes import delete_prefixes, kept_prefixes
+from engine.settings import AUTOMATIC, model_folders
 from engine.units import GB
 
 THEMES = {
@@ -47,12 +48,65 @@ DRAFTS = {
     tr("Automatic"): "auto",
     tr("From earlier text (n-gram)"): "ngram",
 }
+KEPT_CHATS = {tr("Automatic"): AUTOMATIC, tr("Keep none"): 0} | {
+    tr("Keep at most {n} GB", n=n): n for n in (1, 2, 5, 10, 20, 50, 100)
+}
 SIZES = {f"{part:.0%}": part for part in (0.75, 0.9, 1.0, 1.15, 1.3, 1.6, 2.0)}
 
 WHAT_FOR = tr(
     "Prepared weights are a copy of the model repacked for the CPU. They make it open faster"
     " the next time."
 )
+WHY_CHATS = tr(
+    "What the model has read of a chat is kept, so that an old chat continues at once."
+    " It is deleted with the chat."
+)
+
+
+class KeptFiles(QWidget):
+    """Shows what some files of the program are for and their size, with a button to delete them."""
+
+    def __init__(
+        self,
+        name: str,
+        why: str,
+        files: Callable[[], Sequence[KeptFile]],
+        delete: Callable[[], None],
+    ) -> None:
+        """`name` is the button's for assistive technology."""
+        super().__init__()
+        self._files, self._delete_files = files, delete
+        self.size_shown = label("", "quiet")
+        self.delete = Button(tr("Delete all"), self._delete, name=name)
+        line = QHBoxLayout()
+        line.setSpacing(GRID)
+        line.addWidget(self.size_shown, 1)
+        line.addWidget(self.delete)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(GRID)
+        column.addWidget(label(why, "quiet", wrap=True))
+        column.addLayout(line)
+
+    def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
+        super().showEvent(event)
+        self._count()
+
+    def _count(self) -> None:
+        Work(self._files).then(self._show).start(self)
+
+    def _show(self, files: Sequence[KeptFile]) -> None:
+        size = sum(one.size for one in files)
+        self.size_shown.setText(
+            tr("{size:.1f} GB stored", size=size / GB) if files else tr("Nothing stored")
+        )
+        self.delete.setEnabled(bool(files))
+
+    def _delete(self) -> None:
+        self.delete.setEnabled(False)
+        Work(self._delete_files).then(lambda _: self._count()).fail(self.size_shown.setText).start(
+            self
+        )
 
 
 class PreferencesView(QWidget):
@@ -76,12 +130,33 @@ class PreferencesView(QWidget):
         self.density = self._choice(tr("Row height"), DENSITIES, "density")
         self.context = self._choice(tr("Default context length"), CONTEXTS, "default_ctx")
         self.prepared = self._choice(tr("Keep prepared weights on disk"), LIMITS, "prepared_gb")
+        self.weights = KeptFiles(
+            tr("Delete all prepared weights"), WHAT_FOR, prepared_files, delete_prepared
+        )
+        self.chats_kept = self._choice(
+            tr("Keep what chats have read on disk"), KEPT_CHATS, "kept_chats"
+        )
+        self.chats = KeptFiles(
+            tr("Delete all that chats have read"), WHY_CHATS, kept_prefixes, delete_prefixes
+        )
         self.speculation = self._choice(tr("Speculation"), DRAFTS, "speculation")
         set_tip(
             self.speculation,
             tr("Guess the next tokens and check several in one step. The answer stays the same."),
         )
         self.open_last = self._switch(tr("Reopen the last model"), "open_last_model")
+        column = QVBoxLayout(self)
+        column.setContentsMargins(PADDING, PADDING, PADDING, PADDING)
+        column.setSpacing(12)
+        column.addLayout(head)
+        column.addWidget(divider())
+        column.addWidget(scrolled(self._rows()), 1)
+        self.setFocusProxy(self.theme)
+        preferences.changed.connect(self.refresh)
+        self.refresh()
+
+    def _rows(self) -> QWidget:
+        """Lay the choices out, each with its label."""
         body = QWidget()
         form = QFormLayout(body)
         form.setContentsMargins(0, 0, GRID, 0)
@@ -100,16 +175,10 @@ class PreferencesView(QWidget):
         form.addRow(label(tr("Speculation"), "quiet"), self.speculation)
         form.addRow(label(tr("Folder"), "quiet"), self._folder())
         form.addRow(label(tr("Weights"), "quiet"), self.prepared)
-        form.addRow(self._kept())
-        column = QVBoxLayout(self)
-        column.setContentsMargins(PADDING, PADDING, PADDING, PADDING)
-        column.setSpacing(12)
-        column.addLayout(head)
-        column.addWidget(divider())
-        column.addWidget(scrolled(body), 1)
-        self.setFocusProxy(self.theme)
-        preferences.changed.connect(self.refresh)
-        self.refresh()
+        form.addRow(self.weights)
+        form.addRow(label(tr("Chats"), "quiet"), self.chats_kept)
+        form.addRow(self.chats)
+        return body
 
     def refresh(self) -> None:
         value = self._preferences.value
@@ -121,6 +190,7 @@ class PreferencesView(QWidget):
             (self.density, value.density),
             (self.context, value.default_ctx),
             (self.prepared, value.prepared_gb),
+            (self.chats_kept, value.kept_chats),
             (self.speculation, value.speculation),
             (self.text_size, value.font_scale),
         ):
@@ -160,39 +230,3 @@ class PreferencesView(QWidget):
         folder = QFileDialog.getExistingDirectory(self, tr("Models folder"))
         if folder:
             self._preferences.update(models_folder=folder)
-
-    def _kept(self) -> QWidget:
-        """Make the controls of prepared weights: explanation, size, and a button to delete them."""
-        whole = QWidget()
-        self.kept = label("", "quiet")
-        self.delete_kept = Button(
-            tr("Delete all"), self._delete, name=tr("Delete all prepared weights")
-        )
-        line = QHBoxLayout()
-        line.setSpacing(GRID)
-        line.addWidget(self.kept, 1)
-        line.addWidget(self.delete_kept)
-        column = QVBoxLayout(whole)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(GRID)
-        column.addWidget(label(WHAT_FOR, "quiet", wrap=True))
-        column.addLayout(line)
-        return whole
-
-    def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
-        super().showEvent(event)
-        self._count()
-
-    def _count(self) -> None:
-        Work(prepared_files).then(self._show_kept).start(self)
-
-    def _show_kept(self, files: Sequence[KeptFile]) -> None:
-        size = sum(one.size for one in files)
-        self.kept.setText(
-            tr("{size:.1f} GB stored", size=size / GB) if files else tr("Nothing stored")
-        )
-        self.delete_kept.setEnabled(bool(files))
-
-    def _delete(self) -> None:
-        self.delete_kept.setEnabled(False)
-        Work(delete_prepared).then(lambda _: self._count()).fail(self.kept.setText).start(self)

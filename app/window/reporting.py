@@ -21,7 +21,7 @@ from app.widgets.lists.rows import ReportTable, ViewReport
 from app.words import UNKNOWN
 from engine.errors import CutawayError
 from engine.protocol import Sampling
-from engine.settings import OPTIONS, EngineOptions
+from engine.settings import AUTOMATIC, OPTIONS, EngineOptions
 
 MOST_ROWS = 40  # of a table in Markdown; JSON has all
 LONGEST = 2000  # characters of a prompt
@@ -152,6 +152,7 @@ def _settings(options: EngineOptions) -> str:
         value = getattr(options, field.name)
         if value != getattr(usual, field.name):
             shown = Path(value).name if field.name == "mmproj" else value
+            shown = "auto" if value == AUTOMATIC else shown
             said.append(f"--{OPTIONS[field.name].flag} {shown}")
     return " ".join(said)
 

@@ -159,6 +159,14 @@ class CausalCache:
         """Cells that no sequence holds."""
         return self.n_cells - self._n_used
 
+    def cells_of(self, sequence: int, begin: int, end: int) -> Ints:
+        """The cells of a sequence's positions from `begin` up to `end` that are still here, in
+        order.
+        """
+        position = self.cells[:, POSITION]
+        mine = np.flatnonzero(self._of(sequence) & (position >= begin) & (position < end))
+        return mine[np.argsort(position[mine], kind="stable")].astype(np.int32)
+
     def resumable(self, sequence: int, n: int) -> int:
         """The last position up to `n` where a sequence's next token may stand: all that it sees is
         still here. What lies from there on is removed first by the caller.

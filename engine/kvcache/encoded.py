@@ -96,6 +96,29 @@ class EncodedCache:
         used = np.flatnonzero(self.cells[:, BITS])
         return EncodedStep(rows, ids, spans, self.cells, int(used[-1]) + 1)
 
+    def place(self, sequence: int, positions: Sequence[int], pictures: Sequence[int]) -> Ints:
+        """Take cells for rows of a sequence's pictures, which are filled from elsewhere: in order
+        the `positions` of the rows, and of all its `pictures`. Raises `ContextFull`.
+        """
+        free = np.flatnonzero(self.cells[:, BITS] == 0)
+        if len(free) < len(positions):
+            detail = f"free of {self.n_cells} cells for pictures"
+            raise ContextFull(len(positions), len(free), detail)
+        ids = free[: len(positions)].astype(np.int32)
+        self.cells[ids, POSITION] = positions
+        self.cells[ids, BITS] = 1 << sequence
+        if pictures:
+            self._pictures[sequence] = list(pictures)
+        return ids
+
+    def held(self, sequence: int) -> tuple[Ints, list[int]]:
+        """The cells of a sequence's rows, in the order of their positions, and the positions of all
+        its pictures.
+        """
+        mine = np.flatnonzero(self._of(sequence))
+        order = np.argsort(self.cells[mine, POSITION], kind="stable")
+        return mine[order].astype(np.int32), self._pictures.get(sequence, [])
+
     def remove(self, sequence: int, begin: int, end: int | None = None) -> None:
         """Forget a sequence's pictures from position `begin` up to `end` (None: all that follow);
         with an end, later ones move down. Raises `NotSupported`, before anything is changed, where

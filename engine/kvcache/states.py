@@ -82,6 +82,18 @@ class StateCache:
             self.bits[step.target] = 1 << part.sequence
             self._touch(step.target)
 
+    def place(self, sequence: int, n: int) -> int:
+        """Take a slot for a sequence's state behind n tokens, which is filled from elsewhere."""
+        target = self._least([])
+        self.read[target], self.bits[target], self.kept[target] = n, 1 << sequence, True
+        self._touch(target)
+        return target
+
+    def held(self, sequence: int, n: int) -> dict[int, int]:
+        """The slots of a sequence's states that have read at most n tokens, by their counts."""
+        mine = np.flatnonzero(self._of(sequence) & (self.read <= n))
+        return {int(self.read[slot]): int(slot) for slot in mine}
+
     def keep(self, sequence: int) -> None:
         """Write over the sequence's present state only where there is nothing else."""
         latest = self._latest(sequence)

@@ -1,5 +1,7 @@
 """A model is opened and closed."""
 
+from typing import ClassVar
+
 import msgspec
 
 from engine.protocol.message import Reply, Request
@@ -57,6 +59,32 @@ class Unloaded(Reply, frozen=True):
 
 class Unload(Request[Unloaded], frozen=True):
     """Close the model."""
+
+
+class PrefixesSaved(Reply, frozen=True):
+    """The prefixes of sequences are on the disk, or why not: `problem`."""
+
+    problem: str = ""
+
+
+class SavePrefixes(Request[PrefixesSaved], frozen=True):
+    """Write for a moment at most what sequences have read, of what may be kept. Without being asked
+    the engine does it while it has nothing to do.
+    """
+
+    between: ClassVar[bool] = True
+
+
+class ChatForgotten(Reply, frozen=True):
+    """Nothing is kept of the chat any more."""
+
+
+class ForgetChat(Request[ChatForgotten], frozen=True):
+    """Delete what is kept of a chat, which was deleted; `chat` is as in `Generate`."""
+
+    between: ClassVar[bool] = True
+
+    chat: str
 
 
 class Prepared(Reply, frozen=True):

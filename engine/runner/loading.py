@@ -23,6 +23,7 @@ from engine.runner.placing.graphs import ModelGraphs
 from engine.runner.placing.placement import place
 from engine.runner.placing.room import Room, StageProgress, fill
 from engine.runner.placing.shelf import WeightShelf
+from engine.runner.prefixes.kept import KeptPrefixes
 from engine.runner.records import records
 from engine.runner.stepper import MAX_BATCH, Stepper
 from engine.sampling.constraint import FormWords
@@ -50,6 +51,7 @@ class LoadedModel:
     viewer: Viewer | None
     devices: OpenedDevices
     dry: DryRun
+    prefixes: KeptPrefixes
     _closing: ExitStack
 
     @cached_property
@@ -196,18 +198,30 @@ def load_model(
             backend.watch_builds(lambda done, total: progress("compile", done, total))
         if not dry.main.is_host:
             warm_up(room.stepper)
-        viewer = None
-        if built.tower is not None:
-            family = built.tower.tower
-            marking = Marking(template, family.markers, family.glue)
-            kept = PICTURE_ROWS.get() * MIB
-            host = dry.backends[-1]
-            viewer = Viewer(built.tower, room.stepper, host, marking, built.limits, kept)
-            stack.callback(viewer.close)
+        viewer = _viewer(built, room.stepper, dry.backends[-1], template, stack)
+        files = {opened.stored(tensor).file for tensor in built.sources}
+        identities = sorted(one[1:] for each in files for one in each.identity)
+        prefixes = KeptPrefixes(built, room, dry.backends[-1], identities, options)
+        stack.callback(prefixes.ram.clear)
         opening.pop_all()  # devices may come and go from now on
-        parts = (opened, tokenizer, template, room, viewer, devices, dry)
+        parts = (opened, tokenizer, template, room, viewer, devices, dry, prefixes)
         return LoadedModel(str(path), options, *parts, stack.pop_all())
     raise AssertionError  # the stack never swallows an exception
+
+
+def _viewer(
+    built: BuiltModel, stepper: Stepper, host: Backend, template: ChatTemplate, stack: ExitStack
+) -> Viewer | None:
+    """Make what shows pictures to the model, until the stack closes; None where there is no
+    tower.
+    """
+    if built.tower is None:
+        return None
+    family = built.tower.tower
+    marking = Marking(template, family.markers, family.glue)
+    viewer = Viewer(built.tower, stepper, host, marking, built.limits, PICTURE_ROWS.get() * MIB)
+    stack.callback(viewer.close)
+    return viewer
 
 
 def warm_up(stepper: Stepper) -> None:

@@ -42,7 +42,8 @@ class Sequenced:
     positions: tokens, and where there is a viewer rows of pictures. It `is_held` while an answer
     uses it, or something else does. Behind the first `exact` items, others have seen what a shift
     has forgotten since: one that `is_strict` shares no such items. At its `turn` the next prompt is
-    expected to part from this one. Steps compute it with its `edits`.
+    expected to part from this one. Steps compute it with its `edits`. It is a part of a `chat`,
+    None where it is not to be kept on the disk.
     """
 
     stepper: Stepper
@@ -55,6 +56,7 @@ class Sequenced:
     is_strict: bool = False
     exact: int = ALL
     edits: SequenceEdits = PLAIN
+    chat: str | None = None
 
     @property
     def n_ctx(self) -> int:
@@ -62,7 +64,7 @@ class Sequenced:
 
     def clear(self) -> None:
         """Forget all of it."""
-        self.items, self.exact, self.edits = [], ALL, PLAIN
+        self.items, self.exact, self.edits, self.chat = [], ALL, PLAIN, None
         self.stepper.forget(0, sequence=self.number)
 
     def shared(self, prompt: Sequence[Item], edits: SequenceEdits | None = None) -> int:

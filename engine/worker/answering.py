@@ -134,6 +134,8 @@ class AnswersAtOnce:
                 if isinstance(told, Broken):
                     ended.append(self._end(failed(told.answer.request.id, told.error)))
                 elif isinstance(told, Finished):
+                    n_read = told.stats.n_prompt - told.stats.n_cached
+                    self.model.prefixes.measured(n_read, told.stats.prefill_s)
                     ended.append(self._end(told))
                 else:
                     self._send(told)

@@ -16,11 +16,13 @@ from engine.inside.token.context import context_of
 from engine.inside.token.examine import edits_of, examine
 from engine.memory.pools import limits_kept
 from engine.memory.records import BackendMemory
+from engine.prefixes import forget_chat
 from engine.protocol import (
     AnswerScored,
     Bench,
     BenchDone,
     BenchParallel,
+    ChatForgotten,
     CheckForm,
     DecodedText,
     DecodeTokens,
@@ -34,6 +36,7 @@ from engine.protocol import (
     EncodeText,
     Examine,
     Examined,
+    ForgetChat,
     FormChecked,
     GraphDone,
     ListDevices,
@@ -49,6 +52,7 @@ from engine.protocol import (
     PlannedMemory,
     Predict,
     PredictedMemory,
+    PrefixesSaved,
     Prepare,
     Prepared,
     Profile,
@@ -57,6 +61,7 @@ from engine.protocol import (
     Render,
     Rendered,
     RoofsMeasured,
+    SavePrefixes,
     ScoreAnswer,
     SlotTable,
     Speed,
@@ -134,6 +139,23 @@ def _prepare(service: Service, request: Prepare) -> Prepared:
         if stop():
             raise Cancelled("writing prepared weights")
     return Prepared(request.id, keeping.problem)
+
+
+@answers(SavePrefixes)
+def _save_prefixes(service: Service, request: SavePrefixes) -> PrefixesSaved:
+    if service.saving is None:
+        raise BadSetting("model", None, "a loaded model; open one first")
+    service.saving.finish()
+    return PrefixesSaved(request.id, service.saving.problem)
+
+
+@answers(ForgetChat)
+def _forget(service: Service, request: ForgetChat) -> ChatForgotten:
+    if service.saving is not None:
+        service.saving.forget(request.chat)
+    else:
+        forget_chat(request.chat)
+    return ChatForgotten(request.id)
 
 
 @answers(Unload)

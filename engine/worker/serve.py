@@ -7,8 +7,10 @@ import threading
 import time
 import traceback
 from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
 from multiprocessing.connection import Connection
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any
 
@@ -35,6 +37,7 @@ from engine.protocol.wire import decoder_of_requests, encode
 from engine.runner.aside import LONG
 from engine.worker.answering import failed
 from engine.worker.handlers import HANDLERS
+from engine.worker.prefixes import AFTER, CLOSING, LOOK
 from engine.worker.service import InParts, Service
 
 Requests = SimpleQueue[Request[Any] | None]
@@ -60,11 +63,16 @@ class _Server:
         self._work: tuple[Request[Any], InParts[Reply]] | None = None  # what is answered in parts
         self._sending = threading.Lock()
         self._events: deque[MemoryEvent] = deque()
+        self._is_alone = False  # the app has gone
         listen(self._events.append)
 
     def run(self) -> None:
         service = Service(self._send, self._cancelled, self._looks)
-        threading.Thread(target=self._listen, daemon=True).start()
+
+        def saves() -> bool:
+            return service.saving is not None and service.saving.is_pending
+
+        threading.Thread(target=self._listen, args=(saves,), daemon=True).start()
         threading.Thread(target=self._answer_beside, args=(service,), daemon=True).start()
         threading.Thread(target=self._beat, daemon=True, name="heartbeat").start()
         while self._turn(service):
@@ -120,9 +128,19 @@ class _Server:
         if not self._is_busy(service):
             service.idle.set()
         try:
+            saving = service.saving
+            if saving is not None and service.idle.is_set():
+                pause = AFTER
+                while saving.is_pending:
+                    with suppress(Empty):
+                        return self._requests.get(timeout=pause)
+                    saving.step()
+                    pause = LOOK
             return self._requests.get()
         finally:
             service.idle.clear()
+            if service.saving is not None:
+                service.saving.interrupt()
 
     def _is_busy(self, service: Service) -> bool:
         return service.is_answering or self._work is not None
@@ -197,13 +215,19 @@ class _Server:
             for late in [one for one in list(self._looks) if one < number]:
                 del self._looks[late]
 
-    def _listen(self) -> None:
-        """Runs in a thread of its own, so that Cancel and a vanished app are heard mid-step."""
+    def _listen(self, saves: Callable[[], bool]) -> None:
+        """Runs in a thread of its own, so that Cancel and a vanished app are heard mid-step. It
+        ends the process when the app has gone, after a moment where it `saves` what was read.
+        """
         decode = decoder_of_requests()
         while True:
             try:
                 message = decode(self._pipe.recv_bytes())
             except (EOFError, OSError):
+                if saves():
+                    self._is_alone = True
+                    self._requests.put(None)
+                    time.sleep(CLOSING)  # it is killed where that is too long
                 os._exit(0)
             except msgspec.DecodeError:
                 traceback.print_exc()  # its last line is what the app shows
@@ -229,7 +253,8 @@ class _Server:
         try:
             self._pipe.send_bytes(encode(reply))
         except OSError:
-            os._exit(0)
+            if not self._is_alone:
+                os._exit(0)
 
 
 def _is_long(request: Request[Any]) -> bool:

@@ -20,6 +20,7 @@ from engine.runner.sequence import Sequenced
 from engine.settings import EngineOptions
 from engine.worker.answering import AnswersAtOnce
 from engine.worker.keeping import Keeping
+from engine.worker.prefixes import SavingPrefixes
 
 PROGRESS_STEPS = 200
 
@@ -30,7 +31,8 @@ class Service:
     `send` tells something at once; `cancelled` holds the ids of the requests to stop, `looks` what
     answers are to tell of their inside by now. `album` has the pictures that were brought, whatever
     model is open. `repricer` is for requests that are answered beside others. While it is `idle`,
-    `keeping` writes the open model's weights for the next time.
+    `keeping` writes the open model's weights for the next time, and `saving` what its sequences
+    have read.
     """
 
     def __init__(
@@ -47,6 +49,7 @@ class Service:
         self._cancelled = cancelled
         self._open: AnswersAtOnce | None = None
         self.keeping: Keeping | None = None
+        self.saving: SavingPrefixes | None = None
         self._answered = False  # by the model that is open
 
     @property
@@ -84,6 +87,7 @@ class Service:
         if model.viewer is not None:
             model.viewer.album = self.album
         self._open = AnswersAtOnce(model, self.send, self.asked_to_stop, self.looked_at)
+        self.saving = SavingPrefixes(model.prefixes, self._open.slots, self.idle)
         self._answered = False
         self.keep()
 
@@ -121,9 +125,17 @@ class Service:
             self.keeping.stop()
             self.keeping = None
 
+    def stop_saving(self) -> None:
+        """Write what sequences hold, for a moment at most, before they are gone."""
+        if self.saving is not None:
+            self.saving.finish()
+            self.saving.stop()
+            self.saving = None
+
     def close_model(self) -> None:
         """Give back all that the open model holds, if there is one."""
         self.repricer.release()
+        self.stop_saving()
         self.stop_keeping()
         if self._open is not None:
             self._open.model.close()
@@ -133,6 +145,7 @@ class Service:
     def shelve_model(self) -> WeightShelf:
         """Like `close_model`, but for weights that the next model may take over."""
         self.repricer.release()
+        self.stop_saving()
         self.stop_keeping()
         open, self._open = self._open, None
         try:

@@ -36,6 +36,7 @@ from app.state.workbench import Workbench, config_folder, data_folder
 from app.tools.config import ServerConfig, write_servers
 from app.tools.consent import consent_file
 from app.window.program import shown_window
+from engine import prefixes
 from engine.backends.opencl.drivers.device import list_devices
 from engine.backends.opencl.drivers.trials import MAGIC
 from engine.backends.opencl.source import kept_folder
@@ -176,6 +177,10 @@ def fill(model: str) -> int:
     (device,) = [one for one in list_devices() if one.name == DEVICE]
     bits = 32 * device.traits.vector_ints
     name = key_of(DEVICE.partition(":")[0], device.title, bits)
+    rows = prefixes.Head([1, 2, 3], [prefixes.Part("cache_k_l0", 0, 4096)])
+    prefixes.write(
+        prefixes.file_of("0" * 40), prefixes.Saved(rows, memoryview(bytes(4096))), 1 << 20
+    )
     keep(own_folder() / f"{name}.json", TuningFile({"panel": 4}, device.title))
     trial = kept_folder("trials") / f"{'0' * 32}.sealed"
     write_sealed(trial, MAGIC, b'[{"way":"AMD","refused":""}]')

@@ -89,6 +89,7 @@ class HttpCall:
                 stop=one.stop or stop,
                 stop_loops=settings.stop_loops,
                 edits=[*settings.edits, *one.edits],
+                chat="" if settings.keeps else None,
             )
             for one in requests
         ]

@@ -520,7 +520,9 @@ class ChatState(QObject):
         answer.message.tools = tuple(tools.known)
         request = answer.request(system, sampling, limits, digests, form, tools)
         drafts = Speculation(self._preferences.value.speculation)
-        return structs.replace(request, speculation=drafts)
+        is_kept = self._store.is_saved and self._preferences.value.kept_chats != 0
+        chat = str(answer.message.chat) if is_kept else None
+        return structs.replace(request, speculation=drafts, chat=chat)
 
     def _append(self, message: Message) -> None:
         self._thread.append(message)

@@ -162,6 +162,7 @@ class OptionsView(QWidget):
             activations=self.activations.currentData(),
             parallel=AT_ONCE,
             prepared=self._bench.preferences.value.prepared_gb,
+            kept_chats=self._bench.preferences.value.kept_chats,
         )
 
     def _fill(self) -> None:

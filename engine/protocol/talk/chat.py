@@ -300,7 +300,9 @@ class Generate(Request[Finished], frozen=True):
     tokens by their ids. With `endless` the answer goes on behind a token that ends it. `stop_loops`
     ends an answer that repeats itself, unless it has a form or is `endless`. `apart` has
     thoughts, answer and calls told as pieces of their own; `prompt_logprobs` asks for the
-    prompt's tokens, as `logprobs` does for the answer's, in a first piece without text.
+    prompt's tokens, as `logprobs` does for the answer's, in a first piece without text. `chat` is
+    a key of the chat, whose cells may be kept on the disk where the engine does that; None where
+    they may not.
     """
 
     stage: ClassVar[StageName] = "prefill"
@@ -328,6 +330,7 @@ class Generate(Request[Finished], frozen=True):
     changes: list[Change] = []
     edits: list[Edit] = []
     speculation: Speculation = Speculation()
+    chat: str | None = None
 
 
 class Rendered(Reply, frozen=True):

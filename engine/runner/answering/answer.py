@@ -273,6 +273,7 @@ class RunningAnswer:
         if self._prompt_infos is not None:
             sequence.clear()  # all logits are wanted
         n = sequence.reuse(self.pending, self._turn() if was_new else 0, self.edits)
+        sequence.chat = self.request.chat
         del self.pending[:n]
         self._to_read = len(self.pending) - self._n_drawn
         if not was_new:
@@ -532,8 +533,8 @@ class RunningAnswer:
         return self.tally.encoded(self.request.id, encoding, self.prompt.pictures)
 
     def _turn(self) -> int:
-        """How many items come before those that open the answer."""
-        if not self.model.built.caches.states.n_slots:
+        """How many items come before those that open the answer; 0 where cells of any are kept."""
+        if self.model.prefixes.is_plain:
             return 0
         opened = answer_opening(self.model.tokenizer, self.model.template, self.request)
         items = self.prompt.items

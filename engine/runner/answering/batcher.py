@@ -1,6 +1,7 @@
 """Many answers at once: each step computes everyone's token, and pieces of prompts beside."""
 
 from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
@@ -223,7 +224,25 @@ class Batcher:
             answer.sequence = sequence  # `enter` may fail
             self.running.append(answer)
             self._line.append(answer)
-            yield from self._safely([answer], partial(answer.enter, sequence))
+            yield from self._safely([answer], partial(self._enter, answer))
+
+    def _enter(self, answer: RunningAnswer) -> Iterator[Told]:
+        """Begin an answer in its sequence, with a kept prefix if that is longer than what cells
+        hold.
+        """
+        sequence, prefixes = answer.sequence, self.model.prefixes
+        held = sequence.shared(answer.pending, answer.edits)
+        found = prefixes.find(answer.pending, held, answer.edits)
+        if found is not None and answer.request.prompt_logprobs is None:
+            sequence.clear()
+            while self.room.lacks(found.n) and self.slots.evict([sequence]):
+                pass
+            with closing(prefixes.restore(sequence, answer.pending, found)) as restoring:
+                for n in restoring:
+                    if answer.cancelled():
+                        break
+                    yield Progress(answer.request.id, "prefill", n, len(answer.pending))
+        yield from answer.enter(sequence)
 
     def _formed(self, answer: RunningAnswer) -> Generator[Told, None, bool]:
         """True if it waits no longer for what holds it to its form, which is made beside."""

@@ -9,6 +9,7 @@ from engine.runner.answering.answer import RunningAnswer
 from engine.runner.edits import SequenceEdits, common
 from engine.runner.loading import LoadedModel
 from engine.runner.pictures.items import Item
+from engine.runner.prefixes.kept import LOST
 from engine.runner.sequence import Sequenced
 
 ALIKE = 0.1
@@ -123,6 +124,8 @@ class Slots:
         oldest = next((one for one in idle if not one.items), idle[0])
         loses = 2 * n < len(near.items)
         chosen = near if n > ALIKE * len(items) and not loses else oldest
+        if len(chosen.items) - shared[chosen.number] > LOST:
+            self.model.prefixes.remember(chosen)
         self.share(chosen, items, edits)
         return chosen
 
@@ -137,6 +140,7 @@ class Slots:
         kept = [one.number for one in spared]
         for one in self.idle:
             if one.items and one.number not in kept:
+                self.model.prefixes.remember(one)
                 one.clear()
                 return True
         return False

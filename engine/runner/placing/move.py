@@ -47,6 +47,7 @@ def move(
     `DeviceError`, `KernelBuildFailed` and `Cancelled`; the model is then as it was.
     """
     _check(model.options, options)
+    model.prefixes.ram.clear()
     room, old = model.room, model.dry
     with ExitStack() as stack:
         devices = _devices(model.devices, options, stack)

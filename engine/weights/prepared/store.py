@@ -1,25 +1,26 @@
 """The folder of prepared weights: a file for each model, of a bounded size together."""
 
-import os
-import shutil
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import Path
 
 from engine.device.backend import Backend
 from engine.errors import BadFile
 from engine.gguf import GGUFFile
-from engine.kept import prepared_files, prepared_folder, remove, sync_folder
+from engine.kept import (
+    free_on_disk,
+    prepared_files,
+    prepared_folder,
+    remove_parts,
+)
 from engine.settings import PREPARED, EngineOptions
-from engine.system import lock, open_new, open_to_read
 from engine.units import GB
 
 MOST = 100 * GB
 """What the folder may hold where nobody says: this, or a quarter of what the disk has left."""
 SPARE = GB
 """What stays free on the disk."""
-WHOLE, PART = ".weights", ".part"
+WHOLE = ".weights"
 
 
 def path_for(model: GGUFFile, options: EngineOptions, backends: Iterable[Backend]) -> Path | None:
@@ -39,9 +40,8 @@ def limit(options: EngineOptions) -> int:
     if wanted is not None:
         return wanted * GB
     folder = prepared_folder()
-    there = next(place for place in (folder, *folder.parents) if place.exists())
     kept = sum(one.size for one in prepared_files())
-    return min(MOST, (shutil.disk_usage(there).free + kept) // 4)
+    return min(MOST, (free_on_disk(folder) + kept) // 4)
 
 
 def make_room(path: Path, size: int, most: int) -> None:
@@ -53,12 +53,11 @@ def make_room(path: Path, size: int, most: int) -> None:
     folder = path.parent
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o700)
-    for stale in folder.glob(f"*{PART}"):
-        _remove_if_left(stale)
+    remove_parts(folder)
     for one in folder.glob(f"{path.name.rpartition('-')[0]}-*{WHOLE}"):
         one.unlink(missing_ok=True)
     keep_within(most - size)
-    free = shutil.disk_usage(folder).free
+    free = free_on_disk(folder)
     if free < size + SPARE:
         left = f"the disk has {free / GB:.1f} GB left, they need {size / GB:.1f} GB"
         raise BadFile(path, left)
@@ -72,34 +71,3 @@ def keep_within(most: int) -> None:
         if size > most and one.path.suffix == WHOLE:
             one.path.unlink(missing_ok=True)
             size -= one.size
-
-
-@contextmanager
-def new_file(path: Path) -> Iterator[int]:
-    """A file that gets its name only once everything inside has gone well, else it is removed.
-    Raises `FileExistsError` while another process writes it, `OSError`.
-    """
-    part = path.with_suffix(PART)
-    handle = open_new(part)
-    try:
-        lock(handle)
-        yield handle
-        os.fsync(handle)
-        part.rename(path)
-    except BaseException:
-        remove(part)
-        raise
-    finally:
-        os.close(handle)
-    sync_folder(path.parent)
-
-
-def _remove_if_left(part: Path) -> None:
-    """Remove what a process wrote that is no more: nobody holds its lock."""
-    with suppress(OSError):
-        handle = open_to_read(part, follow=False)
-        try:
-            lock(handle, wait=False)
-            part.unlink()
-        finally:
-            os.close(handle)

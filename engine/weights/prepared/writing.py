@@ -7,6 +7,7 @@ import psutil
 
 from engine.device.backend import Buffer
 from engine.errors import BadFile
+from engine.kept import new_file
 from engine.system import drop_cached, sync_data, write_at
 from engine.weights.prepared.file import (
     PIECE,
@@ -17,7 +18,7 @@ from engine.weights.prepared.file import (
     ends_of,
     head_of,
 )
-from engine.weights.prepared.store import make_room, new_file
+from engine.weights.prepared.store import make_room
 
 SYNC = 64 << 20
 """Bytes that wait for the disk at most: what others write waits behind them."""

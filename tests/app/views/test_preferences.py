@@ -8,8 +8,11 @@ from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
 from app.window.main_window import MainWindow
-from engine import kept
+from engine import kept, prefixes
 from engine.kept import prepared_files, prepared_folder
+from engine.protocol import ForgetChat
+from engine.settings import AUTOMATIC
+from tests.app.helpers.scripted import ScriptedEngine
 
 
 @pytest.fixture
@@ -29,20 +32,20 @@ def test_what_is_kept_is_told_and_deleted(
 ) -> None:
     window.sheets.show_preferences()
     view = window.sheets.preferences
-    qtbot.waitUntil(lambda: view.kept.text() == "2.0 GB stored")
+    qtbot.waitUntil(lambda: view.weights.size_shown.text() == "2.0 GB stored")
     with monkeypatch.context() as patch:
         patch.setattr(Path, "unlink", _refuse)
-        view.delete_kept.setFocus()
-        QTest.keyClick(view.delete_kept, Qt.Key.Key_Return)
-        qtbot.waitUntil(lambda: "Permission denied" in view.kept.text())
+        view.weights.delete.setFocus()
+        QTest.keyClick(view.weights.delete, Qt.Key.Key_Return)
+        qtbot.waitUntil(lambda: "Permission denied" in view.weights.size_shown.text())
     assert len(prepared_files()) == 2
     view.hide()
     view.show()
-    qtbot.waitUntil(view.delete_kept.isEnabled)
-    QTest.keyClick(view.delete_kept, Qt.Key.Key_Return)
-    qtbot.waitUntil(lambda: view.kept.text() == "Nothing stored")
+    qtbot.waitUntil(view.weights.delete.isEnabled)
+    QTest.keyClick(view.weights.delete, Qt.Key.Key_Return)
+    qtbot.waitUntil(lambda: view.weights.size_shown.text() == "Nothing stored")
     assert not prepared_files()
-    assert not view.delete_kept.isEnabled()
+    assert not view.weights.delete.isEnabled()
 
 
 def _refuse(*_: object, **__: object) -> None:
@@ -71,3 +74,40 @@ def test_speculation_is_a_choice(window: MainWindow) -> None:
         view.speculation.setCurrentText(text)
         view.speculation.activated.emit(view.speculation.currentIndex())
         assert preferences.value.speculation == wanted
+
+
+def test_what_chats_have_read_is_limited_and_deleted(
+    window: MainWindow, qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The files of a chat go when it is deleted, all of them by the button."""
+    monkeypatch.setattr(prefixes, "cache_folder", lambda: tmp_path)
+    view, bench = window.sheets.preferences, window.bench
+    for text, wanted in (("Keep none", 0), ("Keep at most 5 GB", 5), ("Automatic", AUTOMATIC)):
+        view.chats_kept.setCurrentText(text)
+        view.chats_kept.activated.emit(view.chats_kept.currentIndex())
+        assert bench.options_for("m.gguf").kept_chats == wanted
+        assert window.sheets.chooser.options.options().kept_chats == wanted
+    engine = bench.engine
+    assert isinstance(engine, ScriptedEngine)
+    bench.open_model(tmp_path / "m.gguf")
+    engine.load_done()
+    qtbot.waitUntil(lambda: bench.session.model is not None)
+    assert bench.chat.send("Where?")
+    engine.write("Here.")
+    engine.end()
+    chat = bench.chat.chat_id
+    assert chat is not None
+    for block, owner in (("a", str(chat)), ("b", "another")):
+        saved = prefixes.Saved(prefixes.Head([1], [], [block]), memoryview(b""))
+        prefixes.write(prefixes.file_of(block), saved, 1 << 20)
+        prefixes.write(prefixes.file_of(prefixes.tail_name(block, [1], owner)), saved, 1 << 20)
+    bench.chats.delete(chat)
+    qtbot.waitUntil(lambda: len(prefixes.kept_prefixes()) == 2)
+    forgotten = [one.chat for one in engine.asked if isinstance(one, ForgetChat)]
+    assert forgotten == [str(chat)]
+    assert {one.path.name[0] for one in prefixes.kept_prefixes()} == {"b"}
+    window.sheets.show_preferences()
+    qtbot.waitUntil(view.chats.delete.isEnabled)
+    QTest.keyClick(view.chats.delete, Qt.Key.Key_Return)
+    qtbot.waitUntil(lambda: view.chats.size_shown.text() == "Nothing stored")
+    assert not prefixes.kept_prefixes()

@@ -81,6 +81,11 @@ class ChatStore:
         if isinstance(source, Path):
             self.pictures.collect(PURGE_AFTER)
 
+    @property
+    def is_saved(self) -> bool:
+        """False where chats are gone when the window closes."""
+        return self._db.path is not None
+
     def close(self) -> None:
         """Remove for good what was deleted. Harmless when done twice."""
         self._purge_deleted()

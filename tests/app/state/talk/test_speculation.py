@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from app.views.talk.statistics import details, summary
 from engine.protocol import Generate
+from engine.settings import AUTOMATIC
 from tests.app.state.talk.test_saving import Window, window
 
 __all__ = ["window"]
@@ -18,6 +19,17 @@ def test_requests_have_the_preference(window: Window) -> None:
         assert chat.send("Where?")
         (request,) = [one for one in window.engine.asked if isinstance(one, Generate)][-1:]
         assert request.speculation.type == kind
+        window.engine.write("Here.")
+        window.engine.end()
+
+
+def test_requests_name_the_chat_unless_nothing_is_to_be_kept(window: Window) -> None:
+    chat, preferences = window.bench.chat, window.bench.preferences
+    for limit in (AUTOMATIC, 0, 5):
+        preferences.update(kept_chats=limit)
+        assert chat.send("Where?")
+        (request,) = [one for one in window.engine.asked if isinstance(one, Generate)][-1:]
+        assert request.chat == (str(chat.chat_id) if limit else None)
         window.engine.write("Here.")
         window.engine.end()
 

@@ -10,9 +10,10 @@ import pytest
 
 from engine.device.backend import Buffer
 from engine.errors import BadFile, CutawayError, NotSupported
+from engine.kept import PART
 from engine.weights.prepared import file as format_
 from engine.weights.prepared.file import MAGIC, START, Entry, PreparedFile, add_piece, head_of
-from engine.weights.prepared.store import GB, PART
+from engine.weights.prepared.store import GB
 from engine.weights.prepared.writing import write
 from tests.engine.runner.failing import fail, n_steps
 from tests.engine.weights.prepared.written import buffers, cache, holds, names, path, written

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from engine import kept
 from engine.device.backend import Buffer
 from engine.errors import BadFile, BadSetting
-from engine.kept import delete_prepared, prepared_files, prepared_folder
+from engine.kept import PART, delete_prepared, prepared_files, prepared_folder
 from engine.settings import EngineOptions
 from engine.weights.prepared import store
 from engine.weights.prepared.file import START, PreparedFile
-from engine.weights.prepared.store import GB, PART, SPARE, keep_within, limit
+from engine.weights.prepared.store import GB, SPARE, keep_within, limit
 from engine.weights.prepared.writing import write
 from tests.engine.weights.prepared.written import buffers, cache, holds, names, path, written
 
@@ -81,7 +82,7 @@ def test_the_disk_keeps_something_free(
     path: Path, buffers: Mapping[str, Buffer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usage = shutil.disk_usage(path.parents[2])._replace(free=SPARE + 3 * START)
-    monkeypatch.setattr(store.shutil, "disk_usage", lambda _: usage)
+    monkeypatch.setattr(kept.shutil, "disk_usage", lambda _: usage)
     with pytest.raises(BadFile, match=r"the disk has 1\.0 GB left"):
         written(path, buffers)
     assert names() == []
@@ -89,7 +90,7 @@ def test_the_disk_keeps_something_free(
 
 def test_limits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     usage = shutil.disk_usage(tmp_path)._replace(free=100 * GB)
-    monkeypatch.setattr(store.shutil, "disk_usage", lambda _: usage)
+    monkeypatch.setattr(kept.shutil, "disk_usage", lambda _: usage)
     monkeypatch.delenv("CUTAWAY_PREPARED", raising=False)
     small("m-auto-1.weights", 1)
     size = sum(one.size for one in prepared_files())
