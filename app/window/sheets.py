@@ -58,7 +58,7 @@ class Sheets(QObject):
         self.document.done.connect(self._document.dismiss)
         self._chooser = Sheet(parent, self.chooser, *LARGEST)
         self._terms = Sheet(parent, self.terms, 480)
-        self._preferences = Sheet(parent, self.preferences, 560, 500)
+        self._preferences = Sheet(parent, self.preferences, 560, 720)
         self.serving = ServingView(bench)
         self._serving = Sheet(parent, self.serving, 760, 680)
         self.serving.done.connect(self._serving.dismiss)

@@ -88,7 +88,6 @@ NODES = (
     Column[NodeRow](tr("Name"), lambda r: key_of(r.node), mono=True, whole=True),
     Column[NodeRow](tr("Operation"), lambda r: r.node.op),
     Column[NodeRow](tr("Device"), lambda r: r.node.device, mono=True),
-    Column[NodeRow](tr("Reason"), lambda r: cause_words(r.node.cause), whole=True),
     Column[NodeRow](tr("Shape"), lambda r: shape_text(r.node), right=True),
     Column[NodeRow](tr("Type"), lambda r: r.node.dtype),
     Column[NodeRow]("KiB", lambda r: kib(r.node.size), lambda r: r.node.size, right=True),
@@ -101,6 +100,7 @@ NODES = (
         right=True,
     ),
     *_error_columns(NodeRow),
+    Column[NodeRow](tr("Reason"), lambda r: cause_words(r.node.cause), whole=True),
     Column[NodeRow](tr("Why"), lambda r: r.node.why, quiet=True),
 )
 LAUNCHES = (

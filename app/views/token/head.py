@@ -96,7 +96,7 @@ class TokenHead(QWidget):
         message = self._bench.chat.path[row]
         user = message.role == "user"
         whose = tr("your message") if user else names.title(message.model) or tr("the answer")
-        return tr("Word {index} of {owner}", index=grouped(word.index + 1), owner=whose)
+        return tr("Token {index} of {owner}", index=grouped(word.index + 1), owner=whose)
 
     def _about(self) -> str:
         """What was computed for the word."""

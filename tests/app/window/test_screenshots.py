@@ -160,6 +160,7 @@ def timeline_refused(window: MainWindow) -> None:
 
 def table(window: MainWindow) -> None:
     ready(window)
+    window.panes.show_tab("memory")
     window.inspector.memory.toggle_table()
 
 

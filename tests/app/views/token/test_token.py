@@ -468,10 +468,10 @@ def test_the_word_itself_stands_in_the_line_of_the_selection_alone(
     qtbot.addWidget(strip)
     bench.selection.select_token(bench.chat.path[1].id, 3)
     assert strip.says.text() == "“Paris” #4"
-    assert token.head.place.text() == "Word 4 of SmolLM2"
+    assert token.head.place.text() == "Token 4 of SmolLM2"
     bench.selection.clear()
     assert strip.says.text() == "“.” #5 (newest)"
-    assert token.head.place.text() == "Word 5 of SmolLM2"
+    assert token.head.place.text() == "Token 5 of SmolLM2"
 
 
 def test_live_says_what_it_costs_in_plain_words(token: TokenView) -> None:

@@ -7,6 +7,7 @@ from app.remote.connection import Connection, OpenServer, ProbeServer, ServedMod
 from app.serve.server import Serving
 from app.serve.settings import ServeSettings
 from app.state.models.serving import ServedText
+from app.views.models.chooser import SERVERS
 from app.window.main_window import MainWindow
 from engine.protocol import ChatMessage, Failed, Generate, Loaded
 from tests.app.helpers.scripted import ScriptedEngine
@@ -43,6 +44,7 @@ def servers(window: MainWindow) -> None:
     engine.say(ends(asked[0].id, "vllm", "0.11.2", MODELS, 0.034))
     engine.say(Failed(asked[1].id, "ServerFailed", PROBLEM))
     window.sheets.show_chooser()
+    window.sheets.chooser.tabs.setCurrentIndex(SERVERS)
 
 
 def server_form(window: MainWindow) -> None:
