@@ -319,7 +319,8 @@ class ChatStore:
             put = "UPDATE messages SET parent = ? WHERE id = ? AND chat = ?"
             back = connection.execute(put, (message.parent, message.id, message.chat))
             if not back.rowcount:
-                raise StoreError(self._db.path, "the deleted messages are no longer in the file")
+                text = tr("the deleted messages are no longer in the file")
+                raise StoreError(self._db.path, text)
             if chosen:
                 self._choose(message, message.id)
             connection.execute("DELETE FROM chats WHERE id = ?", (hidden,))
