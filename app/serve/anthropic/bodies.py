@@ -12,6 +12,7 @@ from engine import protocol
 from engine.protocol import (
     AnswerForm,
     ChatMessage,
+    Edit,
     JsonSchema,
     PicturePart,
     TextPart,
@@ -138,6 +139,7 @@ class MessagesBody(CountBody, kw_only=True):
     stop_sequences: list[str] | None = None
     stream: bool | None = None
     output_config: OutputConfig | None = None
+    edits: list[Edit] | None = None
 
 
 def sampling(body: MessagesBody) -> dict[str, Any]:

@@ -51,6 +51,7 @@ async def _request(call: HttpCall, body: bodies.MessagesBody) -> Generate:
         stop=[text for text in body.stop_sequences or [] if text],
         tools=given,
         form=bodies.form(body),
+        edits=body.edits or [],
         template=template,
         apart=True,
         when_full="stop",

@@ -44,6 +44,7 @@ class TextRequest(Struct):
     think: Think | None = None
     logprobs: bool | None = None
     top_logprobs: Annotated[int, Meta(ge=0, le=20)] | None = None
+    edits: list[protocol.Edit] | None = None
 
 
 class CalledFunction(Struct):
@@ -115,6 +116,7 @@ def asked_for(call: HttpCall, model: OpenModel, body: TextRequest) -> protocol.G
         max_tokens=None if most is None or most < 0 else most,
         stop=[text for text in stops if text],
         form=_form(body.format),
+        edits=body.edits or [],
         template=template,
         logprobs=max(1, body.top_logprobs or 0) if body.logprobs else 0,
         apart=True,

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from app.terminal.edits import parsed
 from engine.protocol import Edit, Sampling
 from engine.runner import load
-from tests.app.serve.running import Served
+from tests.app.serve.running import Served, served
 
 ASKED = {"prompt": "the hat on", "max_tokens": 12, "temperature": 0, "logprobs": 1}
 VECTOR = np.linspace(-3, 3, 64).astype("<f4")
@@ -59,6 +60,59 @@ def test_errors_name_the_field(
     error = answer.json()["error"]
     assert error["param"] == param
     assert message in error["message"]
+
+
+CHAT = {"model": "tiny", "messages": [{"role": "user", "content": "the hat on"}]}
+DIALECTS = {
+    "anthropic": (
+        "/v1/messages",
+        CHAT | {"max_tokens": 12, "temperature": 0},
+        lambda made: made["content"][0]["text"],
+    ),
+    "ollama": (
+        "/api/chat",
+        CHAT | {"stream": False, "options": {"temperature": 0, "num_predict": 12}},
+        lambda made: made["message"]["content"],
+    ),
+    "ollama generate": (
+        "/api/generate",
+        {"model": "tiny", "prompt": "the hat on", "stream": False}
+        | {"options": {"temperature": 0, "num_predict": 12}},
+        lambda made: made["response"],
+    ),
+}
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_other_interfaces_take_the_same_field(dialect: str, tiny: Served) -> None:
+    """An edit that does nothing changes nothing, others change the answer as in OpenAI's chat."""
+    path, body, text_of = DIALECTS[dialect]
+    openai = CHAT | {"max_tokens": 12, "temperature": 0}
+    said_by = {}
+    for name, edits in (("plain", []), ("add", [ADD]), ("head", [SILENT])):
+        answer = tiny.post(path, body | {"edits": edits})
+        assert answer.status_code == 200, answer.text
+        wanted = tiny.post("/v1/chat/completions", openai | {"edits": edits}).json()
+        said_by[name] = text_of(answer.json())
+        assert said_by[name] == wanted["choices"][0]["message"]["content"]
+    assert len(set(said_by.values())) == 3
+    wrong = tiny.post(path, body | {"edits": [SILENT | {"head": 9}]})
+    assert wrong.status_code == 400
+    assert "a head from 0 to 3" in wrong.text
+
+
+def test_a_server_has_edits_of_its_own_before_those_of_a_request(tiny_path: Path) -> None:
+    """They are what --edit names."""
+    (own,) = parsed("heads-1.h2=scale:0")
+    with served(tiny_path, edits=(own,)) as serving:
+        plain, more = said(serving), said(serving, ADD)
+    greedy = Sampling(temperature=0.0)
+    add = Edit.add("residual", [0, 1], VECTOR, 2.0)
+    with load(tiny_path, device="host", ctx=256) as model:
+        for text, edits in ((plain, [own]), (more, [own, add])):
+            wanted = model.generate("the hat on", max_tokens=12, sampling=greedy, edits=edits)
+            assert text == "".join(wanted)
+    assert plain != more
 
 
 @pytest.mark.parametrize("edit", [{"site": "residual"}, SILENT | {"op": "melt"}, 3])
