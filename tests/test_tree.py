@@ -26,6 +26,7 @@ ORDER = [
     ("engine.images",),
     ("engine.protocol",),
     ("engine.gguf",),
+    ("engine.arrays",),
     ("engine.answers", "engine.tokenizer"),
     ("engine.graph",),
     ("engine.device",),
@@ -41,6 +42,7 @@ ORDER = [
     ("engine.sampling",),
     ("engine.runner",),
     ("engine.inside",),
+    ("engine.laboratory",),
     ("engine.worker",),
     # The app. Widgets know no domain, state knows no widgets, and a view of one area knows no other
     # area's views, but for those in a row before it.
@@ -117,7 +119,7 @@ APP_TAKES = (
     *("engine.units", "engine.errors", "engine.settings", "engine.kept", "engine.protocol"),
     "engine.prefixes",
     *("engine.patterns", "engine.system"),
-    *("engine.gguf", "engine.answers", "engine.tokenizer", "engine.worker"),
+    *("engine.gguf", "engine.arrays", "engine.answers", "engine.tokenizer", "engine.worker"),
 )
 # Within a part: which folder imports nothing of which others.
 OPENCL = "engine.backends.opencl"

@@ -2,6 +2,7 @@
 
 import argparse
 from math import exp
+from pathlib import Path
 from typing import Any
 
 from app.terminal.examined import add_arguments, examined, floats, ints, quoted, words
@@ -18,6 +19,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments."""
     add_arguments(parser)
     parser.add_argument(
+        "--lens",
+        metavar="FILE",
+        help="read layers with this lens: Jacobian or tuned (safetensors, NPZ)",
+    )
+    parser.add_argument(
         "--top-k", type=positive, default=8, metavar="K", help="tokens to list for each layer (8)"
     )
 
@@ -26,7 +32,8 @@ def run(args: argparse.Namespace) -> int:
     """Prints a row a layer. Raises BadSetting, ModelNotFound, RemoteError, WorkerDied."""
     from app.library import resolve
 
-    loaded, found = examined(resolve(args.model), args, lens=True, top_k=args.top_k)
+    path = str(Path(args.lens).expanduser().absolute()) if args.lens else ""
+    loaded, found = examined(resolve(args.model), args, lens=True, top_k=args.top_k, lens_file=path)
     assert found.lens is not None
     rows = layers(found.lens)
     if args.json:
@@ -68,6 +75,7 @@ def _told(
         "at": found.n_context,
         "context": words(found.items)[: found.n_context],
         "token": {"id": lens.wanted, "text": lens.texts[lens.wanted]},
+        "lens": {"kind": lens.kind, "layers": lens.layers, "n_prompts": lens.n_prompts},
         "layers": rows,
     }
 

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, get_args
 
+import msgspec
+
 from engine.errors import BadSetting
 from engine.protocol import Edit, EditOp
 
@@ -13,6 +15,11 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+_FEATURE = re.compile(
+    r"(?P<site>[A-Za-z_]\w*?-\d{1,6})?(?:@(?P<positions>[\w:-]+))?"
+    r"=feature:(?P<sae>.+)#(?P<index>\d{1,9}):(?P<action>[^#:]+)",
+    re.ASCII,
+)
 FORM = "SITE-LAYERS[.hN|.eN|.cA:B][@POSITIONS]=OP[:VALUE[:FILE[#TENSOR]]]"
 _FORM = re.compile(
     r"(?P<site>[A-Za-z_]\w*?)(?:-(?P<layers>\d{1,6}(?:[:,]\d{1,6})*))?(?:#(?P<occurrence>\d{1,4}))?"
@@ -36,7 +43,8 @@ def add_edit_options(parser: argparse.ArgumentParser) -> None:
         help=(
             f"{FORM}: change a result while the model computes; SITE is residual, attention,"
             " feed_forward, heads or a result's name, OP set, add, scale, project, hold or swap;"
-            " ranges end before B; repeatable"
+            " ranges end before B; SITE-LAYER=feature:SAE_DIR#INDEX:+40 (=40, off) changes an"
+            " autoencoder's feature; repeatable"
         ),
     )
     group.add_argument(
@@ -80,12 +88,16 @@ def parsed(text: str) -> Iterator[Edit]:
     """The edits of one --edit: of a file with a direction for each layer, an edit for each. Raises
     BadSetting, BadFile.
     """
+    if (feature := _FEATURE.fullmatch(text)) is not None:
+        yield _feature(feature)
+        return
     parts = _FORM.fullmatch(text)
     if parts is None:
         raise BadSetting("--edit", text, FORM)
     value, ops = parts["value"], get_args(EditOp)
-    if parts["op"] not in ops:
-        raise BadSetting("--edit", parts["op"], f"one of {', '.join(ops)}")
+    if parts["op"] not in ops or parts["op"] == "feature":
+        expected = f"one of {', '.join(ops)}; a feature as feature:SAE_DIR#INDEX:+40, =40 or off"
+        raise BadSetting("--edit", parts["op"], expected)
     op = cast(EditOp, parts["op"])
     where: dict[str, Any] = {"positions": parts["positions"] or "all"}
     if parts["occurrence"]:
@@ -108,6 +120,30 @@ def parsed(text: str) -> Iterator[Edit]:
         return
     for some, vector in _vectors(parts["file"], layers):
         yield Edit(parts["site"], some, op, vector=vector.astype("<f4").tobytes(), **where)
+
+
+def _feature(parts: re.Match[str]) -> Edit:
+    """The edit that adds to a feature (`+40`), holds it (`=40`) or switches it off (`off`); where
+    no result is named, at the one that the autoencoder reads. Raises BadSetting, BadFile.
+    """
+    from engine.arrays.autoencoder import open_autoencoder
+
+    sae = open_autoencoder(Path(parts["sae"]), parts["site"] or "")
+    index, action = int(parts["index"]), parts["action"]
+    if index >= sae.n:
+        raise BadSetting("--edit", index, f"a feature from 0 to {sae.n - 1}")
+    hold = action == "off" or action.startswith("=")
+    try:
+        value = 0.0 if action == "off" else float(action.removeprefix("="))
+    except ValueError:
+        raise BadSetting("--edit", action, "+40 to add, =40 to hold, or off") from None
+    layers = [] if sae.writes.layer < 0 else [sae.writes.layer]
+    positions = parts["positions"] or "all"
+    if not hold:
+        return Edit.of("add", sae.writes.site, layers, value, sae.w_dec[index], positions=positions)
+    u, w, bias, threshold = sae.held(index)
+    edit = Edit.of("feature", sae.writes.site, layers, value, u, w, positions=positions)
+    return msgspec.structs.replace(edit, bias=bias, threshold=threshold)
 
 
 def _layers(text: str) -> list[int]:

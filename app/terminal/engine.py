@@ -63,12 +63,17 @@ class CommandEngine:
 
         Raises RemoteError, WorkerDied.
         """
-        self.close()
-        self._worker = Worker()
-        loaded = self.get(Load(self._worker.new_id(), str(self.path), self.options, self._embeds))
+        self.start_empty()
+        loaded = self.get(Load(self.worker.new_id(), str(self.path), self.options, self._embeds))
         for text in loaded.notes:
             note(text)
         return loaded
+
+    def start_empty(self) -> Worker:
+        """Starts a fresh process without a model; the one before ends."""
+        self.close()
+        self._worker = Worker()
+        return self._worker
 
     @property
     def worker(self) -> Worker:

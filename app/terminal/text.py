@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
 from engine.errors import BadSetting
@@ -155,6 +156,19 @@ def bounded(file: BinaryIO, name: str) -> bytes:
     if len(content) > MOST_TEXT:
         raise BadSetting(name, getattr(file, "name", ""), f"at most {MOST_TEXT >> 20} MiB of text")
     return content
+
+
+def read_text(name: str, path: Path) -> str:
+    """All of a UTF-8 file that an option or argument names. Raises BadSetting."""
+    try:
+        with path.expanduser().open("rb") as file:
+            content = bounded(file, name)
+        return content.decode("utf-8-sig")
+    except OSError as error:
+        expected = f"a file that can be read ({error.strerror})"
+        raise BadSetting(name, str(path), expected) from None
+    except UnicodeDecodeError as error:
+        raise BadSetting(name, str(path), f"UTF-8 text; byte {error.start} is not") from None
 
 
 def interactive() -> bool:

@@ -61,7 +61,7 @@ def compare_texts(
     Raises `BadSetting` for pictures, `CannotProbe`, `Cancelled`, and as `make_prompt`.
     """
     sides = (request.text, request.other)
-    texts = [_tokens(model, sequence, text) for text in sides]
+    texts = [text_tokens(model, sequence, text) for text in sides]
     edits = [
         edits_for(model.built, side.edits, len(tokens))
         for side, tokens in zip(sides, texts, strict=True)
@@ -91,7 +91,7 @@ def compare_texts(
                 yield from result_parts(request.id, step, [one.one._replace(values=values)])
     rows = [_row(one) for one in found]
     first = next((i for i, row in enumerate(rows) if largest_error(row) > DIFFERS), None)
-    said = [_pieces(model.tokenizer, tokens) for tokens in texts]
+    said = [text_pieces(model.tokenizer, tokens) for tokens in texts]
     shown = [TokenPair(a, b, said[0][a], said[1][b]) for a, b in pairs]
     yield TextsCompared(request.id, rows, first, shown)
 
@@ -109,7 +109,8 @@ def paired(tokens: Sequence[int], other: Sequence[int], most: int) -> list[tuple
     return [(a, b) for a, b in pairs if a >= len(tokens) - most and b >= len(other) - most]
 
 
-def _tokens(model: LoadedModel, sequence: Sequenced, text: ComparedText) -> list[int]:
+def text_tokens(model: LoadedModel, sequence: Sequenced, text: ComparedText) -> list[int]:
+    """Tokens of a text or a chat. Raises `BadSetting` for pictures, and as `make_prompt`."""
     asked = Generate(0, messages=text.messages, prompt=text.prompt)
     prompt = make_prompt(model.tokenizer, model.template, asked, sequence.n_ctx, sequence.viewer)
     tokens = [item for item in prompt.items if isinstance(item, int)]
@@ -204,6 +205,7 @@ def _share(part: NDArray[np.float64], whole: NDArray[np.float64]) -> NDArray[np.
     return np.where(part == 0, 0.0, part / np.maximum(whole, 1e-300))
 
 
-def _pieces(tokenizer: Tokenizer, tokens: Sequence[int]) -> list[str]:
+def text_pieces(tokenizer: Tokenizer, tokens: Sequence[int]) -> list[str]:
+    """The text of each token."""
     stream = tokenizer.stream(special=True, whole=True)
     return [stream.push(token) for token in tokens]

@@ -6,6 +6,7 @@ one of these modules; what can be sent is derived from the classes there are.
 """
 
 from engine.protocol.devices import *
+from engine.protocol.features import *
 from engine.protocol.file import *
 from engine.protocol.inside.change import *
 from engine.protocol.inside.compare import *
@@ -19,8 +20,11 @@ from engine.protocol.load import *
 from engine.protocol.measure import *
 from engine.protocol.memory import *
 from engine.protocol.message import *
+from engine.protocol.patch import *
 from engine.protocol.place import *
 from engine.protocol.plan import *
+from engine.protocol.quality import *
+from engine.protocol.record import *
 from engine.protocol.selftest import *
 from engine.protocol.talk.chat import *
 from engine.protocol.talk.picture import *

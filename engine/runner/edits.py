@@ -39,6 +39,9 @@ class Formula(NamedTuple):
     u: bytes = b""
     v: bytes = b""
     w: bytes = b""
+    beta: float = 0.0
+    theta: float = 0.0
+    jump: bool = False
 
     @property
     def vectors(self) -> tuple[bytes, bytes, bytes]:
@@ -48,7 +51,7 @@ class Formula(NamedTuple):
     @property
     def numbers(self) -> tuple[float, ...]:
         """Columns of NUMBERS."""
-        return (self.alpha, self.b, self.kappa, 0.0, 0.0, self.gamma, 0.0, 0.0)
+        return (self.alpha, self.b, self.kappa, self.beta, self.theta, self.gamma, 0.0, 0.0)
 
 
 class Instruction(NamedTuple):
@@ -67,7 +70,7 @@ class Instruction(NamedTuple):
         """Columns of CODE; a vector gets a row that it keeps."""
         vectors = self.formula.vectors
         uvw = (rows.setdefault(one, len(rows)) if one else NONE for one in vectors)
-        return (self.low, self.high, *uvw, 0, self.expert, 0)
+        return (self.low, self.high, *uvw, int(self.formula.jump), self.expert, 0)
 
 
 @dataclass(frozen=True)
@@ -250,9 +253,10 @@ class _Checked:
     def _formula(self, width: int, low: int, high: int) -> Formula:
         """The numbers and vectors of the operation."""
         edit, value = self.edit, self.edit.value
-        with np.errstate(over="ignore"):
-            if not np.isfinite(np.float32(value)):
-                raise self._refuse("value", value, "a finite float32 number")
+        for part in ("value", "bias", "threshold"):
+            with np.errstate(over="ignore"):
+                if not np.isfinite(np.float32(getattr(edit, part))):
+                    raise self._refuse(part, getattr(edit, part), "a finite float32 number")
         d, e = (self._vector(part, width, low, high) for part in ("vector", "other"))
 
         def row(values: Floats) -> bytes:
@@ -270,6 +274,12 @@ class _Checked:
                 along = row(self._unit(d))
                 kappa, gamma = (-1.0, value) if edit.op == "hold" else (-value, 0.0)
                 return Formula(kappa=kappa, gamma=gamma, u=along, w=along)
+            case "feature":
+                if d is None or e is None:
+                    part = "vector" if d is None else "other"
+                    raise self._refuse(part, "", "the feature's encoder and decoder vectors")
+                held = Formula(kappa=-1.0, gamma=value, u=row(d), w=row(e))
+                return held._replace(beta=edit.bias, theta=edit.threshold, jump=True)
             case "swap" if self._swaps_channels:
                 if edit.channels is None:
                     raise self._refuse("channels", None, "two channels, or two vectors")

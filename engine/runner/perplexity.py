@@ -70,22 +70,15 @@ def score_in_parts(
     """Like `score`, in a sequence that is empty afterwards; None where others may compute
     meanwhile, behind each step.
     """
-    if not 8 <= n_ctx <= stepper.built.n_ctx:
-        raise BadSetting("ctx", n_ctx, f"8 to the model's context of {stepper.built.n_ctx}")
     if not 0 <= n_best <= stepper.built.n_vocab:
         raise BadSetting("top_k", n_best, f"0 to the vocabulary of {stepper.built.n_vocab}")
-    ids = tokenizer.encode(text, parse_special=False)
-    n_chunks = len(ids) // n_ctx
-    if n_chunks < 1:
-        raise BadSetting("text", f"{len(ids)} tokens", f"at least one chunk of {n_ctx} tokens")
-    chunks = np.asarray(ids[: n_chunks * n_ctx], np.int32).reshape(n_chunks, n_ctx)
+    chunks = chunked(stepper, tokenizer, text, n_ctx)
+    n_chunks = len(chunks)
     made = edits_for(stepper.built, edits, n_ctx)
     result = Score(chunks, [], [], [])
     try:
         for i, chunk in enumerate(chunks):
-            evaluated = chunk.tolist()
-            if tokenizer.add_bos and tokenizer.bos is not None:
-                evaluated[0] = tokenizer.bos
+            evaluated = as_evaluated(tokenizer, chunk)
             for start, logits in stepper.all_logits(evaluated, n_ctx // 2, sequence, made):
                 _add(result, chunk, start, logits, n_best)
                 yield None
@@ -94,6 +87,25 @@ def score_in_parts(
             yield i + 1, n_chunks, result
     finally:
         stepper.forget(0, sequence=sequence)
+
+
+def chunked(stepper: Stepper, tokenizer: Tokenizer, text: str, n_ctx: int) -> NDArray[np.int32]:
+    """The whole chunks [chunks, ctx] of a text. Raises `BadSetting`."""
+    if not 8 <= n_ctx <= stepper.built.n_ctx:
+        raise BadSetting("ctx", n_ctx, f"8 to the model's context of {stepper.built.n_ctx}")
+    ids = tokenizer.encode(text, parse_special=False)
+    n_chunks = len(ids) // n_ctx
+    if n_chunks < 1:
+        raise BadSetting("text", f"{len(ids)} tokens", f"at least one chunk of {n_ctx} tokens")
+    return np.asarray(ids[: n_chunks * n_ctx], np.int32).reshape(n_chunks, n_ctx)
+
+
+def as_evaluated(tokenizer: Tokenizer, chunk: NDArray[np.int32]) -> list[int]:
+    """Tokens of a chunk as they are computed: the first one is BOS if the file adds one."""
+    evaluated: list[int] = chunk.tolist()
+    if tokenizer.add_bos and tokenizer.bos is not None:
+        evaluated[0] = tokenizer.bos
+    return evaluated
 
 
 def _add(result: Score, chunk: NDArray[np.int32], start: int, logits: Logits, n_best: int) -> None:

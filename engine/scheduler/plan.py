@@ -282,6 +282,11 @@ class Planner:
         self._pins = pins
         self._drop()
 
+    def replace(self, tensor: Tensor, at: Location) -> None:
+        """Have a weight that stays in the mapped file read elsewhere; plans are dropped."""
+        self.placed[tensor] = self._mapped[tensor] = at
+        self._drop()
+
     def _drop(self) -> None:
         self._plans.clear()
         self._edited.clear()

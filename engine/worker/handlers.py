@@ -89,6 +89,7 @@ from engine.runner.records import foreseen, held
 from engine.runner.stepper import MAX_BATCH
 from engine.sampling.constraint import problem_of
 from engine.worker import (  # noqa: F401  their handlers
+    laboratory,
     moving,
     probing,
     seeing,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from engine.arrays.lens_file import open_lens
 from engine.errors import BadSetting, Cancelled, SequenceBusy
 from engine.inside.results import result_parts
 from engine.inside.token.choice import choice
@@ -129,6 +130,7 @@ class _Examination:
         if not asked and request.attention_layers is None:
             yield Examined(request.id, shown, n)
             return
+        through = open_lens(request.lens_file) if request.lens_file else None
         n_held, note = len(conversation.items), ""
         edits = edits_of(self.model, request, self.prompt)
         with scratch(conversation, self.context, edits) as found:
@@ -151,7 +153,7 @@ class _Examination:
                 shown,
                 n,
                 n - n_shared,
-                glance.lens(request.top_k, wanted, tell) if request.lens else None,
+                glance.lens(request.top_k, wanted, tell, through) if request.lens else None,
                 attended,
                 None if drawn is None else choice(logits, history, drawn, wanted, tell),
                 step,

@@ -8,6 +8,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.arrays.lens_file import LensFile
 from engine.errors import NotSupported
 from engine.gguf.dequantize import dequantize
 from engine.graph.graph import Graph
@@ -89,9 +90,17 @@ class Glance:
                 queries.append((looking, values[step.real.tokens - 1].copy()))
         return cls(model, sequence, position, logits, layers, queries)
 
-    def lens(self, k: int, wanted: int, shown: Callable[[int], str]) -> Lens:
-        """The logit lens: each layer's prediction. Raises `NotSupported`, `BadLogits`."""
-        return lens(self.model.stepper, self.layers, self.logits, k, wanted, shown)
+    def lens(
+        self,
+        k: int,
+        wanted: int,
+        shown: Callable[[int], str],
+        through: LensFile | None = None,
+    ) -> Lens:
+        """The logit lens, or another from a file: each layer's prediction. Raises `NotSupported`,
+        `BadLogits`, `BadFile`.
+        """
+        return lens(self.model.stepper, self.layers, self.logits, k, wanted, shown, through)
 
     def attended(self, rows: Collection[int]) -> Attended:
         """Like `attending`, all at once."""

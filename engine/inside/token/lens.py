@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.arrays.lens_file import LensFile
 from engine.errors import NotSupported
 from engine.gguf.formats import F32
 from engine.graph.graph import Graph
@@ -31,14 +32,22 @@ def lens(
     k: int,
     wanted: int | None,
     shown: Callable[[int], str],
+    through: LensFile | None = None,
 ) -> Lens:
     """`residuals` [E] are what layers before the last leave of a token, by the layer's number;
-    `logits` [V] are the model's own. Without a `wanted` token it is the most likely one.
+    `logits` [V] are the model's own. Without a `wanted` token it is the most likely one. With a
+    file only the layers that it has are read.
 
-    Raises `NotSupported` for a model whose output cannot be applied to other layers.
+    Raises `NotSupported` for a model whose output cannot be applied to other layers, `BadFile` for
+    a lens of another model.
     """
     layers = sorted(residuals)
-    columns = [residuals[i] for i in layers]
+    if through is None:
+        columns = [residuals[i] for i in layers]
+    else:
+        _check(stepper.built, through)
+        layers = [i for i in layers if i in through.layers]
+        columns = [through.apply(i, residuals[i]) for i in layers]
     every = [*(said(stepper, np.stack(columns)) if columns else ()), logits]
     token = int(np.argmax(logits)) if wanted is None else wanted
     rows = [read_row(row, min(k, row.size), token) for row in every]
@@ -52,7 +61,16 @@ def lens(
         np.array([row.wanted for row in rows], "<f4").tobytes(),
         np.array([row.entropy for row in rows], "<f4").tobytes(),
         {i: shown(i) for i in {*ids.reshape(-1).tolist(), token}},
+        "logit" if through is None else through.kind,
+        0 if through is None else through.n_prompts,
     )
+
+
+def _check(built: BuiltModel, through: LensFile) -> None:
+    """Raise `BadFile` for a lens of another model."""
+    if not isinstance(built.model, Decoder):
+        raise NotSupported(f"a lens of {built.arch}")
+    through.check(built.model.params.n_embd, built.n_layer)
 
 
 def said(stepper: Stepper, rows: Rows) -> Logits:

@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
 
-EditOp = Literal["set", "add", "scale", "project", "hold", "swap"]
+EditOp = Literal["set", "add", "scale", "project", "hold", "swap", "feature"]
 MOST_EDITS = 256
 """The most edits of a request."""
 
@@ -28,6 +28,8 @@ class Edit(msgspec.Struct, frozen=True):
         add       + value, or + value x vector   project   the direction `vector` removed, x value
         hold      the component along `vector` is value
         swap      the components along `vector` and `other`, or the two `channels`, change places
+        feature   the activation a of an autoencoder's feature is value: + (value - a) x `other`,
+                  a = z = `bias` + the sum of `vector` x the row, or 0 unless z > `threshold` and 0
     """
 
     site: str
@@ -42,6 +44,8 @@ class Edit(msgspec.Struct, frozen=True):
     vector: bytes = b""
     other: bytes = b""
     delta: bool = False
+    bias: float = 0.0
+    threshold: float = 0.0
 
     @classmethod
     def of(

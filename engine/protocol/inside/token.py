@@ -4,7 +4,7 @@ Arrays are little-endian bytes. L counts layers, H heads, P the places of a cont
 that are listed. Log-probabilities and entropies are natural.
 """
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import msgspec
 
@@ -22,7 +22,8 @@ class Lens(msgspec.Struct, frozen=True):
     `layers` are the numbers of the rows; the last row is the model's own answer. `ids` i32 and
     `logp` f32 [L, k] are the most likely tokens of each, the likeliest first. Of the `wanted` token
     `rank` i32 [L] counts from 1 and `wanted_logp` is f32 [L]. `entropy` f32 [L] is of all tokens.
-    `texts` has every token that occurs.
+    `texts` has every token that occurs. `kind` is logit, or that of the file that was used, which
+    was made of `n_prompts` texts (0: unknown).
     """
 
     layers: list[int]
@@ -33,6 +34,8 @@ class Lens(msgspec.Struct, frozen=True):
     wanted_logp: bytes
     entropy: bytes
     texts: dict[int, str]
+    kind: Literal["logit", "jacobian", "tuned"] = "logit"
+    n_prompts: int = 0
 
 
 class Attended(msgspec.Struct, frozen=True):
@@ -121,7 +124,8 @@ class Examine(Request[Examined], frozen=True):
     tokens a layer, attention where `attention_layers` is not None, with all rows of those layers,
     the choice that `sampling` leaves, and where `record` the times of that step without anything
     looked at. Results of the step that the regular expressions `probes` name come before it, as
-    `ResultPart`. Where nothing is asked for, nothing is computed.
+    `ResultPart`. `lens_file` is a lens to read the layers with instead of the output alone.
+    Where nothing is asked for, nothing is computed.
     """
 
     between: ClassVar[bool] = True
@@ -143,6 +147,7 @@ class Examine(Request[Examined], frozen=True):
     edits: list[Edit] = []
     probes: list[str] = []
     tools: Tools = Tools()
+    lens_file: str = ""
 
 
 class TokenInside(Reply, frozen=True):

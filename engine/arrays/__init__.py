@@ -1,0 +1,1 @@
+"""Files of arrays next to a model: safetensors and NPZ, never pickle."""

@@ -1,0 +1,1 @@
+"""Measurements and experiments: quantisation, patching, recording over a set of texts."""

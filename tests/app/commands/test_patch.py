@@ -1,0 +1,37 @@
+"""`cutaway patch`: what it prints, saves and refuses."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.in_process import run_here
+from tests.program import assert_one_line_error
+
+pytestmark = pytest.mark.usefixtures("nothing_left")
+HOST = ("--device", "host", "--ctx", "256")
+SIDES = ("--clean", "the hat is on", "--corrupt", "the oat is on")
+
+
+def test_a_map_in_json_npz_and_for_people(tiny_path: Path, tmp_path: Path) -> None:
+    out = tmp_path / "map.npz"
+    ended = run_here("patch", str(tiny_path), *SIDES, *HOST, "--json", "--out", str(out))
+    assert ended.returncode == 0, ended
+    told = json.loads(ended.stdout)
+    assert "".join(told["tokens"]).endswith("the oat is on")
+    assert told["layers"] == [0, 1, 2]
+    effect = np.array(told["effect"]["residual"], np.float64)
+    assert effect.shape == (3, len(told["tokens"]))
+    assert effect[2, -1] == pytest.approx(1, abs=1e-3)
+    with np.load(out) as file:
+        np.testing.assert_allclose(file["effect_residual"], effect, rtol=1e-6)
+    shown = run_here("patch", str(tiny_path), *SIDES, *HOST, "--grid", "heads")
+    assert shown.returncode == 0, shown
+    assert "largest: layer" in shown.stdout
+
+
+def test_prompts_with_the_same_answer_are_refused(tiny_path: Path) -> None:
+    same = ("--clean", "the hat", "--corrupt", "the hat")
+    ended = run_here("patch", str(tiny_path), *same, *HOST)
+    assert_one_line_error(ended, "prompts that differ in the answer")
