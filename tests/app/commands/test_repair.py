@@ -16,6 +16,7 @@ import pytest
 from app.checks.kept import TABLE, UNCHECKED, Kind, find_damage, is_known, kind_of
 from app.cli import main
 from app.state.talk.disk.store import ChatStore
+from engine import prefixes
 from engine.kept import seal
 from engine.settings import cache_folder, model_folders
 from engine.weights.prepared.file import Entry, head_of
@@ -40,6 +41,11 @@ def prepared(path: Path) -> None:
     path.write_bytes(head.ljust(2 << 20, b"\0") + os.urandom(size))
 
 
+def kept_chat(path: Path) -> None:
+    head = prefixes.Head([7] * 300, [prefixes.Part("cache_k_l0", 0, 8000)])
+    prefixes.write(path, prefixes.Saved(head, memoryview(bytes(8192))), 1 << 30)
+
+
 MADE: dict[str, tuple[str, Callable[[Path], object]]] = {
     "chats": ("chats.sqlite", chats),
     "pictures of chats": (sha256(PICTURE).hexdigest(), lambda path: path.write_bytes(PICTURE)),
@@ -50,6 +56,7 @@ MADE: dict[str, tuple[str, Callable[[Path], object]]] = {
     "model files": ("tiny.gguf", lambda path: write_tiny(path, "llama")),
     "partial downloads": ("a.gguf.part", lambda path: path.write_bytes(b"part")),
     "prepared weights": ("tiny-1.weights", prepared),
+    "kept chats": ("0f.kv", kept_chat),
     "servers of tools": ("mcp.json", lambda path: path.write_text(LONG)),
     "permissions of tools": ("tools.json", lambda path: path.write_text(LONG)),
     "makers' sampling": ("0f.sealed", lambda path: path.write_bytes(SEALED)),
