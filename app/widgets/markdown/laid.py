@@ -385,9 +385,9 @@ def guess(block: TextBlock, width: int) -> int:
         case "rule":
             return GRID
         case "code":
-            lines = (block.code.count("\n") + 1) * round(px * 1.5)
             bar = fonts.px(CODE_BAR) if block.joint is None else 0
-            return lines + bar + (0 if block.more else CODE_PADDING)
+            code = (block.code.count("\n") + 1) * round(px * 1.5)
+            return bar + code + (0 if block.more else CODE_PADDING)
         case "table":
             return len(block.rows) * (px * 2)
     a_line = max(1, round(width / (px * 0.5)))
