@@ -38,7 +38,7 @@ QUOTE = 16
 CODE_BAR = 32  # px at normal text: the line above code with its language and a button
 CODE_PADDING = 12
 SCROLL_BAR = 12
-MOST_CONTEXT = 30_000  # characters
+MOST_CONTEXT = 10_000  # characters of code above a piece that its colours take
 END = 1 << 30  # behind the last position of any block
 _HEADING_GAPS = (0, 32, 28, 24, 20, 20, 20)
 

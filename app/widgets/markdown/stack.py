@@ -11,6 +11,7 @@ from app.widgets.markdown.parse import TextBlock
 AT_ONCE = 50  # blocks, or about as many letters, that are measured whatever that takes
 LETTERS_AT_ONCE = 4000
 CELL_LETTERS = 25  # that take as long to lay out as an empty cell of a table
+FORMULA_LETTERS = 100  # likewise as a formula
 RUN = 256  # blocks that move together where one above has another height
 KEPT = 300  # documents that stay
 NEAR = 2000  # pixels
@@ -115,6 +116,7 @@ class Stack:
             self.laid[row].measure()
             laid = self.laid[row]
             left -= laid.length + CELL_LETTERS * sum(map(len, laid.block.rows))
+            left -= FORMULA_LETTERS * len(laid.formulas)
             if len(rows) > KEPT:
                 self.laid[rows[-KEPT]].release()
         if rows:

@@ -218,6 +218,8 @@ class MarkdownText(QWidget):
         began = perf_counter()
         while not self._stream.complete and perf_counter() - began < BUDGET:
             self._put(self._stream.step())
+            if not self._width:
+                break  # the rest when the first part is shown
         self._settle()
         if self._unsearched is not None:
             at = self._search_marked()
