@@ -304,9 +304,12 @@ class ChatView(QWidget):
         assert isinstance(view, MessageView)
         return view
 
-    def _estimate(self, row: int, width: int) -> int:
-        text = self.bench.chat.path[row].text
+    def _estimate(self, rows: range, width: int) -> list[int]:
         a_line = max(20, round(CHAT_COLUMN * width / max(1, fonts.chat_width())))
-        lines = 1 + text.count("\n") + len(text) // a_line
-        pictures = fonts.px(TILE) if self.bench.chat.path[row].pictures else 0
-        return fonts.px(ROW) + CHROME + lines * fonts.px(23) + pictures
+        least, line, tile = fonts.px(ROW) + CHROME, fonts.px(23), fonts.px(TILE)
+        return [
+            least
+            + line * (1 + message.text.count("\n") + len(message.text) // a_line)
+            + (tile if message.pictures else 0)
+            for message in self.bench.chat.path[rows.start : rows.stop]
+        ]

@@ -1,5 +1,6 @@
 """Rows below each other in a scroll area, of which only those near the viewport are widgets."""
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from itertools import accumulate
 
@@ -35,7 +36,7 @@ class Row(QWidget):
 
 class ScrolledRows(QAbstractScrollArea, OwnOrder):
     """Rows at most `widest` wide, centred. `make` gives a row's widget, which must know
-    heightForWidth; `estimate` a height until then.
+    heightForWidth; `estimate` the heights of rows until then.
 
     It follows the end while the reader is there, and keeps what is read in place otherwise,
     whatever grows above or below.
@@ -44,11 +45,12 @@ class ScrolledRows(QAbstractScrollArea, OwnOrder):
     following_changed = Signal(bool)
 
     def __init__(
-        self, make: Callable[[int], Row], estimate: Callable[[int, int], int], widest: int
+        self, make: Callable[[int], Row], estimate: Callable[[range, int], list[int]], widest: int
     ) -> None:
         super().__init__()
         self._make, self._estimate, self.widest = make, estimate, widest
         self._heights: list[int] = []
+        self._width = widest  # for which the heights are
         self._live: dict[int, Row] = {}
         self._following = True
         self._anchor: tuple[int, object] = (0, None)  # the row at the upper edge, what of it
@@ -84,9 +86,9 @@ class ScrolledRows(QAbstractScrollArea, OwnOrder):
         """There are `count` rows, and those from `first` on are other ones than before."""
         for row in [row for row in self._live if row >= first]:
             self._drop(row)
-        width = self._row_width()
+        width = self._width = self._row_width()
         del self._heights[first:]
-        self._heights += [self._estimate(row, width) for row in range(len(self._heights), count)]
+        self._heights += self._estimate(range(len(self._heights), count), width)
         self.arrange()
 
     def widget(self, row: int) -> Row | None:
@@ -141,10 +143,10 @@ class ScrolledRows(QAbstractScrollArea, OwnOrder):
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         super().resizeEvent(event)
         if event.size().width() != event.oldSize().width():
-            width = self._row_width()
-            for row in range(self.count):
-                if row not in self._live:
-                    self._heights[row] = self._estimate(row, width)
+            before, width = self._width, self._row_width()
+            # Only a guess, but thousands are not estimated anew at each step of a resize.
+            self._heights = [height * before // width for height in self._heights]
+            self._width = width
         self.arrange()
 
     def scrollContentsBy(self, dx: int, dy: int) -> None:  # noqa: N802
@@ -153,7 +155,7 @@ class ScrolledRows(QAbstractScrollArea, OwnOrder):
         bar = self.verticalScrollBar()
         self._set_following(bar.value() >= bar.maximum() - SLACK)
         tops = self._tops()
-        row = max((r for r in range(self.count) if tops[r] <= bar.value()), default=0)
+        row = max(0, min(bisect_right(tops, bar.value()), self.count) - 1)
         self._set_anchor(row, bar.value() - tops[row])
         self.arrange()
 
@@ -203,10 +205,11 @@ class ScrolledRows(QAbstractScrollArea, OwnOrder):
             return mark if isinstance(mark, int) else 0
         return live.y_of(mark)
 
-    def _in_sight(self, tops: list[int], margin: int) -> list[int]:
+    def _in_sight(self, tops: list[int], margin: int) -> range:
         upper = self._scroll(tops) - margin
         lower = self._scroll(tops) + self.viewport().height() + margin
-        return [r for r in range(self.count) if tops[r] < lower and tops[r + 1] > upper]
+        first = max(0, bisect_right(tops, upper) - 1)
+        return range(first, min(self.count, bisect_left(tops, lower)))
 
     def _measure(self) -> bool:
         """Make widgets of the rows near the viewport and measure them; whether a row moved."""

@@ -18,7 +18,7 @@ def test_a_jump_makes_few_widgets_before_the_window_has_its_turn(qtbot: QtBot) -
         made.append(row)
         return Plain()
 
-    rows = ScrolledRows(make, lambda row, width: 40, 600)
+    rows = ScrolledRows(make, lambda rows, width: [40] * len(rows), 600)
     qtbot.addWidget(rows)
     rows.resize(600, 800)
     rows.show()
