@@ -1,17 +1,22 @@
 """The theme in use: chosen by the person, or the system's."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from time import perf_counter
 
-from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtCore import QEvent, QObject, Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QGuiApplication, QPalette
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QWidget
+from shiboken6 import isValid
 
 from app.theme import fonts
 from app.theme.style import style_sheet
 from app.theme.tokens import DARK, LIGHT, THEMES, ThemeTokens, mix
 
 _Role = QPalette.ColorRole
+_POLISHED, _HAS_STYLE = Qt.WidgetAttribute.WA_WState_Polished, Qt.WidgetAttribute.WA_SetStyle
+TURN_MS = 1  # between slices of work; 0 would leave no time for other timers
+SLICE = 0.008  # seconds of work on widgets out of sight before the window is given its turn
 
 
 def palette(tokens: ThemeTokens) -> QPalette:
@@ -68,15 +73,64 @@ class Theme(QObject):
         # Taken before our own palette hides it; where the platform does not tell its scheme
         # (offscreen, plain X11) the lightness of its window colour is all there is.
         self._system_is_dark = app.palette().color(QPalette.ColorRole.Window).lightness() < 128
+        self._steps: Iterator[None] = iter(())  # what is left of a change of the text's size
+        self._out_of_sight: list[QWidget] = []  # widgets that the sheet does not dress now
+        self._turn = QTimer(self, singleShot=True, interval=TURN_MS)
+        self._turn.timeout.connect(self.go_on)
         app.setStyle("Fusion")
         QGuiApplication.styleHints().colorSchemeChanged.connect(self._system_changed)
         self._apply()
 
     def choose(self, choice: str, scale: float = 1.0, compact: bool = False) -> None:
-        """`choice` is system, light, dark or contrast; `scale` makes all text larger."""
-        if (choice, scale, compact) != (self._choice, self._scale, self._compact):
-            self._choice, self._scale, self._compact = choice, scale, compact
+        """`choice` is system, light, dark or contrast; `scale` makes all text larger. Where windows
+        are shown and the colours stay, this takes several turns of the event loop.
+        """
+        before = self._choice, self._scale, self._compact
+        if (choice, scale, compact) == before:
+            return
+        self.finish()
+        self._choice, self._scale, self._compact = choice, scale, compact
+        if choice == before[0] and any(w.isVisible() for w in self._app.topLevelWidgets()):
+            self._steps = self._resize()
+            self._turn.start()
+        else:
             self._apply()
+
+    def finish(self) -> None:
+        """Do now what is left of a change."""
+        while self._turn.isActive():
+            self.go_on()
+
+    def go_on(self) -> None:
+        """Do a part of what is left of a change."""
+        self._turn.start()
+        if next(self._steps, self) is self:
+            self._turn.stop()
+
+    def _resize(self) -> Iterator[None]:
+        """Change the size of text. Qt dresses all widgets anew at once, most of which are out of
+        sight: these are undressed before, and dressed afterwards.
+        """
+        yield from _in_slices(self._app.allWidgets(), self._undress)
+        with _frozen([w for w in self._app.topLevelWidgets() if w.isVisible()]):
+            self._app.setStyleSheet("")
+            yield
+            fonts.set_scale(self._scale, self._compact)
+            self._app.setFont(fonts.body())
+            yield
+            yield  # a turn of its own for what the font changes
+            self._app.setStyleSheet(style_sheet(_now))
+            yield
+            self.changed.emit()
+        hidden, self._out_of_sight = self._out_of_sight, []
+        yield from _in_slices(hidden, _dress)
+
+    def _undress(self, widget: QWidget) -> None:
+        if not widget.isVisible() and widget.testAttribute(_POLISHED):
+            widget.style().unpolish(widget)
+            widget.setAttribute(_POLISHED, False)  # Qt passes it over,
+            widget.setAttribute(_HAS_STYLE)  # and does not tell it that the style has changed
+            self._out_of_sight.append(widget)
 
     @contextmanager
     def undressed(self) -> Iterator[None]:
@@ -85,6 +139,7 @@ class Theme(QObject):
         Under a sheet, Qt tells every widget of a tree each time that the tree is put into another:
         two thirds of the time that the window's building would take.
         """
+        self.finish()
         self._app.setStyleSheet("")
         try:
             yield
@@ -93,6 +148,7 @@ class Theme(QObject):
 
     def _system_changed(self) -> None:
         if self._choice == "system":
+            self.finish()
             self._apply()
 
     def _apply(self) -> None:
@@ -114,3 +170,33 @@ class Theme(QObject):
         if scheme == Qt.ColorScheme.Unknown:
             return DARK if self._system_is_dark else LIGHT
         return DARK if scheme == Qt.ColorScheme.Dark else LIGHT
+
+
+def _in_slices(widgets: Sequence[QWidget], do: Callable[[QWidget], None]) -> Iterator[None]:
+    """Do something with each of these that still exists, SLICE at a time."""
+    began = perf_counter()
+    for widget in widgets:
+        if isValid(widget):
+            do(widget)
+        if perf_counter() - began > SLICE:
+            yield
+            began = perf_counter()
+
+
+def _dress(widget: QWidget) -> None:
+    widget.setAttribute(_HAS_STYLE, False)
+    widget.setAttribute(_POLISHED)
+    widget.style().polish(widget)
+    QApplication.sendEvent(widget, QEvent(QEvent.Type.StyleChange))
+
+
+@contextmanager
+def _frozen(windows: Sequence[QWidget]) -> Iterator[None]:
+    """Windows are not painted within."""
+    for window in windows:
+        window.setUpdatesEnabled(False)
+    try:
+        yield
+    finally:
+        for window in filter(isValid, windows):
+            window.setUpdatesEnabled(True)

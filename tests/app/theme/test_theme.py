@@ -8,14 +8,17 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import QEvent
 from PySide6.QtGui import QColor, QPalette
-from PySide6.QtWidgets import QApplication, QWidget
+from PySide6.QtWidgets import QApplication, QLabel, QLineEdit, QStackedWidget, QVBoxLayout, QWidget
+from pytestqt.qtbot import QtBot
 
 import app
 from app.theme import fonts
+from app.theme import theme as themes
 from app.theme.devices import device_look
 from app.theme.icons import icon, pixmap
 from app.theme.theme import Theme, tokens
 from app.theme.tokens import THEMES
+from app.widgets.basics import Button, IconButton, label, set_tone
 
 MOST_SHARED = 0.75  # of the ink of two icons that mean two things
 ICONS = sorted(path.name.removesuffix(".svg") for path in (files("resources") / "icons").iterdir())
@@ -52,6 +55,95 @@ def test_what_is_built_undressed_is_dressed_at_the_end(theme: Theme, qapp: QAppl
     with pytest.raises(KeyboardInterrupt):
         build()
     assert qapp.styleSheet() == sheet
+
+
+@pytest.fixture
+def pages(theme: Theme, qtbot: QtBot) -> QStackedWidget:
+    """A shown window with ten pages, one of which is in sight."""
+    theme.choose("light")
+    made = QStackedWidget()
+    qtbot.addWidget(made)
+    for n in range(10):
+        page = QWidget()
+        column = QVBoxLayout(page)
+        parts = (label("small", "quiet", "small"), label("warns", "warn"), Button("Go", int))
+        for part in (*parts, IconButton("copy", "Copy"), QLineEdit(f"{n}")):
+            column.addWidget(part)
+        made.addWidget(page)
+    made.show()
+    qtbot.waitExposed(made)
+    for n in range(10):  # each has been seen
+        made.setCurrentIndex(n)
+        QApplication.processEvents()
+    return made
+
+
+def looks(pages: QStackedWidget) -> list[tuple[object, ...]]:
+    """How each widget looks, in sight or not."""
+    return [
+        (
+            type(widget).__name__,
+            widget.font().pixelSize(),
+            widget.sizeHint().toTuple(),
+            widget.palette().color(QPalette.ColorRole.WindowText).name(),
+        )
+        for widget in [pages, *pages.findChildren(QWidget)]
+    ]
+
+
+def test_larger_text_in_slices_looks_as_at_once(theme: Theme, pages: QStackedWidget) -> None:
+    before = looks(pages)
+    theme.choose("light", 2.0)
+    assert looks(pages) == before
+    theme.finish()
+    sliced = looks(pages)
+    assert sliced != before
+    theme.choose("dark", 2.0)  # other colours come at once
+    assert looks(pages) != sliced
+    theme.choose("light", 2.0)
+    assert looks(pages) == sliced
+    theme.choose("light", 1.0)
+    for page in (0, 9):
+        set_tone(pages.widget(page).findChildren(QLabel)[1], "")
+    theme.choose("dark", 1.0)  # before the text has its size
+    theme.choose("light", 1.0)
+    for page in (0, 9):
+        set_tone(pages.widget(page).findChildren(QLabel)[1], "warn")
+    assert looks(pages) == before
+
+
+def test_larger_text_takes_many_short_turns(
+    theme: Theme, pages: QStackedWidget, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Widgets out of sight are dressed one after the other, and nothing is painted half-dressed."""
+    monkeypatch.setattr(themes, "SLICE", 0.0)
+    turns: list[int] = []
+
+    class Watched(QWidget):
+        def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+            if event.type() == QEvent.Type.StyleChange:
+                turns[-1] += 1
+
+    for _ in range(20):
+        Watched(pages.widget(0)).ensurePolished()
+    seen = Watched(pages.widget(9))
+    seen.show()
+    turns.append(0)
+    theme.choose("light", 1.5)
+    turn = theme.go_on
+    painted = []
+    while seen.font().pixelSize() != fonts.body().pixelSize() or not pages.updatesEnabled():
+        turns.append(0)
+        turn()
+        painted.append(pages.updatesEnabled() and not QApplication.instance().styleSheet())
+    assert not any(painted)
+    assert sum(turns) <= 2
+    while sum(turns) < 20:
+        turns.append(0)
+        turn()
+        assert turns[-1] <= 1
+    theme.finish()
+    assert sum(turns) >= 20
 
 
 def test_larger_text_makes_larger_rows(theme: Theme, qapp: QApplication) -> None:

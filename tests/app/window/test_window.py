@@ -304,8 +304,10 @@ def test_text_grows_by_key(window: MainWindow) -> None:
     press(window, Qt.Key.Key_Plus, CTRL)
     press(window, Qt.Key.Key_Plus, CTRL)
     assert window.bench.preferences.value.font_scale == pytest.approx(1.21)
+    come_to_rest(window)
     assert window.font().pixelSize() > before
     press(window, Qt.Key.Key_0, CTRL)
+    come_to_rest(window)
     assert window.font().pixelSize() == before
 
 
@@ -314,7 +316,7 @@ def test_an_open_sheet_grows_with_the_text(window: MainWindow) -> None:
     window.sheets.show_trial()
     before = window.sheets.trial.size()
     window.bench.preferences.update(font_scale=2.0)
-    QTest.qWait(20)
+    come_to_rest(window)
     after = window.sheets.trial.size()
     assert after.height() > 1.2 * before.height()
     assert after.width() > 1.2 * before.width()

@@ -129,6 +129,7 @@ def test_enter_on_a_result_moves_the_keyboard_to_its_files(
 def test_tables_grow_with_the_text(page: DiscoverView, theme: Theme) -> None:
     before = page.shelf.minimumHeight()
     theme.choose("light", 2.0)
+    theme.finish()
     tables = (page.shelf, page.results, page.repo.table)
     assert [table.minimumHeight() for table in tables] == [2 * before] * 3
 
