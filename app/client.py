@@ -9,6 +9,7 @@ from PySide6.QtCore import QObject, Signal
 from app.engine import Abilities, Client, Died, Engine, Event, Restarted, Silent, WeightReader
 from app.inbox import Inbox
 from engine.protocol import (
+    Edit,
     Failed,
     Finished,
     Live,
@@ -18,6 +19,7 @@ from engine.protocol import (
     R,
     Reply,
     Request,
+    ReviseEdits,
     Unload,
 )
 
@@ -50,6 +52,12 @@ class Asked(QObject):
     def cancel(self) -> None:
         """Stop it; it still ends. Nothing where it has ended."""
         self._client.cancel(self.id)
+
+    def revise(self, edits: list[Edit], number: int) -> None:
+        """From its next step on an answer has other values of its edits; nothing where it has
+        ended.
+        """
+        self._client.revise(ReviseEdits(self.id, edits, number))
 
     def look(self, live: Live) -> None:
         """From now on an answer reports this of its inside; nothing where it has ended."""

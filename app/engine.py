@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from engine.errors import CutawayError, NotSupported
 from engine.gguf.tensors import TensorInfo
-from engine.protocol import Failed, Live, Look, Reply, Request
+from engine.protocol import Failed, Live, Look, Reply, Request, ReviseEdits
 
 
 @dataclass(frozen=True)
@@ -102,6 +102,12 @@ class Client:
         """
         self.engine.look(self, request_id, live)
 
+    def revise(self, revision: ReviseEdits) -> None:
+        """Have a running `Generate` of this client go on with other values of its edits; nothing
+        where it has ended.
+        """
+        self.engine.revise(self, revision)
+
     def leave(self) -> None:
         """Hear nothing more; what this client asked for is cancelled."""
         self.engine.part(self)
@@ -146,8 +152,8 @@ class Engine(ABC):
         """Cancel a request that has not ended. Called under the lock."""
 
     @abstractmethod
-    def order(self, look: Look) -> None:
-        """Have a request that has not ended tell something else. Called under the lock."""
+    def order(self, order: Look | ReviseEdits) -> None:
+        """Change a request that has not ended. Called under the lock."""
 
     @abstractmethod
     def restart(self) -> None:
@@ -192,6 +198,13 @@ class Engine(ABC):
             asked = self._requests.get(request_id)
             if asked is not None and asked.client is client:
                 self.order(Look(request_id, live))
+
+    def revise(self, client: Client, revision: ReviseEdits) -> None:
+        """Change the edits of a request, as for `client.revise`."""
+        with self.lock:
+            asked = self._requests.get(revision.id)
+            if asked is not None and asked.client is client:
+                self.order(revision)
 
     def part(self, client: Client) -> None:
         """Remove a client, as for `client.leave`."""

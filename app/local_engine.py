@@ -16,7 +16,7 @@ from app.engine import Abilities, Died, Engine, Restarted, Silent
 from app.local_files import LocalFiles
 from app.weights import LocalWeights
 from engine.errors import Cancelled, CutawayError, WorkerDied
-from engine.protocol import Cancel, Failed, Load, Look, Order, Reply, Request
+from engine.protocol import Cancel, Failed, Load, Look, Order, Reply, Request, ReviseEdits
 from engine.worker import Worker
 
 POLL = 0.1  # seconds between a reader's looks at whether it should end
@@ -108,9 +108,9 @@ class LocalEngine(Engine):
             sent.cancelled = sent.cancelled or monotonic()
             self._hand_over(Cancel(request.id))
 
-    def order(self, look: Look) -> None:
-        if look.id in self._sent:
-            self._hand_over(look)
+    def order(self, order: Look | ReviseEdits) -> None:
+        if order.id in self._sent:
+            self._hand_over(order)
 
     def restart(self) -> None:
         with self.lock:

@@ -48,6 +48,7 @@ ORDER = [
     # area's views, but for those in a row before it.
     ("app.language",),
     (
+        "app.directions",
         "app.engine",
         "app.files",
         "app.inbox",
@@ -92,7 +93,7 @@ ORDER = [
         "app.state.talk",
     ),
     ("app.state.served", "app.state.token", "app.state.trial"),
-    ("app.state.tensors",),
+    ("app.state.lab", "app.state.tensors"),
     ("app.state.workbench",),
     (
         *("app.views.graph", "app.views.log", "app.views.preferences"),
@@ -101,6 +102,7 @@ ORDER = [
     ("app.views.talk",),
     ("app.views.token",),
     (
+        "app.views.lab",
         "app.views.layers",
         "app.views.memory",
         "app.views.profile",

@@ -1,13 +1,21 @@
 """`cutaway steer make`: a control vector from two files of texts."""
 
 import argparse
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from app.terminal.options import add_engine_options, engine_options
 from app.terminal.text import print_json, table
 from app.words import UNKNOWN
 from engine.errors import BadSetting
+from engine.protocol import ResultPart
+
+if TYPE_CHECKING:
+    from app.directions import At, Floats
+    from app.terminal.engine import CommandEngine
 
 NAME = "steer"
 HELP = "make a control vector from pairs of texts"
@@ -64,9 +72,9 @@ def run(args: argparse.Namespace) -> int:
     if not args.out.absolute().parent.is_dir():
         raise BadSetting("--out", str(args.out), "a file in an existing folder")
 
+    from app.directions import directions, facts_of
     from app.library import resolve
     from app.terminal.engine import CommandEngine
-    from app.terminal.steered import direction, rows_of
     from engine.gguf.control_vector import write_directions
     from engine.gguf.reader import open_gguf
 
@@ -76,15 +84,11 @@ def run(args: argparse.Namespace) -> int:
     with CommandEngine(path, options) as engine:
         loaded = engine.start()
         ours, theirs = (
-            rows_of(engine, loaded, texts, args.at, args.chat) for texts in (positive, negative)
+            rows_of(engine, texts, args.at, args.chat) for texts in (positive, negative)
         )
-    found = {i: direction(ours[i], theirs[i], args.method, args.raw) for i in ours}
-    facts = {f"residual_norm.{i}": one.norm for i, one in found.items()}
-    facts |= {f"auc.{i}": one.auc for i, one in found.items() if one.auc is not None}
-    facts |= {f"gap.{i}": one.gap for i, one in found.items() if one.gap is not None}
-    write_directions(
-        args.out, {i: one.values.astype("<f4") for i, one in found.items()}, arch, facts
-    )
+    found = directions(ours, theirs, args.method, args.raw)
+    vectors = {i: one.values.astype("<f4") for i, one in found.items()}
+    write_directions(args.out, vectors, arch, facts_of(found))
     rows: list[dict[str, Any]] = [
         {"layer": i, "residual_norm": one.norm, "gap": one.gap, "auc": one.auc}
         for i, one in found.items()
@@ -97,6 +101,25 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def rows_of(
+    engine: "CommandEngine", texts: Sequence[str], at: "At", chat: bool
+) -> "Mapping[int, Floats]":
+    """Compute what leaves each layer from 1 on, f64 [texts, E] by layer. Raises as
+    `CommandEngine.ask`.
+    """
+    from app.directions import LayerRows, request_of, stacked
+
+    found = []
+    for text in texts:
+        rows = LayerRows()
+        request = replace(request_of(text, chat), id=engine.worker.new_id())
+        for reply in engine.ask(request):
+            if isinstance(reply, ResultPart):
+                rows.take(reply)
+        found.append(rows.rows(at))
+    return stacked(found, at)
+
+
 def _print(rows: list[dict[str, Any]]) -> None:
     lines = [["layer", "residual norm", "gap", "AUC"]]
     for row in rows:
@@ -106,8 +129,10 @@ def _print(rows: list[dict[str, Any]]) -> None:
         print(line)
 
 
-def _lines(side: str, path: Path) -> list[str]:
+def _lines(side: str, path: Path) -> Sequence[str]:
     """The texts of a file, without empty lines. Raises BadSetting."""
+    from app.directions import lines_of
+
     try:
         with path.expanduser().open("rb") as file:
             data = file.read(MOST_TEXT + 1)
@@ -119,7 +144,7 @@ def _lines(side: str, path: Path) -> list[str]:
         raise BadSetting(side, str(path), "a file of UTF-8 text") from None
     if len(data) > MOST_TEXT:
         raise BadSetting(side, str(path), f"a file of at most {MOST_TEXT >> 20} MiB")
-    found = [line.replace("\\n", "\n") for line in text.splitlines() if line.strip()]
+    found = lines_of(text)
     if not found:
         raise BadSetting(side, str(path), "at least one text, one a line")
     return found

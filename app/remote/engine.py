@@ -38,6 +38,7 @@ from engine.protocol import (
     PutPicture,
     Reply,
     Request,
+    ReviseEdits,
     Unload,
     Unloaded,
     Vision,
@@ -97,7 +98,7 @@ class RemoteEngine(Engine):
         if self._loop is not None and not self._closed:
             self._loop.call_soon_threadsafe(self._cancel, request.id)
 
-    def order(self, look: Look) -> None:
+    def order(self, order: Look | ReviseEdits) -> None:
         """A server tells nothing of its inside."""
 
     def restart(self) -> None:

@@ -10,7 +10,7 @@ from app.engine import Abilities, Client, Died, Engine, Event, Restarted, Silent
 from app.local_files import LocalFiles
 from app.remote.connection import OpenServer, ProbeServer
 from app.shared.attached import NOT_SHARED, SharedEngine
-from engine.protocol import Failed, ListDevices, Load, Look, Reply, Request, Unload
+from engine.protocol import Failed, ListDevices, Load, Look, Reply, Request, ReviseEdits, Unload
 
 
 class Engines(Engine):
@@ -58,11 +58,14 @@ class Engines(Engine):
             client, number = asked.forwarded
             client.cancel(number)
 
-    def order(self, look: Look) -> None:
-        asked = self._requests.get(look.id)
+    def order(self, order: Look | ReviseEdits) -> None:
+        asked = self._requests.get(order.id)
         if asked is not None and asked.forwarded is not None:
             client, number = asked.forwarded
-            client.look(number, look.live)
+            if isinstance(order, Look):
+                client.look(number, order.live)
+            else:
+                client.revise(msgspec.structs.replace(order, id=number))
 
     def weights(self, path: str) -> WeightReader:
         return self.local.weights(path)

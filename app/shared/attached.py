@@ -18,7 +18,18 @@ from app.shared import place
 from app.shared.guests import MOST_SAID, EngineOwner, NoSharedModel, SharedModel
 from app.version import version
 from engine.errors import Cancelled, CutawayError, WorkerDied
-from engine.protocol import Cancel, Failed, Load, Look, Order, Reply, Request, Unload, Unloaded
+from engine.protocol import (
+    Cancel,
+    Failed,
+    Load,
+    Look,
+    Order,
+    Reply,
+    Request,
+    ReviseEdits,
+    Unload,
+    Unloaded,
+)
 from engine.protocol.wire import decoder_of_replies, encode
 from engine.system import local_socket
 
@@ -82,9 +93,9 @@ class SharedEngine(Engine):
         elif self._link is not None:
             self._link.out.put(Cancel(request.id))
 
-    def order(self, look: Look) -> None:
+    def order(self, order: Look | ReviseEdits) -> None:
         if self._link is not None:
-            self._link.out.put(look)
+            self._link.out.put(order)
 
     def restart(self) -> None:
         """Leave the owner, whose engine is not ours to restart; what is asked next may attach."""

@@ -37,6 +37,7 @@ from engine.protocol import (
     Render,
     Reply,
     Request,
+    ReviseEdits,
     ScoreAnswer,
     ShowPicture,
 )
@@ -155,10 +156,12 @@ class Guest:
             client = self._client
             if self._ended or client is None:
                 return
-            if isinstance(message, Cancel | Look):
+            if isinstance(message, Cancel | Look | ReviseEdits):
                 ours = next((n for n, (id, _) in self._asked.items() if id == message.id), None)
                 if ours is not None and isinstance(message, Look):
                     client.look(ours, message.live)
+                elif ours is not None and isinstance(message, ReviseEdits):
+                    client.revise(msgspec.structs.replace(message, id=ours))
                 elif ours is not None:
                     client.cancel(ours)
             elif not isinstance(message, Request):

@@ -23,7 +23,8 @@ class Selected:
     `token` is (message id, index), `layer` counts from 0 with the output block after the last,
     `head` is a query head of the layer, `operation` the name of a node of the graph, with its
     occurrence behind # where that is not 0 ("Qcur-3#1"), `split` the place of a split in the step,
-    `component` lies on `device`, `tensor` is a weight of the file.
+    `component` lies on `device`, `tensor` is a weight of the file, `expert` one of its layer,
+    `channel` a number of the operation's result of one token.
     """
 
     token: tuple[int, int] | None = None
@@ -34,6 +35,8 @@ class Selected:
     device: str | None = None
     component: str | None = None
     tensor: str | None = None
+    expert: int | None = None
+    channel: int | None = None
 
 
 class BadLink(ValueError):
@@ -83,6 +86,17 @@ class Selection(QObject):
         """
         word = token or self.now.token
         self._go(Selected(word, layer=layer, operation=name, device=device))
+
+    def select_expert(self, layer: int, expert: int, operation: str) -> None:
+        """An expert of a layer, and what the layer's experts make together."""
+        chosen = Selected(self.now.token, layer=layer, operation=operation, expert=expert)
+        self._go(chosen)
+
+    def select_channel(self, channel: int) -> None:
+        """A number of the operation's result; others of it are no past."""
+        if self.now.operation is not None and channel != self.now.channel:
+            self.now = replace(self.now, channel=channel)
+            self.changed.emit()
 
     def select_tensor(self, name: str, layer: int | None) -> None:
         self._go(Selected(self.now.token, layer=layer, tensor=name))
@@ -240,6 +254,10 @@ def _number(text: str) -> int | None:
     return int(text) if re.fullmatch("[0-9]{1,6}", text) else None
 
 
+def _large(text: str) -> int | None:
+    return int(text) if re.fullmatch("[0-9]{1,9}", text) else None
+
+
 def _token(text: str) -> tuple[int, int] | None:
     found = re.fullmatch(r"([0-9]{1,18})\.([0-9]{1,9})", text)
     return (int(found[1]), int(found[2])) if found is not None else None
@@ -254,6 +272,8 @@ _PARTS: dict[str, Callable[[str], object]] = {
     "device": _matching(r"[A-Za-z0-9_-]{1,32}(:[0-9]{1,3})?"),
     "component": _matching("[a-z]{1,32}"),
     "tensor": _matching(".{1,256}"),
+    "expert": _number,
+    "channel": _large,
 }
 
 

@@ -1,9 +1,10 @@
-"""An answer of a changed model beside the one as it is, with what each model makes of both."""
+"""An edited answer beside the one as it is, with what the model makes of both, and a control."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 from PySide6.QtCore import QObject, Signal
 
@@ -12,30 +13,34 @@ from app.language import tr
 from app.state.session import Session
 from app.state.talk.answer import said
 from app.state.talk.chat import ChatState
+from app.state.talk.edits import NO_EDITS, EditSet
 from app.state.talk.message import Message
 from app.state.talk.tokens import Tokens
-from engine.protocol import AnswerScored, Change, Failed, ScoreAnswer
+from engine.protocol import AnswerScored, Failed, ScoreAnswer
 
 Floats = NDArray[np.float32]
-SHORTEST, LONGEST = 64, 512  # tokens that an answer of a changed model may have at most
-NO_PLAIN = tr("Only the changed answer exists. Regenerate to get an answer without the change.")
+SHORTEST, LONGEST = 64, 512  # tokens that an edited answer may have at most
+SEED = 1  # of the first random control
+NO_PLAIN = tr("Only the edited answer exists. Answer without edits to compare.")
 OTHER_MODEL = tr("Open the model that wrote both answers to compare them.")
 
 
 @dataclass(frozen=True)
 class TriedAnswer:
-    """One of the two answers. `plain` and `changed` are log-probabilities of its tokens, by the
-    model as it is and as it was changed; None as long as the engine has not told.
+    """One of the answers. `plain` and `edited` are log-probabilities of its tokens, by the model as
+    it is and with the edits that are compared; None as long as the engine has not said.
     """
 
     message: Message
     tokens: Tokens
     plain: Floats | None
-    changed: Floats | None
+    edited: Floats | None
 
 
 class TrialState(QObject):
-    """Both answers to one question. `problem` says why they cannot be compared, else it is ""."""
+    """Answers to one question, with edits and without. `problem` says why they cannot be compared,
+    else it is "".
+    """
 
     updated = Signal()
 
@@ -52,10 +57,10 @@ class TrialState(QObject):
         chat.busy_changed.connect(self._on_busy)
 
     @property
-    def changes(self) -> Sequence[Change]:
-        """The changes made to the model."""
-        tried = self._message(self._tried)
-        return tried.changes if tried is not None else ()
+    def edits(self) -> EditSet:
+        """The edits that are compared."""
+        shown = self._shown()
+        return shown[1].edits if shown else NO_EDITS
 
     @property
     def busy(self) -> bool:
@@ -63,25 +68,45 @@ class TrialState(QObject):
         return bool(self._asked)
 
     def row_to_try(self) -> int | None:
-        """The answer that would be tried again: the last one of the chat."""
+        """The answer that would be written again: the last one of the chat."""
         path = self._chat.path
         rows = (row for row in range(len(path) - 1, -1, -1) if path[row].role == "assistant")
         return next(rows, None)
 
-    def start(self, changes: Sequence[Change]) -> bool:
-        """Answer the last question once more, changed; both are compared when that has ended."""
+    def start(self, edits: EditSet | None = None) -> bool:
+        """Answer the last question once more with edits, by default the chat's; they are compared
+        with the answer without when that has ended.
+        """
         row = self.row_to_try()
-        if row is None or not self._chat.try_changed(row, changes, self._most(row)):
+        edits = self._chat.edits.value.active if edits is None else edits
+        if row is None or not self._chat.answer_edited(row, edits, self._most(row)):
             return False
         self._clear()
         self._tried = self._chat.path[row].id
         self.updated.emit()
         return True
 
+    def start_control(self, n_head: int | None = None) -> bool:
+        """Answer once more with random vectors of the same lengths, or other heads, in place of
+        those of the chat's edits. Each control of an answer has another seed.
+        """
+        row = self.row_to_try()
+        if row is None:
+            return False
+        siblings = self._chat.siblings(self._chat.path[row])
+        seeds = [m.edits.seed for m in siblings if m.edits.seed is not None]
+        made = control_of(self._chat.edits.value.active, max(seeds, default=SEED - 1) + 1, n_head)
+        return made is not None and self.start(made)
+
+    def start_plain(self) -> bool:
+        """Answer once more without edits, whatever the chat's are."""
+        row = self.row_to_try()
+        return row is not None and self._chat.answer_edited(row, NO_EDITS, self._most(row))
+
     def show(self, message: Message) -> None:
-        """Compare an answer that was tried before."""
+        """Compare an answer that was written before."""
         self._clear()
-        if message.changes:
+        if message.edits:
             self._tried = message.id
             self._compare()
 
@@ -90,20 +115,33 @@ class TrialState(QObject):
         self._clear()
         self.updated.emit()
 
-    def answers(self) -> tuple[TriedAnswer, TriedAnswer] | None:
-        """The original and the changed answer; None where there are not both."""
+    def answers(self) -> tuple[TriedAnswer, ...]:
+        """The original and the edited answer, and the latest random control where there is one;
+        none where there are not the first two.
+        """
+        plain, *others = self._shown() or (None,)
+        return () if plain is None else tuple(map(self._answer, (plain, *others)))
+
+    def _shown(self) -> tuple[Message | None, Message, *tuple[Message, ...]] | None:
+        """The original, where there is one, the edited answer and a control; None for no trial."""
         tried = self._message(self._tried)
-        plain = None if tried is None else self.plain(tried)
-        if tried is None or plain is None:
+        if tried is None:
             return None
-        return self._answer(plain), self._answer(tried)
+        controls = tried.edits.seed is not None
+        found = [m for m in self._chat.siblings(tried) if m.edits and m.n_tokens and m is not tried]
+        others = [m for m in found if (m.edits.seed is None) == controls]
+        plain = self.plain(tried)
+        if not others:
+            return plain, tried
+        return (plain, others[-1], tried) if controls else (plain, tried, others[-1])
 
     def _answer(self, message: Message) -> TriedAnswer:
-        tokens, own = self._chat.tokens_of(message), bool(message.changes)
-        scores = {own: _own(tokens)}
-        other = self._scores.get((message.id, not own))
-        if other is not None and len(other) == len(tokens):
-            scores[not own] = other
+        tokens, own = self._chat.tokens_of(message), message.edits == self.edits
+        scores = {own: _own(tokens)} if own or not message.edits else {}
+        for by_edited in (False, True):
+            known = self._scores.get((message.id, by_edited))
+            if known is not None and len(known) == len(tokens):
+                scores.setdefault(by_edited, known)
         return TriedAnswer(message, tokens, scores.get(False), scores.get(True))
 
     def _on_busy(self, busy: bool) -> None:
@@ -111,34 +149,34 @@ class TrialState(QObject):
             self._compare()
 
     def _compare(self) -> None:
-        """Ask what each model makes of the other's answer."""
-        both, session = self.answers(), self._session
+        """Ask what each model makes of the answers that it did not write."""
+        found, session = self.answers(), self._session
         if self._chat.busy or self._asked:
             self.updated.emit()
             return
-        if both is None:
+        if not found:
             self.problem = NO_PLAIN
-        elif session.status != "ready" or both[1].message.model != session.model_name:
+        elif session.status != "ready" or found[1].message.model != session.model_name:
             self.problem = OTHER_MODEL
         else:
             self.problem = ""
-            for one in both:
-                self._ask(one.message, one.tokens, changed=not one.message.changes)
+            self._ask(found[0], edited=True)
+            for one in found[1:]:
+                self._ask(one, edited=False)
         self.updated.emit()
 
-    def _ask(self, message: Message, tokens: Tokens, changed: bool) -> None:
-        key = message.id, changed
-        if key in self._scores or not len(tokens):
+    def _ask(self, one: TriedAnswer, edited: bool) -> None:
+        key = one.message.id, edited
+        if key in self._scores or not len(one.tokens):
             return
-        path = self._chat.path
-        row = self._chat.row_of(self._tried or 0)
-        before = path[:row]
+        before = self._chat.path[: self._chat.row_of(self._tried or 0)]
         digests: Mapping[str, str] = self._chat.brought.digests(before)
+        shown = self._shown()
         request = ScoreAnswer(
             0,
             messages=said(self._chat.details.system, before, digests),
-            tokens=tokens.ids,
-            changes=list(self.changes) if changed else [],
+            tokens=one.tokens.ids,
+            edits=self._chat.edits.of(shown[1]) if edited and shown is not None else [],
         )
 
         def end(reply: AnswerScored | Failed) -> None:
@@ -165,26 +203,48 @@ class TrialState(QObject):
         return None if row is None else self._chat.path[row]
 
     def _most(self, row: int) -> int:
-        """A changed model may not find an end: about as many tokens as the answer at `row` has."""
+        """An edited answer may not find an end: about twice as many tokens as the one at `row`."""
         return min(max(2 * self._chat.path[row].n_tokens, SHORTEST), LONGEST)
 
+    def show_original(self) -> None:
+        """Have the chat show the answer without edits in the place of the one that was tried."""
+        tried = self._message(self._tried)
+        if tried is not None:
+            self.show_plain(tried)
+
     def show_plain(self, tried: Message) -> None:
-        """Have the chat show the answer of the unchanged model in the place of that one."""
+        """Have the chat show the answer without edits in the place of that one."""
         plain, row = self.plain(tried), self._chat.row_of(tried.id)
         if plain is not None and row is not None:
             siblings = self._chat.siblings(tried)
             self._chat.choose_sibling(row, siblings.index(plain) - siblings.index(tried))
 
     def plain(self, tried: Message) -> Message | None:
-        """The latest answer to the same question that no change made, by the same model."""
-        siblings = [m for m in self._chat.siblings(tried) if not m.changes and m.finish]
+        """The latest answer to the same question without edits, by the same model."""
+        siblings = [m for m in self._chat.siblings(tried) if not m.edits and m.finish]
         same = [m for m in siblings if m.model == tried.model and m.n_tokens]
         return same[-1] if same else None
 
 
-def _own(tokens: Tokens) -> Floats:
-    """Return the log-probabilities that the generating model reported; NaN if missing. NaN where it
-    did not.
+def control_of(edits: EditSet, seed: int, n_head: int | None = None) -> EditSet | None:
+    """The random control of edits: with a seed for their directions, and other heads of the same
+    layers. None where nothing of them is a direction or a head.
     """
+    rng, changed = np.random.default_rng(seed), False
+    made = []
+    for one in edits.edits:
+        head = one.edit.head
+        if not one.directions and head is not None and n_head is not None and n_head > 1:
+            other = int(rng.integers(n_head - 1))
+            one = replace(one, edit=replace(one.edit, head=other + (other >= head)))
+            changed = True
+        made.append(one)
+    if not changed and not edits.directions:
+        return None
+    return EditSet(tuple(made), seed=seed)
+
+
+def _own(tokens: Tokens) -> Floats:
+    """Return the log-probabilities that the generating model reported; NaN if missing."""
     told = [tokens.logprob(i) for i in range(len(tokens))]
     return np.array([np.nan if p is None else p for p in told], np.float32)

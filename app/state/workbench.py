@@ -13,6 +13,8 @@ from app.language import tr
 from app.remote.connection import ServerAddress, address_of
 from app.remote.keys import Keys
 from app.state.graph.graph import GraphState
+from app.state.lab.steering import SteeringState
+from app.state.lab.verbs import Verbs
 from app.state.layers.layers import LayersState
 from app.state.log import LogState
 from app.state.memory.memory import MemoryState
@@ -118,6 +120,9 @@ class Workbench(QObject):
         self.token = TokenState(
             self.session, self.chat, self.selection, self.file, self.preferences, self
         )
+        asks = self.client, self.session, self.chat
+        self.verbs = Verbs(*asks, self.token, self.selection, self)
+        self.steering = SteeringState(*asks, self.file, self)
         results = ResultsState(self.client, self.session, self.chat, self.selection, self)
         where = self.memory.layers_on
         self.tensors = TensorsState(self.client, self.file, self.selection, results, where, self)

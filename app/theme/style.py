@@ -27,6 +27,9 @@ QLabel[tone="quiet"] { color: $quiet; }
 QLabel[tone="good"] { color: $good; }
 QLabel[tone="warn"] { color: $warn; }
 QLabel[tone="bad"] { color: $bad; }
+QLabel[tone="accent"] {
+  color: $link; border: 1px solid $link; border-radius: ${control}px; padding: 0 5px;
+}
 QLabel[letters="small"] { font-size: ${small}px; }
 QLabel[letters="strong"] { font-weight: 600; }
 QLabel[letters="title"] { font-size: ${title}px; font-weight: 600; }

@@ -1,5 +1,6 @@
 """The strip that always says what is selected."""
 
+from PySide6.QtCore import QPoint, Signal
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 
@@ -21,6 +22,8 @@ class SelectionStrip(QWidget):
     its text and its link.
     """
 
+    verbs_wanted = Signal(QPoint)  # where on the screen their menu opens
+
     def __init__(self, bench: Workbench) -> None:
         super().__init__()
         self._bench = bench
@@ -33,6 +36,7 @@ class SelectionStrip(QWidget):
         self.says = ElidedLabel()
         self._copy = IconButton("copy", tr("Copy the selection as text"), self.copy, 16)
         self._link = IconButton("link", tr("Copy a link to the selection"), self.copy_link, 16)
+        self.verbs = IconButton("edit", tr("Edit what is selected"), self._open_verbs, 16)
         self._clear = IconButton("close", tr("Clear the selection"), selection.clear, 16)
         row = QHBoxLayout(self)
         row.setContentsMargins(GRID, 0, GRID, 0)
@@ -41,6 +45,7 @@ class SelectionStrip(QWidget):
         row.addWidget(self._forward)
         row.addSpacing(GRID // 2)
         row.addWidget(self.says, 1)
+        row.addWidget(self.verbs)
         row.addWidget(self._copy)
         row.addWidget(self._link)
         row.addWidget(self._clear)
@@ -48,6 +53,7 @@ class SelectionStrip(QWidget):
         bench.memory.changed.connect(self.refresh)  # it knows which layer is the output block
         bench.chat.path_changed.connect(self.refresh)
         bench.token.changed.connect(self.refresh)  # which word is followed
+        bench.session.changed.connect(self.refresh)
         self.refresh()
 
     @property
@@ -80,6 +86,10 @@ class SelectionStrip(QWidget):
         self._copy.setEnabled(bool(text))
         self._link.setEnabled(self.is_selected)
         self._clear.setEnabled(self.is_selected)
+        self.verbs.setEnabled(self._bench.verbs.target is not None)
+
+    def _open_verbs(self) -> None:
+        self.verbs_wanted.emit(self.verbs.mapToGlobal(self.verbs.rect().bottomLeft()))
 
     def _parts(self, now: Selected) -> tuple[str, ...]:
         device = ""
@@ -94,6 +104,8 @@ class SelectionStrip(QWidget):
             device,
             now.component or "",
             now.tensor or "",
+            tr("expert {expert}", expert=now.expert) if now.expert is not None else "",
+            tr("channel {channel}", channel=now.channel) if now.channel is not None else "",
         )
 
     def _token(self, token: tuple[int, int] | None) -> str:

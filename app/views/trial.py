@@ -1,140 +1,111 @@
-"""A change is tried: what counts how much, and the answer with it beside the one without."""
+"""Answers with and without edits, side by side: each word as likely as the other model finds it."""
 
 import numpy as np
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import (
-    QApplication,
-    QComboBox,
-    QHBoxLayout,
-    QLabel,
-    QScrollArea,
-    QSpinBox,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QApplication, QHBoxLayout, QLabel, QScrollArea, QVBoxLayout, QWidget
 
-from app.language import tr, tr_n
-from app.state.trial import Floats, TriedAnswer
+from app.language import decimal, tr, tr_n
+from app.state.talk.edits import all_words
+from app.state.trial import Floats, TriedAnswer, control_of
 from app.state.workbench import Workbench
 from app.theme.tokens import GRID, PADDING
-from app.views.talk.statistics import said_of_all
+from app.views.talk.edits import CONTROL, CONTROL_HELP
 from app.widgets.basics import Button, IconButton, divider, label
-from app.widgets.controls.number_slider import NumberSlider
 from app.widgets.tips import set_tip
 from app.widgets.tokens.bands import band_of_probability
 from app.widgets.tokens.text import TokenText
-from engine.protocol import Change, ChangedPart
 
-HEAD = "head"
-PARTS: dict[str, str] = {
-    "layer": tr("A whole layer"),
-    "attention": tr("A layer's attention"),
-    "feed_forward": tr("A layer's feed-forward"),
-    HEAD: tr("One head of attention"),
-}
-HELP = tr("Factor on its output: 0 removes it, 1 changes nothing, 2 doubles it")
-NOTE = tr(
-    "Answers the last message again with this change and compares both answers. The"
-    " model's file is not changed; the new answer is a marked branch of the chat."
+NO_EDITS = tr(
+    "There is no edit. Select a layer, a head or a result, and choose what to change in the menu"
+    " Edits."
 )
-AS_IT_IS = tr("A factor of 1 changes nothing: choose a smaller or a larger one.")
-MILD = 0.5  # the factor to begin with: most models still answer in sentences
-UNKNOWN_LAYERS = 1 << 10  # of a model that nothing is known of; the engine refuses those not there
+NOTE = tr(
+    "Answers the last message again with the edits and compares the answers. The model's file is"
+    " not changed; each answer is a marked branch of the chat."
+)
+
+NAMES = ("original", "edited", "control")  # of the sides in the copied table
 
 
 class TrialView(QWidget):
-    """A form, and below it both answers: each word as likely as the other model finds it."""
+    """The answer without edits, the one with them, and a random control where there is one."""
 
     done = Signal()
 
     def __init__(self, bench: Workbench) -> None:
         super().__init__()
-        self.setAccessibleName(tr("Try a change"))
+        self.setAccessibleName(tr("Compare with and without edits"))
         self._bench, self._trial = bench, bench.trial
-        self.part, self.layer, self.head = QComboBox(), QSpinBox(), QSpinBox()
-        for kind, title in PARTS.items():
-            self.part.addItem(title, kind)
-        self._head_name = label(tr("Head"))
-        named = ((self.part, tr("Part")), (self.layer, tr("Layer")), (self.head, tr("Head")))
-        for widget, name in named:
-            widget.setAccessibleName(name)
-        self.factor = NumberSlider(tr("Factor"), HELP, 0.0, 2.0, 2.0, 2)
-        self.try_it = Button(tr("Answer with the change"), self._start, kind="primary")
+        self.edits = label("", wrap=True)
+        self.try_it = Button(tr("Answer with the edits"), self._start, kind="primary")
+        self.try_plain = Button(tr("Answer without"), self._start_plain)
+        self.control = Button(CONTROL, self._start_control)
+        set_tip(self.control, CONTROL_HELP)
         self.stop = Button(tr("Stop"), bench.chat.stop)
-        self.copy = IconButton("copy", tr("Copy both answers as a table"), self.copy_table)
+        self.copy = IconButton("copy", tr("Copy all answers as a table"), self.copy_table)
         self.back = Button(tr("Show the original answer in the chat"), self._show_plain, "link")
         self.says = label("", tone="quiet", wrap=True)
-        self.plain, self.changed = _Side(tr("Original")), _Side(tr("Changed"))
-        for one in (self.plain, self.changed):
+        self.plain, self.edited = _Side(tr("Original")), _Side(tr("Edited"))
+        self.other = _Side(tr("Random control"))
+        self.sides = (self.plain, self.edited, self.other)
+        for one in self.sides:
             one.text.pointed.connect(lambda at, one=one: self._point(one, at))
             one.text.placed.connect(lambda at, one=one: self._point(one, at))
         self.under = label("", wrap=True)
-        self.factor.set_value(MILD)
-        self.factor.changed.connect(self.show_both)
-        self._chosen = False
         self._lay_out()
-        self.setFocusProxy(self.part)
-        self.part.currentIndexChanged.connect(self._part_chosen)
-        self._trial.updated.connect(self.show_both)
-        bench.chat.busy_changed.connect(self.show_both)
+        self.setFocusProxy(self.try_it)
+        self._trial.updated.connect(self.show_answers)
+        bench.chat.busy_changed.connect(self.show_answers)
+        bench.chat.edits.changed.connect(self.show_answers)
         bench.chat.message_changed.connect(self._grown)
-        self._part_chosen()
+        self.show_answers()
 
     def refresh(self) -> None:
-        """Take what is selected; compare the last answer where it was tried with a change."""
-        selected, parts = self._bench.selection.now, self._bench.token.parts
-        self.layer.setRange(0, (parts.n_layer if parts else UNKNOWN_LAYERS) - 1)
-        if not self._chosen and parts is not None:
-            self._chosen = True
-            self.layer.setValue(parts.n_layer // 2)  # the first ones hold an answer together
-        self.head.setRange(0, (parts.n_head if parts else UNKNOWN_LAYERS) - 1)
-        if selected.layer is not None:
-            self.layer.setValue(selected.layer)
-        if selected.head is not None:
-            self.head.setValue(selected.head)
-            self.part.setCurrentIndex(list(PARTS).index(HEAD))
+        """Compare the last answer where it was written with edits."""
         row = self._trial.row_to_try()
-        if row is not None and not self._trial.changes:
+        if row is not None and not self._trial.edits:
             self._trial.show(self._bench.chat.path[row])
-        self.show_both()
+        self.show_answers()
 
-    @property
-    def change(self) -> Change:
-        """Return the change that the form describes."""
-        kind = str(self.part.currentData())
-        factor = round(self.factor.value, 2)
-        if kind == HEAD:
-            return Change(self.layer.value(), "attention", self.head.value(), factor)
-        part: ChangedPart = kind  # type: ignore[assignment]
-        return Change(self.layer.value(), part, None, factor)
-
-    def show_both(self, _: object = None) -> None:
+    def show_answers(self, _: object = None) -> None:
         """Show the answers that exist so far."""
-        chat, both = self._bench.chat, self._trial.answers()
-        possible = self._trial.row_to_try() is not None and self.change.factor != 1
-        self.try_it.setEnabled(not chat.busy and possible)
+        chat, found = self._bench.chat, self._trial.answers()
+        active, free = chat.edits.value.active, not chat.busy
+        possible = self._trial.row_to_try() is not None and free
+        self.edits.setText(all_words(active) if active else "")
+        self.edits.setVisible(bool(active))
+        self.try_it.setEnabled(possible and bool(active))
+        self.try_plain.setEnabled(possible)
+        self.try_plain.setVisible(bool(self._trial.edits) and not found)
+        self.control.setEnabled(possible and control_of(active, 1, self._n_head) is not None)
         self.stop.setEnabled(chat.busy)
-        self.copy.setEnabled(both is not None)
-        self.back.setVisible(both is not None and not chat.busy)
-        self.says.setText(self._status(both is not None))
-        for side in (self.plain, self.changed):
-            side.setVisible(both is not None)
-        if both is not None:
-            plain, changed = both
-            self.plain.show_answer(tr("Original"), plain, plain.changed)
-            self.changed.show_answer(said_of_all(self._trial.changes), changed, changed.plain)
+        self.copy.setEnabled(bool(found))
+        self.back.setVisible(bool(found) and free)
+        self.says.setText(self._status(bool(found)))
+        for at, side in enumerate(self.sides):
+            side.setVisible(at < len(found))
+            if at < len(found):
+                self._show_side(at, found[at])
+
+    def _show_side(self, at: int, answer: TriedAnswer) -> None:
+        """Paint an answer by what a model that did not write it makes of it."""
+        edits = answer.message.edits
+        title = tr("Edited") if edits else tr("Original")
+        if edits.seed is not None:
+            title = tr("Random control, seed {seed}", seed=edits.seed)
+        side = self.sides[at]
+        side.show_answer(title, answer, answer.plain if at else answer.edited)
+        set_tip(side.title, all_words(edits) if edits else "")
 
     def copy_table(self) -> None:
-        """Both answers, a line for each word: as it is, changed."""
-        both = self._trial.answers()
-        if both is None:
-            return
-        lines = ["answer\tword\toriginal\tchanged"]
-        for name, one in zip(("original", "changed"), both, strict=True):
+        """All answers, a line for each word: as it is, with the edits."""
+        lines = ["answer\tword\toriginal\tedited"]
+        for name, one in zip(NAMES, self._trial.answers(), strict=False):
             for at in range(len(one.tokens)):
-                found = (_percent(_at(scores, at)) for scores in (one.plain, one.changed))
+                found = (_percent(_at(scores, at)) for scores in (one.plain, one.edited))
                 lines.append("\t".join([name, _word(one, at), *found]))
-        QApplication.clipboard().setText("\n".join(lines))
+        if len(lines) > 1:
+            QApplication.clipboard().setText("\n".join(lines))
 
     def _status(self, has_both: bool) -> str:
         if self._trial.problem:
@@ -146,72 +117,72 @@ class TrialView(QWidget):
         if has_both:
             return tr(
                 "Colours show how likely the other model finds each token. The chat shows the"
-                " changed answer."
+                " edited answer."
             )
+        if not self._bench.chat.edits.value.active:
+            return NO_EDITS
         if self._trial.row_to_try() is None:
-            return tr("Send a message first. The change is tried on the last one.")
-        return AS_IT_IS if self.change.factor == 1 else NOTE
+            return tr("Send a message first. The edits are tried on the last one.")
+        return NOTE
+
+    @property
+    def _n_head(self) -> int | None:
+        parts = self._bench.token.parts
+        return parts.n_head if parts is not None else None
 
     def _start(self) -> None:
-        self._trial.start([self.change])
-        self.show_both()
+        self._trial.start()
+        self.show_answers()
+
+    def _start_plain(self) -> None:
+        self._trial.start_plain()
+        self.show_answers()
+
+    def _start_control(self) -> None:
+        self._trial.start_control(self._n_head)
+        self.show_answers()
 
     def _show_plain(self) -> None:
-        """Leave the changed answer where it is, as a branch."""
-        both = self._trial.answers()
-        if both is not None:
-            self._trial.show_plain(both[1].message)
-            self.done.emit()
-
-    def _part_chosen(self) -> None:
-        of_head = self.part.currentData() == HEAD
-        self._head_name.setVisible(of_head)
-        self.head.setVisible(of_head)
+        """Leave the edited answer where it is, as a branch."""
+        self._trial.show_original()
+        self.done.emit()
 
     def _grown(self, _: int) -> None:
-        if self._trial.changes:
-            self.show_both()
+        if self._trial.edits:
+            self.show_answers()
 
     def _point(self, side: "_Side", at: int | None) -> None:
         if at is None or side.answer is None or at >= len(side.answer.tokens):
             self.under.setText("")
             return
         one = side.answer
-        plain, changed = (_percent(_at(scores, at)) for scores in (one.plain, one.changed))
+        plain, edited = (_percent(_at(scores, at)) for scores in (one.plain, one.edited))
         self.under.setText(
             tr(
-                "“{word}”: original {plain}, changed {changed}",
+                "“{word}”: original {plain}, edited {edited}",
                 word=_word(one, at),
                 plain=plain,
-                changed=changed,
+                edited=edited,
             )
         )
 
     def _lay_out(self) -> None:
-        form = QHBoxLayout()
-        form.setSpacing(GRID)
-        form.addWidget(self.part, 1)
-        for name, widget in ((label(tr("Layer")), self.layer), (self._head_name, self.head)):
-            name.setBuddy(widget)
-            form.addWidget(name)
-            form.addWidget(widget)
         sides = QHBoxLayout()
         sides.setSpacing(PADDING)
-        sides.addWidget(self.plain, 1)
-        sides.addWidget(self.changed, 1)
+        for side in self.sides:
+            sides.addWidget(side, 1)
         row = QHBoxLayout()
         row.addWidget(self.copy)
         row.addWidget(self.back)
         row.addStretch(1)
-        row.addWidget(self.stop)
-        row.addWidget(self.try_it)
+        for button in (self.stop, self.control, self.try_plain, self.try_it):
+            row.addWidget(button)
         row.addWidget(Button(tr("Close"), self.done.emit))
         column = QVBoxLayout(self)
         column.setContentsMargins(PADDING, PADDING, PADDING, PADDING)
         column.setSpacing(GRID)
-        column.addWidget(label(tr("Try a change"), size="strong"))
-        column.addLayout(form)
-        column.addWidget(self.factor)
+        column.addWidget(label(tr("Compare with and without edits"), size="strong"))
+        column.addWidget(self.edits)
         column.addWidget(self.says)
         column.addWidget(divider())
         column.addLayout(sides, 1)
@@ -228,14 +199,12 @@ class _Side(QWidget):
         self.title: QLabel = label(name, size="strong", wrap=True)
         self.facts = label("", tone="quiet", wrap=True)
         set_tip(self.facts, tr("Average surprise of the other model"))
-        self.text = TokenText(tr("Answer, {name}", name=name.lower()))
+        self.text = TokenText(tr("Answer: {title}", title=name))
         scroll = QScrollArea()
         scroll.setWidgetResizable(True)
         scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         scroll.setFrameShape(QScrollArea.Shape.NoFrame)
-        scroll.setAccessibleName(
-            tr("Text of the answer, {name}", name=name.lower())
-        )  # its keys scroll
+        scroll.setAccessibleName(tr("Text of the answer: {title}", title=name))  # its keys scroll
         scroll.setWidget(self.text)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
@@ -261,7 +230,7 @@ def _facts(answer: TriedAnswer, by: Floats | None) -> str:
     if by is None or not n:
         return words
     bits = -float(np.mean(by)) / float(np.log(2))
-    return tr("{words}, surprise {bits:.2f} bits each", words=words, bits=bits)
+    return words + tr(", surprise {bits:.2f} bits each", bits=bits)
 
 
 def _band(logprob: float) -> int | None:
@@ -275,11 +244,7 @@ def _at(scores: Floats | None, at: int) -> float | None:
 def _percent(probability: float | None) -> str:
     if probability is None:
         return "–"
-    return (
-        "< 0.1 %"
-        if probability < 0.001
-        else tr("{probability:.1f} %", probability=100 * probability)
-    )
+    return decimal("< 0.1 %" if probability < 0.001 else f"{100 * probability:.1f} %")
 
 
 def _word(one: TriedAnswer, at: int) -> str:

@@ -12,6 +12,7 @@ from app.window.desk import (
     shown_pictures,
     undo_delete,
 )
+from app.window.edit_commands import EDITS
 from app.window.view_commands import LAYERS, VIEW
 
 
@@ -42,16 +43,6 @@ TOKEN: tuple[Command[Desk], ...] = (
         enabled=_has_word,
     ),
     Command(
-        id="token.trial",
-        title=tr("Try without a layer or head…"),
-        words="ablate ablation edit layer head leave out intervene",
-        run=lambda w: w.sheets.show_trial(),
-        menu="Chat",
-        key="Ctrl+Shift+Y",
-        icon="sliders",
-        enabled=lambda w: w.bench.session.model is not None,
-    ),
-    Command(
         id="token.text",
         title=tr("Copy the token's details as text"),
         run=lambda w: w.inspector.view(TokenView).copy_text(),
@@ -60,7 +51,9 @@ TOKEN: tuple[Command[Desk], ...] = (
 )
 
 
-MENUS = (mark("Model"), mark("Chat"), mark("View"), mark("Layers"), mark("Window"))
+MENUS = (
+    *(mark("Model"), mark("Chat"), mark("Edits"), mark("View"), mark("Layers"), mark("Window")),
+)
 
 
 def _has_model(w: Desk) -> bool:
@@ -393,6 +386,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
         icon="undo",
         enabled=lambda w: w.talk.notices.can_undo or w.bench.chats.has_deleted,
     ),
+    *EDITS,
     *VIEW,
     *LAYERS,
     *TOKEN,

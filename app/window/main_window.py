@@ -4,9 +4,9 @@ import base64
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import QByteArray, QEvent, Qt
+from PySide6.QtCore import QByteArray, QEvent, QPoint, Qt
 from PySide6.QtGui import QCloseEvent
-from PySide6.QtWidgets import QMainWindow, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QMainWindow, QMenu, QVBoxLayout, QWidget
 
 from app.language import tr
 from app.state.workbench import Workbench
@@ -24,6 +24,7 @@ from app.widgets.plots.canvas import warm
 from app.window.commands import COMMANDS, MENUS
 from app.window.desk import Desk
 from app.window.drops import Drops
+from app.window.edit_commands import VERBS
 from app.window.given_pictures import GivenFiles, GivenPictures
 from app.window.looks import Looks
 from app.window.model_opener import ModelOpener
@@ -171,6 +172,8 @@ class MainWindow(QMainWindow, Refuge):
             writes.files_given.connect(self.files.add)
             writes.picture_given.connect(self.vision.add_data)
         composer.choose_wanted.connect(self.files.choose)
+        composer.edits.compare_wanted.connect(self.sheets.show_trial)
+        self.inspector.selection.verbs_wanted.connect(self._show_verbs)
         composer.documents.opened.connect(
             lambda place: self.sheets.show_document(bench.chat.documents.documents[place], place)
         )
@@ -187,7 +190,7 @@ class MainWindow(QMainWindow, Refuge):
             *(self.panes.changed, self.drawer.opened, self.talk.notices.undo_changed),
             *(bench.session.changed, bench.preferences.changed),
             *(bench.chat.path_changed, bench.chat.message_added, bench.chat.busy_changed),
-            bench.selection.changed,
+            *(bench.selection.changed, bench.chat.edits.changed),
         ):
             signal.connect(self.commands.refresh)
         bench.selection.page_wanted.connect(self.panes.show_tab)
@@ -201,6 +204,15 @@ class MainWindow(QMainWindow, Refuge):
         self.sheets.dismiss_file()
         self.panes.show_tab("tensors")
         self.inspector.view(TensorsView).show_picture()
+
+    def _show_verbs(self, where: QPoint) -> None:
+        """A menu of what can be done with the selection."""
+        self.commands.refresh()
+        menu = QMenu(self)
+        menu.setAccessibleName(tr("Edit what is selected"))
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        menu.addActions([self.commands[verb] for verb in VERBS])
+        menu.popup(where)
 
     def _show_probes(self) -> None:
         self.panes.show_tab("tensors")

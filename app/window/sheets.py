@@ -10,6 +10,8 @@ from app.documents.document import Document
 from app.fetch.known import KNOWN, Terms
 from app.state.talk.message import Picture
 from app.state.workbench import Workbench
+from app.views.lab.steer import SteerView
+from app.views.lab.take import TakeView
 from app.views.models.chooser import Chooser
 from app.views.models.chooser_fetch import TermsView
 from app.views.models.model import ModelView
@@ -51,6 +53,11 @@ class Sheets(QObject):
         self.trial = TrialView(bench)
         self._trial = Sheet(parent, self.trial, 1000, 680)
         self.trial.done.connect(self._trial.dismiss)
+        self.steer, self.take = SteerView(bench), TakeView(bench)
+        self._steer = Sheet(parent, self.steer, 860, 680)
+        self.steer.done.connect(self._steer.dismiss)
+        self._take = Sheet(parent, self.take, 560, 440)
+        self.take.done.connect(self._take.dismiss)
         self._prompt = Sheet(parent, self.prompt, 720, 560)
         self.prompt.done.connect(self._prompt.dismiss)
         self.document = DocumentView(bench)
@@ -83,6 +90,8 @@ class Sheets(QObject):
             self._prompt,
             self._document,
             self._trial,
+            self._steer,
+            self._take,
             self._preferences,
             self._report,
             self._serving,
@@ -139,8 +148,18 @@ class Sheets(QObject):
         self.document.show_document(document, place)
         self._document.open()
 
+    def show_steering(self) -> None:
+        """Make, open and use a steering vector."""
+        self.steer.refresh()
+        self._steer.open()
+
+    def show_taking(self) -> None:
+        """The answers from which the selection can be taken."""
+        self.take.refresh()
+        self._take.open()
+
     def show_trial(self) -> None:
-        """The form for a change, and what it made of the last answer."""
+        """The last answer with edits and without."""
         self.trial.refresh()
         self._trial.open()
 

@@ -5,6 +5,7 @@ to what leaves layer N, counted from 0: layer 0 cannot be steered. Keys of a fil
 use it (llama.cpp: common/common.cpp, common_control_vector_load_one).
 """
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from os import PathLike
@@ -54,12 +55,21 @@ def write_directions(
     path: Path, directions: Directions, model: str, facts: Mapping[str, float] | None = None
 ) -> None:
     """Write a file that llama.cpp reads, too; `model` is the architecture of the model, `facts`
-    become keys `cutaway.*`.
+    become keys `cutaway.*`. It takes the place of an older one once it is whole. Raises `OSError`.
     """
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        _write(part, directions, model, facts or {})
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _write(path: Path, directions: Directions, model: str, facts: Mapping[str, float]) -> None:
     writer = gguf.GGUFWriter(path, ARCHITECTURE)
     writer.add_string(f"{ARCHITECTURE}.model_hint", model)
     writer.add_int32(f"{ARCHITECTURE}.layer_count", len(directions))
-    for key, value in (facts or {}).items():
+    for key, value in facts.items():
         writer.add_float32(f"cutaway.{key}", value)
     for layer, values in sorted(directions.items()):
         writer.add_tensor(f"direction.{layer}", np.ascontiguousarray(values, np.float32))

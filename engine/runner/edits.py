@@ -19,6 +19,8 @@ from engine.protocol import MOST_EDITS, Change, Edit
 ALL = 1 << 31
 MOST_INSTRUCTIONS = 1024
 """The most instructions of a request: an edit of 30 layers has 30."""
+MOST_REVISED = 1 << 14
+"""The most instructions of an answer whose edits change while it is written."""
 MOST_BYTES = 64 << 20
 """The most bytes of vectors in a step, of all sequences together."""
 _POSITIONS = re.compile(r"(-?\d{1,9})?(:)?(\d{1,9})?", re.ASCII)
@@ -105,6 +107,19 @@ class SequenceEdits:
         if all(one.begin == 0 and one.end == ALL for one in self.instructions):
             return self
         return replace(self, moved=min(self.moved, begin), gone=self.gone + gone)
+
+    def revised(self, others: "SequenceEdits", at: int) -> "SequenceEdits":
+        """These edits before position `at`, and others from there on, which hook the same results.
+        Raises `BadSetting` for others.
+        """
+        ours, theirs = ({one.point for one in e.instructions} for e in (self, others))
+        if ours != theirs:
+            raise BadSetting("edits", "others", "the same places: only values change in an answer")
+        before = [o._replace(end=min(o.end, at)) for o in self.instructions if o.begin < at]
+        after = [o._replace(begin=max(o.begin, at)) for o in others.instructions if o.end > at]
+        if len(before) + len(after) > MOST_REVISED:
+            raise BadSetting("edits", "too many changes", "fewer changes of one answer")
+        return replace(self, instructions=(*before, *after))
 
     def positions(self, first: int, n: int) -> list[int]:
         """Positions of n items from index `first` on."""

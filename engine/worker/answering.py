@@ -20,7 +20,7 @@ from engine.protocol import (
     SlotRow,
     SlotTable,
 )
-from engine.runner.answering.answer import RunningAnswer
+from engine.runner.answering.answer import Revised, RunningAnswer, never_revised
 from engine.runner.answering.batcher import Batcher, Broken
 from engine.runner.answering.slots import Lent, Slots
 from engine.runner.aside import LONG, Aside
@@ -38,8 +38,8 @@ TOLD_EVERY = 0.1
 
 
 class AnswersAtOnce:
-    """The answers of one model. `stops` and `looked_at` are asked of a request: whether it is to
-    stop, and what it is to tell of its inside.
+    """The answers of one model. `stops`, `looked_at` and `revised` are asked of a request: whether
+    it is to stop, what it is to tell of its inside, and its edits by now.
     """
 
     def __init__(
@@ -48,8 +48,10 @@ class AnswersAtOnce:
         send: Callable[[Reply], None],
         stops: Callable[[Generate], Callable[[], bool]],
         looked_at: Callable[[Generate], Callable[[], Live]],
+        revised: Callable[[Generate], Revised] = lambda request: never_revised,
     ) -> None:
         self.model, self._send, self._stops, self._looked_at = model, send, stops, looked_at
+        self._revised = revised
         self._looks = LookBudget()
         self._answers: dict[int, RunningAnswer] = {}
         self._preparing: dict[int, Aside[RunningAnswer]] = {}  # their prompts are tokenised
@@ -70,7 +72,8 @@ class AnswersAtOnce:
             return TokenWatch(self.model, sequence, request, looked_at, self._looks)
 
         stops = self._stops(request)
-        make = partial(RunningAnswer, self.model, request, stops, watching)
+        revised = self._revised(request)
+        make = partial(RunningAnswer, self.model, request, stops, watching, revised=revised)
         if _length(request) >= LONG:
             self._preparing[request.id] = Aside(make, stops)
         else:

@@ -31,6 +31,7 @@ from engine.protocol import (
     Render,
     Reply,
     Request,
+    ReviseEdits,
     Shutdown,
 )
 from engine.protocol.wire import decoder_of_requests, encode
@@ -58,6 +59,7 @@ class _Server:
         self._beside: Requests = SimpleQueue()
         self._cancelled: set[int] = set()
         self._looks: dict[int, Live] = {}
+        self._revisions: dict[int, ReviseEdits] = {}
         self._queue: deque[Request[Any] | None] = deque()
         self._patient: set[int] = set()
         self._work: tuple[Request[Any], InParts[Reply]] | None = None  # what is answered in parts
@@ -67,7 +69,7 @@ class _Server:
         listen(self._events.append)
 
     def run(self) -> None:
-        service = Service(self._send, self._cancelled, self._looks)
+        service = Service(self._send, self._cancelled, self._looks, self._revisions)
 
         def saves() -> bool:
             return service.saving is not None and service.saving.is_pending
@@ -210,10 +212,11 @@ class _Server:
         """A request has ended: nothing is kept of it."""
         self._cancelled.discard(number)
         self._patient.discard(number)
-        self._looks.pop(number, None)
-        if not service.is_answering:
-            for late in [one for one in list(self._looks) if one < number]:
-                del self._looks[late]
+        for told in (self._looks, self._revisions):
+            told.pop(number, None)
+            if not service.is_answering:
+                for late in [one for one in list(told) if one < number]:
+                    del told[late]
 
     def _listen(self, saves: Callable[[], bool]) -> None:
         """Runs in a thread of its own, so that Cancel and a vanished app are heard mid-step. It
@@ -236,6 +239,8 @@ class _Server:
                 self._cancelled.add(message.id)
             elif isinstance(message, Look):
                 self._looks[message.id] = message.live
+            elif isinstance(message, ReviseEdits):
+                self._revisions[message.id] = message
             elif isinstance(message, Shutdown):
                 self._requests.put(None)
             elif isinstance(message, Request):

@@ -10,7 +10,16 @@ from typing import Any, TypeVar
 from engine.errors import BadFile, BadSetting
 from engine.memory.placement import Placement
 from engine.memory.trim import trim
-from engine.protocol import Generate, Live, Progress, Reply, Request, StageName, WireMessage
+from engine.protocol import (
+    Generate,
+    Live,
+    Progress,
+    Reply,
+    Request,
+    ReviseEdits,
+    StageName,
+    WireMessage,
+)
 from engine.runner.loading import LoadedModel, load_model
 from engine.runner.pictures.album import Album
 from engine.runner.placing.reprice import Repricer
@@ -29,10 +38,10 @@ class Service:
     """At most one open model with its conversations.
 
     `send` tells something at once; `cancelled` holds the ids of the requests to stop, `looks` what
-    answers are to tell of their inside by now. `album` has the pictures that were brought, whatever
-    model is open. `repricer` is for requests that are answered beside others. While it is `idle`,
-    `keeping` writes the open model's weights for the next time, and `saving` what its sequences
-    have read.
+    answers are to tell of their inside by now, `revisions` their edits by now. `album` has the
+    pictures that were brought, whatever model is open. `repricer` is for requests that are answered
+    beside others. While it is `idle`, `keeping` writes the open model's weights for the next time,
+    and `saving` what its sequences have read.
     """
 
     def __init__(
@@ -40,9 +49,10 @@ class Service:
         send: Callable[[Reply], None],
         cancelled: Collection[int],
         looks: Mapping[int, Live] = MappingProxyType({}),
+        revisions: Mapping[int, ReviseEdits] = MappingProxyType({}),
     ) -> None:
         self.send = send
-        self._looks = looks
+        self._looks, self._revisions = looks, revisions
         self.idle = Event()
         self.album = Album()
         self.repricer = Repricer()
@@ -86,7 +96,8 @@ class Service:
         """Have this model open, until it is closed here."""
         if model.viewer is not None:
             model.viewer.album = self.album
-        self._open = AnswersAtOnce(model, self.send, self.asked_to_stop, self.looked_at)
+        of_requests = (self.asked_to_stop, self.looked_at, self.revised)
+        self._open = AnswersAtOnce(model, self.send, *of_requests)
         self.saving = SavingPrefixes(model.prefixes, self._open.slots, self.idle)
         self._answered = False
         self.keep()
@@ -161,6 +172,10 @@ class Service:
     def looked_at(self, request: Generate) -> Callable[[], Live]:
         """Return the live data to send with an answer; may be called from any thread."""
         return lambda: self._looks.get(request.id, request.live)
+
+    def revised(self, request: Generate) -> Callable[[], ReviseEdits | None]:
+        """Return the edits that an answer goes on with, None for its own."""
+        return lambda: self._revisions.get(request.id)
 
     def progress(self, request: WireMessage) -> StageProgress:
         """Tells how far the request is, a few hundred times at most."""

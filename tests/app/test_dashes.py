@@ -19,6 +19,8 @@ NO_TEXT = {
     "app/fetch/ranges.py",
     "app/fetch/search.py",
     "app/fetch/transfer.py",
+    "app/state/lab/verbs.py",
+    "app/views/talk/edits.py",
     "app/state/memory/splits.py",
     "app/state/layers/placing.py",
     "app/state/talk/disk/packed_pictures.py",

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from app.client import Asked
 from app.state.presets import NONE, AnswerLimits
+from app.state.talk.edits import EditSet
 from app.state.talk.message import Message
 from app.state.talk.tokens import Tokens
 from app.state.talk.tree import Tree
@@ -13,8 +14,8 @@ from app.tools.calling import CollectedCalls, ToolUse, with_results
 from engine.protocol import (
     Alternative,
     AnswerForm,
-    Change,
     ChatMessage,
+    Edit,
     Generate,
     PicturePart,
     Piece,
@@ -38,9 +39,9 @@ class Answer:
 
     `sent` is None until the engine was asked. What the message says already goes on: by ids
     where all of it came as tokens of the same model, else by its text. `before` are the statistics
-    of the answer that is continued, `begun` how many tokens of it there were. `changes` are those
-    of a model that is tried: the message says so from the start, whatever becomes of it. `again`
-    makes the request of the answer that follows calls.
+    of the answer that is continued, `begun` how many tokens of it there were. `edits` are those of
+    the request, with vectors, which the message names. `again` makes the request of the answer that
+    follows calls.
     """
 
     def __init__(
@@ -50,7 +51,7 @@ class Answer:
         tree: Tree,
         by_ids: bool,
         before: Stats | None = None,
-        changes: Sequence[Change] = (),
+        edits: Sequence[Edit] = (),
     ) -> None:
         self.message, self.tokens, self.tree = message, tokens, tree
         self._stats_before = before
@@ -61,9 +62,8 @@ class Answer:
         self._collected = CollectedCalls()
         self.tools: tuple[str, ...] = ()  # names of built-in tools and of servers
         self.again: Callable[[Answer], Request] | None = None
-        self.changes = list(changes)
-        if changes and message.stats is None:
-            message.stats = replace(NOTHING_COUNTED, changes=self.changes)
+        self.edits = list(edits)
+        self.revisions: list[EditSet] = []  # values of the edits that were sent since
 
     @property
     def asked(self) -> list[Message]:
@@ -93,7 +93,7 @@ class Answer:
             watch=True,
             prefix=self.message.text,
             prefix_tokens=self.tokens.ids if self._by_ids else [],
-            changes=self.changes,
+            edits=self.edits,
             form=form,
             tools=tools,
         )
@@ -122,8 +122,10 @@ class Answer:
         return first
 
     def count(self, stats: Stats) -> None:
-        """Store the engine's statistics; together with what it had counted of the beginning."""
-        before = self._stats_before
+        """Store the engine's statistics, together with what it had counted of the beginning; the
+        edits are the message's.
+        """
+        before, stats = self._stats_before, replace(stats, changes=[], edits=[])
         self.message.stats = stats if before is None else _together(before, stats)
 
 

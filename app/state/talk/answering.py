@@ -1,6 +1,7 @@
 """Answers under way: requested, received, saved while they grow, and ended."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -13,11 +14,13 @@ from app.state.problem import Problem
 from app.state.session import Session
 from app.state.talk.answer import Answer
 from app.state.talk.brought import PicturesInEngine
+from app.state.talk.chat_edits import ChatEdits
 from app.state.talk.disk.store import ChatStore, StoreError
+from app.state.talk.edits import MOST_MOVES
 from app.state.talk.message import Message, Picture
 from app.state.talk.rounds import ToolRounds
-from engine.errors import CutawayError
-from engine.protocol import Failed, Finished, Generate, Piece
+from engine.errors import BadSetting, CutawayError
+from engine.protocol import EditsRevised, Failed, Finished, Generate, Piece, Reply
 
 EVERY_MS = 2000
 KEPT = tr("the answer is kept here, and saved as soon as that works")
@@ -209,6 +212,18 @@ class Answering(QObject):
         else:
             answer.sent.cancel()
 
+    def revise(self, answer: Answer | None, chat: ChatEdits) -> None:
+        """Have a running answer go on with other values of its edits, where only these differ."""
+        edits = chat.value.active
+        if answer is None or answer.sent is None or not edits:
+            return
+        latest = answer.revisions[-1] if answer.revisions else answer.message.edits
+        if edits == latest or not answer.message.edits.same_places(edits):
+            return
+        with suppress(StoreError, BadSetting):  # said when they were changed
+            answer.sent.revise(chat.request(edits), len(answer.revisions))
+            answer.revisions.append(edits)
+
     def close(self) -> None:
         """Save the answers as far as they came."""
         for asked in self._asked[:]:
@@ -261,6 +276,7 @@ class Answering(QObject):
             self.live.follow(sent)
             self._session.begin_answer(sent)
             sent.pieces.connect(partial(self._on_pieces, asked))
+            sent.told.connect(partial(self._on_told, asked))
             sent.ended.connect(partial(self._on_ended, asked))
 
     def _on_pieces(self, asked: _Asked, pieces: Sequence[Piece]) -> None:
@@ -268,6 +284,18 @@ class Answering(QObject):
             return  # it was ended here
         answer = asked.answer
         self.appended.emit(answer, answer.take(pieces))
+
+    def _on_told(self, asked: _Asked, reply: Reply) -> None:
+        if asked not in self._asked or not isinstance(reply, EditsRevised):
+            return
+        message, edits = asked.answer.message, asked.answer.revisions[reply.number]
+        if reply.problem:
+            self.problem.emit(Problem("BadSetting", reply.problem))
+            return
+        if len(message.edits.moves) < MOST_MOVES:
+            message.edits = message.edits.moved(edits, reply.position, reply.n_prompt)
+            self._saver.touch(asked.answer)
+            self.called.emit(asked.answer)
 
     def _on_ended(self, asked: _Asked, reply: Finished | Failed) -> None:
         if asked not in self._asked:

@@ -1,6 +1,6 @@
 """The chat that is open: the messages of its active path, and what a person can do with them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -18,17 +18,20 @@ from app.state.talk.answer import NO_TOOLS, Answer
 from app.state.talk.answering import Answering
 from app.state.talk.attached import Attached, EditedPictures, PictureList
 from app.state.talk.brought import PicturesInEngine
+from app.state.talk.chat_edits import ChatEdits
 from app.state.talk.context import ContextUse, context_use
 from app.state.talk.details import Details
 from app.state.talk.disk.store import ChatGone, ChatStore, StoreError
 from app.state.talk.documents import AttachedDocuments
+from app.state.talk.edits import NO_EDITS, EditSet
 from app.state.talk.message import Message, Picture, title_of
 from app.state.talk.rounds import ToolRounds
 from app.state.talk.thread import Thread
 from app.state.talk.tokens import Tokens
 from app.state.talk.tree import Tree
 from app.state.tools.tools import ToolsState
-from engine.protocol import Alternative, AnswerForm, Change, Generate, Speculation
+from engine.errors import BadSetting
+from engine.protocol import Alternative, AnswerForm, Generate, Speculation
 
 ENDED_BY_ITSELF = ("stop", "length", "calls")
 """Ends of an answer after which the next message may go."""
@@ -73,6 +76,8 @@ class ChatState(QObject):
             tools.problem.connect(self.problem)
         self._thread = Thread(store)
         self.details = Details(session, preferences, self._write, self)
+        self.edits = ChatEdits(store.vectors, self._write, self)
+        self.edits.problem.connect(self.problem)
         self._preferences = preferences
         self.attached = Attached(store, session, preferences, self)
         self.attached.problem.connect(self.problem)
@@ -85,6 +90,7 @@ class ChatState(QObject):
         self._answering = Answering(
             store, session, self.brought, self, self._rounds, self._answer_again
         )
+        self.edits.settled.connect(lambda: self._answering.revise(self.running, self.edits))
         self._answering.appended.connect(self._on_appended)
         self._answering.called.connect(self._on_called)
         self._answering.ended.connect(self._on_ended)
@@ -149,9 +155,10 @@ class ChatState(QObject):
         """How the messages shown and the pictures attached fill the context of the open model."""
         model = self._session.model
         n_ctx = model.n_ctx if model is not None else 0
-        attached, documents = self.attached.pictures, self.documents.tokens
-        tokens_of = self.brought.tokens
-        return context_use(self.path, self.details.system, n_ctx, tokens_of, attached, documents)
+        pictures, files = self.attached.pictures, self.documents.tokens
+        return context_use(
+            self.path, self.details.system, n_ctx, self.brought.tokens, pictures, files
+        )
 
     def open(self, chat_id: int | None) -> None:
         """Show a chat; None is a new one, kept from its first message on."""
@@ -170,6 +177,7 @@ class ChatState(QObject):
             tree = held.tree
         self._thread = Thread(self._store, chat.id if chat is not None else None, tree)
         self.details.take(chat)
+        self.edits.take(chat.edits if chat is not None else NO_EDITS)
         self._show_attached()
         self._take_usual()
         self.details.changed.emit()
@@ -242,12 +250,10 @@ class ChatState(QObject):
         question = row if self.path[row].role == "user" else row - 1
         return self._may_ask() and self._answer(self.path[question], question + 1)
 
-    def try_changed(self, row: int, changes: Sequence[Change], most: int) -> bool:
-        """Another answer beside the one at `row`, by a model that is changed, of at most so many
-        tokens.
-        """
+    def answer_edited(self, row: int, edits: EditSet, most: int) -> bool:
+        """Another answer beside the one at `row`, with these edits, of at most so many tokens."""
         above = self._thread.parent(self.path[row])
-        return above is not None and self._may_ask() and self._answer(above, row, changes, most)
+        return above is not None and self._may_ask() and self._answer(above, row, edits, most)
 
     def edit_and_resend(
         self, row: int, text: str, pictures: tuple[Picture, ...] | None = None
@@ -268,7 +274,7 @@ class ChatState(QObject):
                 question = self._thread.add(
                     "user", above, text, pictures=shown, documents=message.documents
                 )
-                answer = self._thread.answer_to(question)
+                answer = self._thread.answer_to(question, *self.edits.now())
             self._show_path(row)
             self._begin(answer)
             return True
@@ -294,7 +300,8 @@ class ChatState(QObject):
         if message.calls:  # the model goes on with their results
             return self._answer(message, row + 1)
         with self._storing():
-            answer = self._thread.go_on(message, self._same_model(message))
+            sent = self.edits.request(message.edits)
+            answer = self._thread.go_on(message, self._same_model(message), sent)
             if answer.message is not message:
                 self._show_path(row)
             self._begin(answer)
@@ -311,7 +318,8 @@ class ChatState(QObject):
             return False
         with self._storing():
             message = self.path[row]
-            answer = self._thread.branch(message, index, other, self._same_model(message))
+            by_ids, sent = self._same_model(message), self.edits.request(message.edits)
+            answer = self._thread.branch(message, index, other, by_ids, sent)
             self._show_path(row)
             self._begin(answer)
             return True
@@ -354,6 +362,10 @@ class ChatState(QObject):
     def tokens(self, row: int) -> Tokens:
         """The tokens of the answer at `row`, read when first asked for."""
         return self.tokens_of(self.path[row])
+
+    def everything(self) -> Tree:
+        """All messages, of any branch."""
+        return self._thread.tree
 
     def siblings(self, message: Message) -> list[Message]:
         """It and the other messages of its place, in order of creation."""
@@ -410,7 +422,7 @@ class ChatState(QObject):
             self._leave_deleted()
             step = tr("your message is kept; send it again to start a new chat")
             self.problem.emit(Problem(error.kind, f"{error}; {step}"))
-        except StoreError as error:
+        except (StoreError, BadSetting) as error:
             self.problem.emit(Problem(error.kind, str(error)))
 
     def _send(self, text: str) -> None:
@@ -420,10 +432,11 @@ class ChatState(QObject):
         with self._thread.together():
             if begins:
                 question = self._thread.begin(text, *details.settings, pictures, documents)
-                self._store.update(question.chat, touch=False, tools=details.tools)
+                kept = {"edits": self.edits.value, "vectors": self.edits.fresh}
+                self._store.update(question.chat, touch=False, tools=details.tools, **kept)
             else:
                 question = self._thread.ask(text, pictures, documents)
-            answer = self._thread.answer_to(question)
+            answer = self._thread.answer_to(question, *self.edits.now())
         if begins:
             details.title = title_of(text, (*pictures, *documents))
             details.changed.emit()
@@ -465,15 +478,12 @@ class ChatState(QObject):
         return False
 
     def _answer(
-        self,
-        question: Message,
-        row: int,
-        changes: Sequence[Change] = (),
-        most: int | None = None,
+        self, question: Message, row: int, edits: EditSet | None = None, most: int | None = None
     ) -> bool:
-        """Add an answer below a question, shown at `row`; return False where it is not stored."""
+        """Answer a question, shown at `row`, with the chat's edits or these; False if it fails."""
         with self._storing():
-            answer = self._thread.answer_to(question, changes)
+            now = self.edits.now() if edits is None else (edits, self.edits.request(edits))
+            answer = self._thread.answer_to(question, *now)
             if row == len(self.path):
                 self._append(answer.message)
             else:

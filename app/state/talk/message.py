@@ -6,8 +6,9 @@ from typing import Literal
 
 from app.documents.document import Document, with_documents
 from app.language import tr
+from app.state.talk.edits import NO_EDITS, EditSet
 from app.tools.calling import ToolUse
-from engine.protocol import Change, PictureLimits, Stats, Tool
+from engine.protocol import PictureLimits, Stats, Tool
 
 Role = Literal["user", "assistant"]
 TITLE = 48  # characters of a title made from the first question
@@ -32,7 +33,7 @@ class Message:
     empty while it is written (or where the program ended meanwhile). `place` counts from 0 among
     its `siblings`. `problem` is the error of a failed answer. `n_tokens` are those of the answer.
     `pictures` come before the text, `documents` after it; an answer has pictures of the results of
-    its `calls`, and the `tools` that its prompt offered.
+    its `calls`, the `tools` that its prompt offered, and the `edits` that it was written with.
     """
 
     id: int
@@ -52,6 +53,7 @@ class Message:
     documents: tuple[Document, ...] = ()
     calls: tuple[ToolUse, ...] = ()
     tools: tuple[Tool, ...] = ()
+    edits: EditSet = NO_EDITS
 
     @property
     def prompt(self) -> str:
@@ -62,11 +64,6 @@ class Message:
     def seed(self) -> int | None:
         """The seed of the answer's sampling."""
         return self.stats.seed if self.stats is not None else None
-
-    @property
-    def changes(self) -> list[Change]:
-        """How the model was changed that wrote it; empty: not at all."""
-        return self.stats.changes if self.stats is not None else []
 
 
 def title_of(question: str, attached: Sequence[Picture | Document] = ()) -> str:

@@ -74,10 +74,10 @@ class ToolRounds:
         """
         above = before.message
         message = Message(0, above.chat, above.id, "assistant", created=time.time())
-        message.model = above.model
+        message.model, message.edits = above.model, above.edits
         self._store.add(message)
         before.tree.add(message)
-        answer = Answer(message, Tokens(), before.tree, by_ids=False, changes=before.changes)
+        answer = Answer(message, Tokens(), before.tree, by_ids=False, edits=before.edits)
         answer.tools = before.tools
         return answer
 

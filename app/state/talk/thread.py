@@ -10,10 +10,11 @@ from app.documents.document import Document
 from app.state.presets import OwnSampling
 from app.state.talk.answer import Answer, branched, continued
 from app.state.talk.disk.store import ChatStore
+from app.state.talk.edits import NO_EDITS, EditSet
 from app.state.talk.message import Message, Picture, Role, title_of
 from app.state.talk.tokens import Tokens
 from app.state.talk.tree import Tree
-from engine.protocol import Alternative, AnswerForm, Change
+from engine.protocol import Alternative, AnswerForm, Edit
 
 
 @dataclass(frozen=True)
@@ -122,30 +123,39 @@ class Thread:
         else:
             self._new.append(message)
 
-    def answer_to(self, question: Message, changes: Sequence[Change] = ()) -> Answer:
-        """A new answer below a question."""
-        message = self.add("assistant", question, "")
-        return Answer(message, Tokens(), self.tree, by_ids=False, changes=changes)
+    def answer_to(
+        self, question: Message, edits: EditSet = NO_EDITS, sent: Sequence[Edit] = ()
+    ) -> Answer:
+        """A new answer below a question; `sent` is what its edits are for the engine."""
+        message = self.add("assistant", question, "", edits=edits)
+        return Answer(message, Tokens(), self.tree, by_ids=False, edits=sent)
 
-    def go_on(self, message: Message, by_ids: bool) -> Answer:
+    def go_on(self, message: Message, by_ids: bool, sent: Sequence[Edit] = ()) -> Answer:
         """An answer that goes on where this one ended; beside it where something follows it."""
-        tokens, before, changes = self.tokens(message), message.stats, message.changes
+        tokens, before = self.tokens(message), message.stats
         by_ids = by_ids and tokens.begin == 0 and len(tokens) > 0
         text, tokens = continued(message, tokens, by_ids)
         if self.tree.has_children(message):
-            message = self.add("assistant", self.parent(message), text)
+            message = self.add("assistant", self.parent(message), text, edits=message.edits)
             tokens = tokens.first(len(tokens))
         else:
             message.text, message.finish, message.problem = text, "", ""
-        return Answer(message, tokens, self.tree, by_ids, before, changes)
+        return Answer(message, tokens, self.tree, by_ids, before, sent)
 
-    def branch(self, message: Message, index: int, other: Alternative, by_ids: bool) -> Answer:
+    def branch(
+        self,
+        message: Message,
+        index: int,
+        other: Alternative,
+        by_ids: bool,
+        sent: Sequence[Edit] = (),
+    ) -> Answer:
         """An answer beside this one that takes another token at `index`."""
         tokens = self.tokens(message)
         by_ids = by_ids and tokens.begin == 0
         text, tokens = branched(message, tokens, index, other, by_ids)
-        sibling = self.add("assistant", self.parent(message), text)
-        return Answer(sibling, tokens, self.tree, by_ids, changes=message.changes)
+        sibling = self.add("assistant", self.parent(message), text, edits=message.edits)
+        return Answer(sibling, tokens, self.tree, by_ids, edits=sent)
 
     def _make(self, role: Role, parent: Message | None, text: str, **fields: Any) -> Message:
         assert self.chat_id is not None

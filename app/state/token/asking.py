@@ -164,7 +164,8 @@ class Asking:
         path = self._chat.path[: row + 1]
         digests = self._chat.brought.digests(path)
         system = self._chat.details.system
-        return Conversation(path[:row], path[row], self._chat.tokens(row), system, digests)
+        given = (path[:row], path[row], self._chat.tokens(row), system, digests)
+        return Conversation(*given, self._chat.edits.of(path[row]))
 
     def _layers_at_once(self) -> list[int]:
         """Whose rows of attention to ask for: of all layers, where they are few bytes."""

@@ -8,7 +8,7 @@ from app.state.talk.message import Message
 from app.state.talk.tokens import Tokens
 from app.state.token.context import ContextMap, WrittenAnswer
 from app.state.token.readings import AttentionReading, LensReading
-from engine.protocol import Examine, Examined, StepRecord, TokenChoice, Tools
+from engine.protocol import Edit, Examine, Examined, StepRecord, TokenChoice, Tools
 
 TOP = 8  # words told of each layer
 
@@ -51,7 +51,7 @@ class Inside:
 class Conversation:
     """The conversation before a token: the path up to its message, and that message.
 
-    `tokens` are the message's, as far as the open model wrote them.
+    `tokens` are the message's, as far as the open model wrote them, with these `edits`.
     """
 
     before: Sequence[Message]
@@ -59,6 +59,7 @@ class Conversation:
     tokens: Tokens
     system: str
     digests: Mapping[str, str]
+    edits: Sequence[Edit] = ()
 
     @property
     def path(self) -> list[Message]:
@@ -74,6 +75,7 @@ class Conversation:
             prefix_tokens=self.tokens.ids[:index] if known else [],
             wanted=self.tokens[index].token,
             tools=self._tools,
+            edits=list(self.edits),
         )
 
     def whole(self) -> Examine:

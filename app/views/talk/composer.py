@@ -14,6 +14,7 @@ from app.theme.theme import tokens
 from app.theme.tokens import GRID, PADDING, RADIUS_CARD
 from app.views.talk.composer_parts import OtherModel, Overflow, PromptMenu, Queued, SendButton
 from app.views.talk.documents import AttachedStrip
+from app.views.talk.edits import EditsBar
 from app.views.talk.pictures.attachments import Attachments
 from app.views.talk.sampling import SamplingPopover, in_words
 from app.views.talk.tools import ServerQuestion, ToolsButton
@@ -109,7 +110,7 @@ class Composer(QWidget):
         """System prompt, presets and how tokens are drawn."""
         if self._popover is None:
             self._popover = SamplingPopover(self.bench, self)
-        self._popover.show_above(self._card)
+        self._popover.open_above(self._card)
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
         now, painter = tokens(), QPainter(self)
@@ -134,6 +135,7 @@ class Composer(QWidget):
             self._card.setMaximumWidth(fonts.chat_width())
 
     def _lay_out(self) -> None:
+        self.edits = EditsBar(self.bench)
         self._card = QWidget()
         row = QHBoxLayout()
         row.setSpacing(GRID)
@@ -153,6 +155,7 @@ class Composer(QWidget):
         inside.addWidget(self.other)
         inside.addWidget(self.attachments)
         inside.addWidget(self.documents)
+        inside.addWidget(self.edits)
         inside.addWidget(self.field)
         inside.addWidget(self.overflow)
         inside.addLayout(row)

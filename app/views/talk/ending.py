@@ -8,9 +8,9 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QVBoxLayout, QWidget
 
 from app.language import tr, tr_n
+from app.state.talk.edits import all_words
 from app.theme.tokens import GRID
 from app.views.talk.message_row import MessageRow
-from app.views.talk.statistics import said_of_all
 from app.widgets.basics import TEXT_SIZE, Button, label
 from app.widgets.numbers import grouped
 
@@ -36,8 +36,8 @@ def notes_of(row: MessageRow) -> list[Note]:
     found = [*_dropped(row), *([end] if end is not None else [])]
     if row.unsaved:
         found.append(Note(NOT_SAVED))
-    if row.message.changes:
-        found.insert(0, _changed(row))
+    if row.message.edits:
+        found.insert(0, _edited(row))
     if row.continues_text:
         found.append(Note(CONTINUED_TEXT))
     return found
@@ -77,12 +77,9 @@ def _end(row: MessageRow) -> Note | None:
     return None
 
 
-def _changed(row: MessageRow) -> Note:
+def _edited(row: MessageRow) -> Note:
     back: Step = (tr("Show the original answer"), row.show_unchanged)
-    text = tr(
-        "Written with a modified model: {said_of_all}.",
-        said_of_all=said_of_all(row.message.changes, capital=False),
-    )
+    text = tr("Written with edits: {edits}.", edits=all_words(row.message.edits))
     return Note(text, (back,) if row.can_show_unchanged else (), always=True)
 
 

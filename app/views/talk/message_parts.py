@@ -17,6 +17,7 @@ from PySide6.QtWidgets import (
 
 from app.language import tr, used
 from app.state.session import PastStage, StageProgress
+from app.state.talk.edits import all_words
 from app.state.talk.reasoning import Said, as_written
 from app.theme import fonts
 from app.theme.theme import tokens
@@ -50,11 +51,13 @@ class MessageHeader(QWidget):
         self._row = row
         self._speaker = ElidedLabel()
         self._speaker.setFont(fonts.strong())
+        self.edited = label(tr("edited"), "accent", "small")
         self._time = label("", "quiet", "small")
         line = QHBoxLayout(self)
         line.setContentsMargins(0, 0, 0, 0)
         line.setSpacing(GRID)
         line.addWidget(self._speaker)
+        line.addWidget(self.edited)
         line.addWidget(self._time)
         line.addStretch(1)
         if actions is not None:
@@ -63,6 +66,11 @@ class MessageHeader(QWidget):
 
     def refresh(self) -> None:
         self._speaker.setText(self._row.speaker)
+        edits = self._row.message.edits
+        self.edited.setVisible(bool(edits))
+        if edits:
+            set_tip(self.edited, all_words(edits))
+            self.edited.setAccessibleName(tr("Edited: {edits}", edits=all_words(edits)))
         self._time.setText(_when(self._row.message.created))
 
     def show_time(self, shown: bool) -> None:

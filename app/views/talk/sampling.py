@@ -6,16 +6,13 @@ from functools import partial
 from typing import Any
 
 from msgspec import structs
-from PySide6.QtCore import QPoint, Qt, QTimer
-from PySide6.QtGui import QKeyEvent
+from PySide6.QtCore import Qt, QTimer
 from PySide6.QtWidgets import (
     QComboBox,
-    QFrame,
     QHBoxLayout,
     QInputDialog,
     QLineEdit,
     QPlainTextEdit,
-    QScrollArea,
     QVBoxLayout,
     QWidget,
 )
@@ -26,14 +23,14 @@ from app.state.workbench import Workbench
 from app.theme import fonts
 from app.theme.tokens import GRID, PADDING
 from app.views.talk.settings import AnswerFormChoice, LimitsForm
-from app.widgets.basics import Button, IconButton, label, surface
+from app.widgets.basics import Button, IconButton, label
 from app.widgets.controls.number_slider import NAME, NumberSlider
+from app.widgets.popover import Popover
 from app.widgets.tips import set_tip
 from engine.protocol import Sampling
 
 CUSTOM = tr("Custom")
 SAVE_MS = 400
-WIDTH = 448
 
 # Field of Sampling, name, help, the slider's range, the field's most, decimals, word for the least.
 NUMBERS: tuple[tuple[str, str, str, float, float, float, int, str], ...] = (
@@ -89,23 +86,12 @@ def preset_of(bench: Workbench) -> str:
     return next((one.name for one in presets if bench.chat.details.has_preset(one)), "")
 
 
-class SamplingPopover(QFrame):
+class SamplingPopover(Popover):
     """Every change holds from the next answer on."""
 
     def __init__(self, bench: Workbench, parent: QWidget) -> None:
-        super().__init__(parent, Qt.WindowType.Popup)
+        super().__init__(tr("Sampling and system prompt"), parent)
         self._bench, self._filling = bench, False
-        self.setAccessibleName(tr("Sampling and system prompt"))
-        surface(self, "card")
-        self._inside = QWidget()
-        self._scroll = QScrollArea()
-        self._scroll.setFrameShape(QFrame.Shape.NoFrame)
-        self._scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self._scroll.setWidgetResizable(True)
-        self._scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        around = QVBoxLayout(self)
-        around.setContentsMargins(1, 1, 1, 1)
-        around.addWidget(self._scroll)
         self.presets = QComboBox()
         self.presets.setAccessibleName(tr("Preset"))
         self.presets.view().setAccessibleName(tr("Presets"))
@@ -134,19 +120,10 @@ class SamplingPopover(QFrame):
         bench.chat.details.changed.connect(self._fill)
         self._fill()
 
-    def show_above(self, place: QWidget) -> None:
-        """Open it above a widget, inside its screen."""
+    def open_above(self, place: QWidget) -> None:
+        """Open it with what the chat has now."""
         self._fill()
-        screen = place.screen().availableGeometry()
-        room = min(place.window().height(), screen.height()) - 2 * GRID
-        width = min(fonts.px(WIDTH), max(280, place.window().width() - 2 * GRID))
-        height = self._inside.sizeHint().height() + 4
-        scrolls = self._scroll.verticalScrollBar().sizeHint().width() if height > room else 0
-        self.setFixedSize(width + scrolls, min(height, room))
-        corner = place.mapToGlobal(QPoint(0, -self.height() - GRID // 2))
-        corner.setY(max(screen.top(), corner.y()))
-        self.move(corner)
-        self.show()
+        self.show_above(place)
         self.presets.setFocus()
 
     def keep_preset(self) -> None:
@@ -171,14 +148,8 @@ class SamplingPopover(QFrame):
         self.limits.save()
         self.form.save()
 
-    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
-        if event.key() == Qt.Key.Key_Escape:
-            self.hide()
-        else:
-            super().keyPressEvent(event)
-
     def _lay_out(self) -> None:
-        column = QVBoxLayout(self._inside)
+        column = QVBoxLayout(self.inside)
         column.setContentsMargins(PADDING, PADDING - 4, PADDING, PADDING)
         column.setSpacing(GRID)
         top = QHBoxLayout()
@@ -224,7 +195,7 @@ class SamplingPopover(QFrame):
         column.addLayout(kept)
         column.addWidget(self.form)
         column.addWidget(self.limits)
-        self._scroll.setWidget(self._inside)
+        self.area.setWidget(self.inside)
 
     def _setter(self, field: str, decimals: int) -> Any:
         def set_number(value: float) -> None:

@@ -1,18 +1,16 @@
 """Numbers of an answer and of a stage of work, in words: one source for every place."""
 
-from collections.abc import Sequence
-
 from app.language import tr, tr_n
 from app.state.session import StageProgress
+from app.state.talk.edits import all_words
 from app.state.talk.message import Message
 from app.widgets.numbers import duration, grouped
 from app.words import STAGES
-from engine.protocol import Change, Stats
+from engine.protocol import Stats
 
 # What other ends there are stands in a line of its own (`app.views.talk.ending`).
-ENDS = {"cancelled": tr("stopped"), tr("failed"): tr("failed"), tr("edited"): tr("edited")}
+ENDS = {"cancelled": tr("stopped"), "failed": tr("failed"), "edited": tr("edited")}
 WAITING = tr("Waiting for the first token")
-CHANGED = {"layer": "", "attention": tr("attention of "), "feed_forward": tr("feed-forward of ")}
 
 
 def summary(message: Message) -> str:
@@ -38,20 +36,6 @@ def summary(message: Message) -> str:
     if stats is not None and stats.n_generated:
         parts.append(tr("seed {seed}", seed=stats.seed))
     return "  ·  ".join(parts)
-
-
-def said_of(change: Change) -> str:
-    """Describe a change as under an answer: "layer 12 left out"."""
-    head = "" if change.head is None else tr("head {head}, ", head=change.head)
-    part = "" if change.head is not None else CHANGED[change.part]
-    how = tr("left out") if change.factor == 0 else tr("× {factor:g}", factor=change.factor)
-    return tr("{head}{part}layer {layer} {how}", head=head, part=part, layer=change.layer, how=how)
-
-
-def said_of_all(changes: Sequence[Change], capital: bool = True) -> str:
-    """All of them in one line, which begins with a capital or is a part of a sentence."""
-    said = "; ".join(map(said_of, changes))
-    return said[:1].upper() + said[1:] if capital else said
 
 
 def stage_title(stage: StageProgress | None) -> str:
@@ -123,11 +107,7 @@ def details(message: Message) -> str:
         *_drafts(stats),
         tr("Context: {n_context} tokens", n_context=grouped(stats.n_context)),
         tr("Seed {seed}", seed=stats.seed),
-        *(
-            [tr("Modified model: {said_of_all}", said_of_all=said_of_all(stats.changes))]
-            if stats.changes
-            else []
-        ),
+        *([tr("Edits: {edits}", edits=all_words(message.edits))] if message.edits else []),
     ]
     if stats.n_truncated:
         lines.append(

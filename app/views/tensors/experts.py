@@ -82,7 +82,8 @@ class ExpertsPage(QWidget):
         routing = self._state.routing
         if routing is not None and row < len(routing.layers):
             self.place.setText(self.map.says(row, column))
-            self._select(routing.layers[row])
+            layer = routing.layers[row]
+            self._selection.select_expert(layer, column, f"{RESULT}-{layer}")
 
     def _select(self, layer: int) -> None:
         self._selection.select_operation(f"{RESULT}-{layer}", layer)

@@ -313,6 +313,11 @@ class TensorsView(QWidget):
         self._place.setText(
             tr("row {row}, column {column}{value}", row=row, column=column, value=told)
         )
+        item, numbers = self._state.item, self._state.numbers
+        selected = item is not None and item.name == self._selection.now.operation
+        if selected and numbers is not None:
+            heads = len(numbers.dims) > 2  # the third dimension counts tokens
+            self._selection.select_channel(column + (row * numbers.dims[0] if heads else 0))
         if self.page == "Numbers":
             self.heat.set_cursor(row, column)
         else:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QKeyEvent
+from PySide6.QtGui import QContextMenuEvent, QKeyEvent
 from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
 
 from app.language import tr
@@ -257,6 +257,11 @@ class Inspector(QWidget):
             self.close_wanted.emit()
         else:
             super().keyPressEvent(event)
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:  # noqa: N802
+        """Open the verbs of the selection, by the right button or the menu key."""
+        if self._bench.verbs.target is not None:
+            self.selection.verbs_wanted.emit(event.globalPos())
 
     def take_bar(self) -> None:
         """Take the line of tabs back, if it was put elsewhere."""

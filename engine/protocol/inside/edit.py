@@ -7,6 +7,8 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
 
+from engine.protocol.message import Order, Reply
+
 EditOp = Literal["set", "add", "scale", "project", "hold", "swap", "feature"]
 MOST_EDITS = 256
 """The most edits of a request."""
@@ -94,3 +96,24 @@ class Edit(msgspec.Struct, frozen=True):
     ) -> Self:
         """A result plus a vector times a factor."""
         return cls.of("add", site, layers, by, vector, positions=positions)
+
+
+class ReviseEdits(Order, frozen=True):
+    """From the next step on, the running `Generate` of this id has these edits. Only their values
+    may differ from those that it began with: nothing is built. It says so with `EditsRevised`,
+    which has the same `number`; of several in one step only the last counts.
+    """
+
+    edits: list[Edit]
+    number: int
+
+
+class EditsRevised(Reply, frozen=True):
+    """An answer's edits have changed from item `position` on, counted from the prompt's first, of
+    which the prompt has `n_prompt`; or `problem` says why not.
+    """
+
+    number: int
+    position: int
+    n_prompt: int
+    problem: str = ""

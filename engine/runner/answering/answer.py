@@ -8,16 +8,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.answers.forms import MARKS
-from engine.errors import BadSetting, Cancelled, GivesNoText
+from engine.errors import BadSetting, Cancelled, GivesNoText, NotSupported
 from engine.models.base import Output
 from engine.progress import telling
 from engine.protocol import (
     Alternative,
+    EditsRevised,
     Finished,
     Generate,
     Piece,
     Progress,
     Reply,
+    ReviseEdits,
     Stats,
     TokenInfo,
 )
@@ -202,6 +204,13 @@ def check(model: LoadedModel, request: Generate) -> None:
         raise BadSetting("max_tokens", request.max_tokens, "0 or more")
 
 
+Revised = Callable[[], ReviseEdits | None]
+
+
+def never_revised() -> None:
+    """The edits stay those of the request."""
+
+
 CONTEXTS_AT_MOST = 10
 _WAITING = 0.02  # seconds between two looks whether a form is ready, or nobody wants it any more
 FORESEEN = 256
@@ -226,9 +235,10 @@ class RunningAnswer:
         cancelled: Callable[[], bool],
         watching: Callable[[Sequenced], Watch] | None = None,
         pause: Pause = no_pause,
+        revised: Revised = never_revised,
     ) -> None:
         """`watching` makes what computes its parts, for a sequence; `pause` is called again and
-        again while a long prompt is tokenised.
+        again while a long prompt is tokenised. `revised` gives other edits to go on with.
         """
         check(model, request)
         self.model, self.request, self.cancelled = model, request, cancelled
@@ -242,6 +252,8 @@ class RunningAnswer:
         self.limit = most if given_most is None else given_most
         n_prompt = max(1, len(self.prompt.items) - len(request.prefix_tokens))
         self.edits = edits_for(built, request.edits, n_prompt, request.changes)
+        self._n_prompt, self._revised = n_prompt, revised
+        self._revision: ReviseEdits | None = None
         self.pending: list[Item] = list(self.prompt.items)
         self.reason: str | None = None
         self._ending = "length"  # once nothing is pending
@@ -330,6 +342,10 @@ class RunningAnswer:
         """Return the items of the answer's next step, and the effect of pictures on them. A token
         that was drawn is a part by itself. Raises `Cancelled`.
         """
+        revision = self._revised()
+        if revision is not None and revision is not self._revision:
+            self._revision = revision
+            yield self._revise(revision)
         if not self.is_reading and len(self.pending) <= 1:
             return self.pending[:], TEXT
         if self.cancelled():
@@ -340,6 +356,19 @@ class RunningAnswer:
         part = self.sequence.part(self.pending[:n_read], most) if n_read else self.pending[:]
         extras = self.sequence.extras(part, self.cancelled)
         return part, (yield from telling(extras, self._encoding))
+
+    def _revise(self, revision: ReviseEdits) -> Reply:
+        """Go on with other values of the edits, of which the sequence keeps where they began."""
+        (at,) = self.sequence.edits.positions(len(self.sequence.items), 1)
+        told, problem = (self.request.id, revision.number, at, self._n_prompt), ""
+        try:
+            others = edits_for(
+                self.model.built, revision.edits, self._n_prompt, self.request.changes
+            )
+            self.edits = self.sequence.edits = self.sequence.edits.revised(others, at)
+        except (BadSetting, NotSupported) as error:
+            problem = str(error)
+        return EditsRevised(*told, problem)
 
     def speculate(self, chances: Chances) -> None:
         """Make drafts from now on, as was asked for; none with edits, whose plans are not ready."""

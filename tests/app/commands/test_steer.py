@@ -7,8 +7,8 @@ import gguf
 import numpy as np
 import pytest
 
+from app.directions import direction
 from app.terminal.edits import parsed
-from app.terminal.steered import direction
 from engine.errors import BadFile, BadSetting
 from engine.gguf.control_vector import random_like, read_directions, steering, write_directions
 from engine.protocol import Edit

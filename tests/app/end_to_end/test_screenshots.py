@@ -17,7 +17,7 @@ from app.theme.tokens import DARK, LIGHT
 from app.views.profile.profile import ProfileView
 from app.views.token.token import TokenView
 from app.window.main_window import MainWindow
-from engine.protocol import Change, Sampling
+from engine.protocol import Sampling
 from engine.settings import EngineOptions
 from tests.app.end_to_end.person import Person
 from tests.app.helpers.shots import take
@@ -29,6 +29,12 @@ pytestmark = [pytest.mark.model_file, pytest.mark.device, pytest.mark.full]
 
 QUESTION = "What is the capital of France?"
 MORE = "Write a Python function that says whether a number is prime."
+PIRATE = [
+    "Arr, matey! Hoist the sails!",
+    "Ahoy! Yer treasure be buried here.",
+    "Shiver me timbers!",
+]
+PLAIN = ["Hello, my friend! Start the car!", "Hi! Your money is in the bank.", "That surprises me!"]
 MUCH = 80  # tokens
 SHAPES = (
     Shape("star", "orange", "large", 17, 16, 13, (240, 130, 30)),
@@ -160,12 +166,19 @@ def test_inside(person: Person, folder: Path) -> None:
     bench.selection.select_token(message.id, word)
     person.wait(lambda: window.inspector.view(TokenView).lens.reading is not None)
     take(person, folder, "token")
-    bench.selection.select_layer(12)
+    bench.steering.make(PIRATE, PLAIN, "pirate")
+    person.wait(lambda: bench.steering.vector)
+    bench.steering.use(1.0, [9, 10, 11])
+    bench.selection.select_head(12, 3)
+    bench.verbs.switch_off()
     window.sheets.show_trial()
-    bench.trial.start([Change(12)])
+    bench.trial.start()
     end(person)
     person.wait(lambda: not bench.trial.busy)
-    take(person, folder, "trial")
+    bench.trial.start_control(9)
+    end(person)
+    person.wait(lambda: not bench.trial.busy)
+    take(person, folder, "edits")
     person.key(Qt.Key.Key_Escape)
     bench.chat.choose_sibling(1, -1)
     bench.selection.select_operation("Qcur-12", 12, "intel:0")

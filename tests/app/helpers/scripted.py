@@ -25,6 +25,7 @@ from engine.protocol import (
     Predict,
     PredictedMemory,
     Request,
+    ReviseEdits,
     Stats,
     TokenInfo,
     WireMessage,
@@ -60,8 +61,8 @@ class ScriptedEngine(Engine):
         if type(request) not in self._files.answers:
             self.asked.append(Cancel(request.id))
 
-    def order(self, look: Look) -> None:
-        self.asked.append(look)
+    def order(self, order: Look | ReviseEdits) -> None:
+        self.asked.append(order)
 
     def restart(self) -> None:
         self._begin_anew(Restarted(), Cancelled("the request"))
@@ -124,7 +125,7 @@ class ScriptedEngine(Engine):
         """The answer is over."""
         stats = Stats(120, 30, n, 0.001, 0.4, 0.213, n / 143, seed, 120 + n)
         asked = next((r for r in reversed(self.asked) if isinstance(r, Generate)), Generate(0))
-        stats = msgspec.structs.replace(stats, changes=asked.changes)
+        stats = msgspec.structs.replace(stats, changes=asked.changes, edits=asked.edits)
         self.say(Finished(self.last.id, reason, stats))
 
 

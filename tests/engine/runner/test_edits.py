@@ -1,6 +1,6 @@
 """Edits of results: each operation at each site against torch's hooks, and many at once."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import cache
 from pathlib import Path
@@ -10,12 +10,14 @@ import pytest
 
 from engine.errors import BadSetting, NotSupported
 from engine.models.build import StepShape
-from engine.protocol import Edit
+from engine.protocol import Edit, EditsRevised, Generate, Piece, ReviseEdits, Sampling
+from engine.runner.answering.answer import RunningAnswer
 from engine.runner.edits import ALL, PLAIN, SequenceEdits, common, edits_for
 from engine.runner.loading import LoadedModel, load_model
 from engine.runner.sequence import Sequenced
 from engine.runner.stepper import TEXT, StepPart
 from engine.settings import EngineOptions
+from engine.tokenizer.words import no_pause
 from tests.goldens.make_edits import LAYER, N_HEADS, N_TOKENS, ROWS, vectors
 from tests.goldens.tiny import tiny_tokens, write_tiny
 from tests.kernels.harness import nmse
@@ -330,3 +332,76 @@ def test_experts(tmp_path: Path) -> None:
             edits_for(built, [Edit("ffn_moe_topk", [1], "scale")], 6)
         with pytest.raises(BadSetting, match="an expert from 0 to 5"):
             edits_for(built, [Edit("ffn_moe_down", [1], "scale", expert=6)], 6)
+
+
+def answered(
+    model: LoadedModel, request: Generate, revisions: Mapping[int, ReviseEdits]
+) -> tuple[list[int], list[EditsRevised]]:
+    """The tokens of an answer that gets these revisions once it has so many, and what it says."""
+    wanted: list[ReviseEdits | None] = [None]
+    stop, watching, pause = (lambda: False), None, no_pause
+    answer = RunningAnswer(model, request, stop, watching, pause, lambda: wanted[-1])
+    list(answer.enter(Sequenced(model.stepper)))
+    tokens: list[int] = []
+    told: list[EditsRevised] = []
+    while answer.reason is None:
+        wanted.append(revisions.get(len(tokens), wanted[-1]))
+        for reply in answer.step():
+            if isinstance(reply, EditsRevised):
+                told.append(reply)
+            elif isinstance(reply, Piece):
+                tokens += [info.token for info in reply.tokens]
+    answer.sequence.clear()
+    return tokens, told
+
+
+def test_values_change_while_an_answer_is_written(
+    model: LoadedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if each value had been asked for at its positions from the start, and nothing is built."""
+    kind, builds = type(model.built), [0]
+    build = kind.build
+
+    def counted(*args: object, **fields: object) -> object:
+        builds[0] += 1
+        return build(*args, **fields)
+
+    monkeypatch.setattr(kind, "build", counted)
+    direction = np.linspace(-1, 1, E, dtype=np.float32)
+
+    def steer(by: float, positions: str = "all") -> Edit:
+        return Edit.add("residual", 1, direction, by, positions)
+
+    def ask(*edits: Edit) -> Generate:
+        greedy = Sampling(temperature=0.0)
+        return Generate(
+            7, prompt_tokens=TOKENS[:5], sampling=greedy, max_tokens=12, endless=True,
+            edits=list(edits),
+        )  # fmt: skip
+
+    revisions = {4: ReviseEdits(7, [steer(-60.0)], 1), 8: ReviseEdits(7, [steer(25.0)], 2)}
+    answered(model, ask(steer(9.0)), {})
+    built = builds[0]
+    tokens, told = answered(model, ask(steer(9.0)), revisions)
+    assert builds[0] == built > 0
+    assert [(one.number, one.n_prompt, one.problem) for one in told] == [(1, 5, ""), (2, 5, "")]
+    first, second = (one.position for one in told)
+    parts = (steer(9.0, f"0:{first}"), steer(-60.0, f"{first}:{second}"), steer(25.0, f"{second}:"))
+    assert tokens == answered(model, ask(*parts), {})[0]
+    plain = answered(model, ask(steer(9.0)), {})[0]
+    assert tokens[: first - 5] == plain[: first - 5]
+    assert tokens != plain
+
+
+def test_other_places_are_refused_while_an_answer_is_written(model: LoadedModel) -> None:
+    edit = Edit.scale("residual", 1, by=0.5)
+    request = Generate(
+        7, prompt_tokens=TOKENS[:5], sampling=Sampling(temperature=0.0), max_tokens=6,
+        endless=True, edits=[edit],
+    )  # fmt: skip
+    plain = answered(model, request, {})[0]
+    for other in (Edit.scale("residual", 0, by=0.5), Edit.scale("residual", 99, by=0.5)):
+        tokens, told = answered(model, request, {2: ReviseEdits(7, [other], 1)})
+        assert tokens == plain
+        assert len(told) == 1
+        assert told[0].problem

@@ -5,13 +5,14 @@ a message names its parent by its place in the list, which comes before it, and 
 branch shown. Tokens, where kept, are columns (see `tokens.TokenData`), in base64. With pictures
 it is version 2: a message names its `pictures` by hash, and `pictures` of the file has the bytes
 of each, in base64. With documents, whose text is in the message, it is version 3, with calls
-of tools version 4.
+of tools version 4, with edits, whose directions are in `vectors` by hash, version 5.
 """
 
 import math
 import stat
 from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -21,13 +22,15 @@ from app.documents.document import Document, Kind, plain_name
 from app.language import tr
 from app.state.presets import OwnSampling, own_of_whole
 from app.state.talk.disk.packed_pictures import check_named
+from app.state.talk.disk.vector_rows import unpack
+from app.state.talk.edits import NO_EDITS, EditSet, of_changes
 from app.state.talk.message import Picture, Role
 from app.state.talk.tokens import TokenData, Tokens
 from app.tools.calling import CallState, ToolUse, stopped
-from engine.errors import CutawayError
+from engine.errors import BadSetting, CutawayError
 from engine.protocol import AnswerForm, PictureLimits, Sampling, Stats, Tool
 
-VERSION = 4
+VERSION = 5
 LARGEST = 256 << 20  # bytes of a file that is taken in
 LATEST = 253402128000.0  # seconds since the epoch: the year 9999, where calendars end
 LONGEST_S = 1e9  # seconds that anything in an answer may have taken
@@ -105,6 +108,14 @@ class ChatFileMessage(msgspec.Struct, omit_defaults=True):
 
     tools: Annotated[list[Tool], msgspec.Meta(max_length=MOST_CALLS)] = []
 
+    edits: EditSet = NO_EDITS
+
+    @property
+    def edited(self) -> EditSet:
+        """The edits that it was written with."""
+        old = self.stats is not None and self.stats.changes and not self.edits
+        return of_changes(self.stats.changes) if old and self.stats is not None else self.edits
+
     @property
     def called(self) -> tuple[ToolUse, ...]:
         """Its calls; one that had not ended stays without a result."""
@@ -140,6 +151,8 @@ class ChatFile(msgspec.Struct):
     form: AnswerForm | None = None
     messages: list[msgspec.Raw] = []
     pictures: dict[str, msgspec.Raw] = {}
+    edits: EditSet = NO_EDITS
+    vectors: dict[str, bytes] = {}
 
     @property
     def chosen(self) -> OwnSampling:
@@ -147,6 +160,9 @@ class ChatFile(msgspec.Struct):
         if self.own is not None:
             return self.own
         return OwnSampling(**own_of_whole(msgspec.structs.asdict(self.sampling)))
+
+
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError, BadSetting)
 
 
 def never() -> bool:
@@ -172,6 +188,7 @@ def read_chat_file(
         file = msgspec.json.decode(content, type=ChatFile)
         file.sampling.check()
         file.chosen.check()
+        _check_vectors(file, file.edits)
     except RecursionError:
         raise BadChatFile(path, tr("is not a Cutaway chat (it is nested too deeply)")) from None
     except (msgspec.MsgspecError, UnicodeDecodeError, CutawayError) as error:
@@ -196,7 +213,8 @@ def read_chat_file(
             message = decoder.decode(raw)
             _check(message, place)
             check_named(message.shown, file.pictures)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError) as error:
+            _check_vectors(file, message.edits)
+        except UNREADABLE as error:
             problem = tr(
                 "is not a Cutaway chat (message {place}: {error})", place=place, error=error
             )
@@ -229,6 +247,16 @@ def _check(message: ChatFileMessage, place: int) -> None:
         _check_stats(message.stats)
     if message.tokens is not None:
         Tokens.of(message.tokens).check(len(message.text))
+
+
+def _check_vectors(file: ChatFile, edits: EditSet) -> None:
+    """Raise `BadSetting` for edits that no model could do, or without their directions."""
+    edits.check()
+    for name in edits.directions:
+        data = file.vectors.get(name)
+        if data is None or sha256(data).hexdigest() != name:
+            raise BadSetting("vectors", f"{name[:8]}…", tr("the directions that an edit names"))
+        unpack(data)
 
 
 def _check_stats(stats: Stats) -> None:

@@ -70,6 +70,11 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "ALTER TABLE messages ADD COLUMN tools TEXT NOT NULL DEFAULT ''",
         "ALTER TABLE chats ADD COLUMN tools TEXT NOT NULL DEFAULT ''",
     ),
+    (  # edits of the next answer, and those that an answer was written with, as JSON
+        "ALTER TABLE chats ADD COLUMN edits TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE messages ADD COLUMN edits TEXT NOT NULL DEFAULT ''",
+        "CREATE TABLE vectors (hash TEXT PRIMARY KEY, data BLOB NOT NULL)",
+    ),
 )
 VERSION = len(MIGRATIONS)
 
@@ -321,12 +326,13 @@ class Database:
 
 COLUMNS = {
     "chats": "id title created changed model system sampling draft head deleted form served pinned"
-    " folder tags tools",
+    " folder tags tools edits",
     "messages": "id chat parent role text created model finish problem stats n_tokens chosen calls"
-    " tools",
+    " tools edits",
     "tokens": "message data",
     "pictures": "chat message place hash name most one_view",
     "texts": "hash text",
+    "vectors": "hash data",
     "attachments": "chat message place hash name kind size",
 }
 

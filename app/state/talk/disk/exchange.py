@@ -28,6 +28,7 @@ from app.state.talk.disk.chat_file import (
 from app.state.talk.disk.foreign import foreign_chats
 from app.state.talk.disk.packed_pictures import BadPicture, packed, unpack, write_beside
 from app.state.talk.disk.store import UNTITLED, ChatGone, ChatStore
+from app.state.talk.edits import all_words
 from app.state.talk.message import Message, Picture
 from app.state.talk.reasoning import split_reasoning
 from app.state.talk.tokens import Tokens
@@ -39,6 +40,7 @@ BATCH = 100  # messages written in one transaction
 WITHOUT_PICTURES = 1  # the version that every Cutaway reads
 WITH_PICTURES = 2
 WITH_DOCUMENTS = 3
+WITH_CALLS = 4
 BATCH_TEXT = 1 << 16  # characters of them, likewise
 NO_LINKS: Mapping[Picture, str] = {}
 PAUSE_S = 0.005  # between transactions, so that the window may write
@@ -117,9 +119,15 @@ def as_json(store: ChatStore, chat_id: int) -> bytes:
     pictures = [picture for message in messages for picture in message.shown]
     whole = msgspec.structs.asdict(file) | {"messages": messages}
     del whole["pictures"]
-    if not any(message.calls or message.tools for message in messages):
+    if not file.vectors:
+        del whole["vectors"]
+    edited = any(edits for edits in (file.edits, *(m.edits for m in messages)))
+    if not edited:
+        del whole["edits"]
+        whole["version"] = WITH_CALLS
+    if not edited and not any(message.calls or message.tools for message in messages):
         whole["version"] = WITH_DOCUMENTS
-    if not any(m.documents or m.calls or m.tools for m in messages):
+    if not edited and not any(m.documents or m.calls or m.tools for m in messages):
         whole["version"] = WITH_PICTURES if pictures else WITHOUT_PICTURES
     text = msgspec.json.format(msgspec.json.encode(whole), indent=1)
     if not pictures:
@@ -138,6 +146,8 @@ def as_markdown(store: ChatStore, chat_id: int, links: Mapping[Picture, str] = N
         parts.append(tr("**System**\n\n{system}", system=chat.system))
     for message in store.tree(chat_id).path():
         speaker = tr("You") if message.role == "user" else message.model or tr("Assistant")
+        if message.edits:
+            speaker += tr(" (edited: {edits})", edits=_label(all_words(message.edits)))
         said = split_reasoning(message.text)
         thought = "\n".join(f"> {line}".rstrip() for line in said.thought.splitlines())
         shown = "\n".join(f"![{_label(p.name)}](<{links.get(p, '')}>)" for p in message.pictures)
@@ -173,6 +183,7 @@ def _file(store: ChatStore, chat_id: int) -> tuple[ChatFile, list[ChatFileMessag
                     for p in message.pictures
                 ],
                 tools=list(message.tools),
+                edits=message.edits,
                 calls=[ChatFileCall(**msgspec.structs.asdict(use)) for use in message.calls],
                 documents=[
                     ChatFileDocument(d.name, d.text, d.kind, d.size) for d in message.documents
@@ -180,12 +191,15 @@ def _file(store: ChatStore, chat_id: int) -> tuple[ChatFile, list[ChatFileMessag
             )
         )
     title = chat.title[:LONGEST_NAME]
+    named = {h for edits in (chat.edits, *(m.edits for m in messages)) for h in edits.directions}
     whole = msgspec.structs.replace(Sampling(), **chat.sampling.values)
     file = ChatFile(
         *("cutaway-chat", VERSION, title, chat.system, whole, chat.sampling),
         folder=chat.folder[:LONGEST_NAME],
         tags=[tag[:LONGEST_NAME] for tag in chat.tags[:MOST_TAGS]],
         form=chat.form,
+        edits=chat.edits,
+        vectors=store.vectors.packed(named),
     )
     return file, messages
 
@@ -208,6 +222,8 @@ def _insert(
         folder=" ".join(file.folder.split()),
         tags=[tag for text in file.tags for tag in text.split()],
     )
+    if file.edits or file.vectors:
+        store.update(chat_id, touch=False, edits=file.edits, vectors=file.vectors)
     new: list[Message] = []
     for batch in _batches(messages):
         report(len(new), len(messages))
@@ -269,6 +285,7 @@ def _message(chat_id: int, said: ChatFileMessage) -> Message:
         documents=said.attached,
         calls=said.called,
         tools=tuple(said.tools),
+        edits=said.edited,
     )
 
 

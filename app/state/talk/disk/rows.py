@@ -9,6 +9,7 @@ import msgspec
 from app.documents.document import Document
 from app.language import mark
 from app.state.presets import OwnSampling, own_of_whole
+from app.state.talk.edits import NO_EDITS, EditSet, decoded, of_changes
 from app.state.talk.message import Message, Picture
 from app.tools.calling import ToolUse
 from engine.protocol import AnswerForm, Stats, Tool
@@ -45,6 +46,7 @@ class ChatRow:
     folder: str = ""
     tags: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
+    edits: EditSet = NO_EDITS
     damaged: bool = False
 
 
@@ -71,6 +73,7 @@ def chat_of(row: sqlite3.Row) -> ChatRow:
         folder=text_of(row["folder"]),
         tags=tuple(text_of(row["tags"]).split()),
         tools=_decoded(row["tools"], tuple[str, ...]),
+        edits=decoded(row["edits"]),
     )
     told = ((name, getattr(chat, name)) for name in SHOWN)
     damaged = any(row[name] != value or SPOILT in str(value) for name, value in told)
@@ -114,6 +117,9 @@ def message_of(
         stats = msgspec.json.decode(row["stats"], type=Stats) if row["stats"] else None
     except (msgspec.MsgspecError, TypeError, ValueError):  # of another version, or damaged
         stats = None
+    edits = decoded(row["edits"])
+    if not edits and stats is not None and stats.changes:  # of an earlier version
+        edits = of_changes(stats.changes)
     return Message(
         row["id"],
         _id(row["chat"]) or 0,
@@ -130,6 +136,7 @@ def message_of(
         documents=documents,
         calls=_decoded(row["calls"], tuple[ToolUse, ...]),
         tools=_decoded(row["tools"], tuple[Tool, ...]),
+        edits=edits,
     )
 
 

@@ -25,6 +25,8 @@ from app.state.talk.disk.rows import (
     own_as_json,
     text_of,
 )
+from app.state.talk.disk.vector_rows import VectorRows
+from app.state.talk.edits import encoded
 from app.state.talk.message import Message
 from app.state.talk.tokens import TokenData, Tokens
 from app.state.talk.tree import Tree
@@ -68,7 +70,7 @@ class ChatStore:
     that open and close: what was deleted may also go another time.
 
     `notice` is one line if the file had to be set aside or cannot be used; `pictures` and
-    `documents` are those of messages and drafts.
+    `documents` are those of messages and drafts, `vectors` those of edits.
     """
 
     def __init__(self, source: Path | Database) -> None:
@@ -76,6 +78,7 @@ class ChatStore:
         self.notice = self._db.notice
         self.pictures = PictureRows(self._db, PictureFiles(self._db.pictures))
         self.documents = DocumentRows(self._db)
+        self.vectors = VectorRows(self._db)
         self._deleted: list[int] = []
         self._purge("deleted < ?", time.time() - PURGE_AFTER)
         if isinstance(source, Path):
@@ -176,12 +179,15 @@ class ChatStore:
         return chat_id
 
     def update(self, chat_id: int, touch: bool = True, **fields: Any) -> None:
-        """Change title, model, system, sampling, form, draft, pinned, folder, tags; `touch` moves
-        the chat to the top.
+        """Change title, model, system, sampling, form, draft, pinned, folder, tags, edits with
+        their new `vectors`; `touch` moves the chat to the top.
         """
         if touch:
             fields["changed"] = time.time()
-        with self._db.transaction():
+        with self._db.transaction() as connection:
+            self.vectors.write(connection, fields.pop("vectors", {}))
+            if "edits" in fields:
+                fields["edits"] = encoded(fields["edits"])
             if "sampling" in fields:
                 fields["sampling"] = own_as_json(fields["sampling"])
             if "tools" in fields:
@@ -271,6 +277,7 @@ class ChatStore:
                 "n_tokens": message.n_tokens,
                 "calls": _json(message.calls) if message.calls else "",
                 "tools": _json(message.tools) if message.tools else "",
+                "edits": encoded(message.edits),
             },
         )
 
@@ -369,6 +376,7 @@ class ChatStore:
         self.pictures.collect()
         try:
             self.documents.collect()
+            self.vectors.collect()
         except StoreError as error:
             log.warning("texts of deleted documents are still in the file: %s", error)
 
@@ -420,7 +428,7 @@ def _has_tags(chat: ChatRow, beginnings: tuple[str, ...]) -> bool:
 def _insertion(message: Message) -> tuple[str, tuple[object, ...]]:
     return (
         "INSERT INTO messages (chat, parent, role, text, created, model, finish, problem,"
-        " stats, n_tokens, calls, tools) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " stats, n_tokens, calls, tools, edits) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             message.chat,
             message.parent,
@@ -434,6 +442,7 @@ def _insertion(message: Message) -> tuple[str, tuple[object, ...]]:
             message.n_tokens,
             _json(message.calls) if message.calls else "",
             _json(message.tools) if message.tools else "",
+            encoded(message.edits),
         ),
     )
 

@@ -1,17 +1,24 @@
-"""A change is tried with a real model: both answers, what each model makes of both, the mark."""
+"""Edits are tried with a real model: both answers, what each model makes of both, the mark."""
 
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from app.state.talk.edits import NO_EDITS, ChatEdit, EditSet
 from app.state.talk.message import Message
 from app.state.workbench import Workbench
-from engine.protocol import Change, Sampling
+from engine.protocol import Edit, Sampling
 from engine.settings import EngineOptions
 from tests.app.state.conftest import Until
 
-SKIPPED = [Change(1)]
+
+def of_layer(layer: int, by: float = 0.0) -> EditSet:
+    """What a layer adds, times a factor."""
+    return EditSet((ChatEdit(Edit.of("scale", "residual", layer, by, delta=True)),))
+
+
+SKIPPED = of_layer(1)
 ENDS = 12  # tokens
 
 
@@ -48,16 +55,15 @@ def test_both_answers_are_found_as_likely_as_each_model_finds_them(
     stop(asked, until)
     until(lambda: not trial.busy)
     both = trial.answers()
-    assert both is not None
-    assert (both[0].message, both[1].message) == (plain, chat.path[-1])
+    assert tuple(one.message for one in both) == (plain, chat.path[-1])
     for one in both:
         assert one.plain is not None
-        assert one.changed is not None
-        assert len(one.plain) == len(one.changed) == len(one.tokens) > 0
-        assert np.abs(one.plain - one.changed).max() > 1e-3
+        assert one.edited is not None
+        assert len(one.plain) == len(one.edited) == len(one.tokens) > 0
+        assert np.abs(one.plain - one.edited).max() > 1e-3
     # Each is likeliest to the model that wrote it: it always took the likeliest word.
-    assert both[0].plain.sum() >= both[0].changed.sum()
-    assert both[1].changed.sum() >= both[1].plain.sum()
+    assert both[0].plain.sum() >= both[0].edited.sum()
+    assert both[1].edited.sum() >= both[1].plain.sum()
     assert trial.problem == ""
 
 
@@ -66,21 +72,21 @@ def test_it_is_marked_for_ever_and_another_answer_is_not(asked: Workbench, until
     assert asked.trial.start(SKIPPED)
     row = len(chat.path) - 1
     tried = chat.path[row]
-    assert tried.changes == SKIPPED  # before a word of it is there
+    assert tried.edits == SKIPPED  # before a word of it is there
     stop(asked, until)
-    assert {m.id: m.changes for m in kept(asked)}[tried.id] == SKIPPED
+    assert {m.id: m.edits for m in kept(asked)}[tried.id] == SKIPPED
     assert chat.continue_answer(row)
     stop(asked, until)
-    assert chat.path[row].changes == SKIPPED
+    assert chat.path[row].edits == SKIPPED
     assert chat.regenerate(row)
     stop(asked, until)
-    assert chat.path[row].changes == []
-    assert [bool(m.changes) for m in kept(asked)] == [False, False, True, False]
+    assert chat.path[row].edits == NO_EDITS
+    assert [bool(m.edits) for m in kept(asked)] == [False, False, True, False]
 
 
 def test_factor_one_gives_the_same_answer(asked: Workbench, until: Until) -> None:
     chat, plain = asked.chat, asked.chat.path[-1]
-    assert asked.trial.start([Change(1, factor=1.0)])
+    assert asked.trial.start(of_layer(1, 1.0))
     until(lambda: chat.path[-1].n_tokens >= plain.n_tokens or not chat.busy)
     chat.stop()
     until(lambda: not chat.busy)
@@ -90,11 +96,11 @@ def test_factor_one_gives_the_same_answer(asked: Workbench, until: Until) -> Non
 
 def test_what_is_refused_stays_marked_and_says_why(asked: Workbench, until: Until) -> None:
     chat = asked.chat
-    assert asked.trial.start([Change(99)])
+    assert asked.trial.start(of_layer(99))
     until(lambda: not chat.busy)
     assert chat.path[-1].finish == "failed"
     assert "layer" in chat.path[-1].problem
-    assert chat.path[-1].changes == [Change(99)]
+    assert chat.path[-1].edits == of_layer(99)
     until(lambda: not asked.trial.busy)
     assert asked.session.status == "ready"
 
@@ -108,12 +114,10 @@ def test_an_older_trial_is_compared_again_and_nothing_of_another_chat(
     until(lambda: not trial.busy)
     tried = chat.path[-1]
     trial.forget()
-    assert trial.answers() is None
+    assert trial.answers() == ()
     trial.show(tried)
     until(lambda: not trial.busy)
-    both = trial.answers()
-    assert both is not None
-    assert both[1].plain is not None
+    assert trial.answers()[1].plain is not None
     chat.open(None)
-    assert trial.answers() is None
-    assert trial.changes == ()
+    assert trial.answers() == ()
+    assert trial.edits == NO_EDITS

@@ -48,7 +48,7 @@ def loaded(bench: Workbench, engine: ScriptedEngine, tmp_path: Path) -> Loaded:
 @pytest.fixture
 def panel(talk: Talk, loaded: Loaded) -> Iterator[SamplingPopover]:
     popover = SamplingPopover(talk.bench, talk)
-    popover.show_above(talk.composer)
+    popover.open_above(talk.composer)
     yield popover
     popover.hide()
 
@@ -156,6 +156,6 @@ def test_the_program_after_takes_the_same_chat(
 def test_pictures(panel: SamplingPopover, theme: Theme, folder: Path, look: str) -> None:
     theme.choose("dark" if look == "dark" else "light")
     panel.numbers["min_p"].field.setValue(0.1)
-    picture = panel._inside.grab()
+    picture = panel.inside.grab()
     assert picture.save(str(folder / f"sampling-{look}.png"))
     assert os.path.getsize(folder / f"sampling-{look}.png") > 1000

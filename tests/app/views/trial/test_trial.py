@@ -1,128 +1,295 @@
-"""The sheet that tries a change, by keyboard and by mouse."""
+"""The sheet that compares answers, the bar of edits and its form, by keyboard and by mouse."""
 
+import msgspec
 import pytest
 from msgspec import structs
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QMenu
 
 from app.state.talk.answer import NOTHING_COUNTED
+from app.state.talk.edits import ChatEdit, EditSet, words
+from app.views.talk.edits import CONTROL, EditChip, layers_of, layers_text
 from app.views.talk.message import MessageView
-from app.views.talk.statistics import said_of
-from app.views.trial import AS_IT_IS, HEAD, MILD, NOTE, PARTS
+from app.views.trial import NO_EDITS, NOTE
+from app.window.edit_commands import VERBS
 from app.window.main_window import MainWindow
-from engine.protocol import Change, Finished, Generate, ScoreAnswer
-from tests.app.window.scenes.trial_scenes import PLAIN, TRIED, client, trial, trial_form
+from engine.errors import BadSetting
+from engine.protocol import Edit, Finished, Generate, ScoreAnswer
+from tests.app.window.scenes.trial_scenes import (
+    DRAWN,
+    PLAIN,
+    ROWS,
+    TRIED,
+    client,
+    control,
+    edit_form,
+    steering,
+    taking,
+    trial,
+    trial_form,
+    with_edits,
+)
+
+OFF = Edit.of("scale", "residual", 12, 0, delta=True)
 
 
-def test_the_form_takes_the_selection_and_asks_for_the_change(window: MainWindow) -> None:
-    trial_form(window)
-    view = window.sheets.trial
-    assert view.change == Change(12, "layer", None, 0.5)
-    view.part.setCurrentIndex(list(PARTS).index(HEAD))
-    view.head.setValue(3)
-    view.factor.field.setValue(1.5)
-    QTest.keyClick(view.try_it, Qt.Key.Key_Space)
+def generated(window: MainWindow) -> Generate:
     asked = client(window).last_of(Generate)
     assert isinstance(asked, Generate)
-    assert asked.changes == [Change(12, "attention", 3, 1.5)]
+    return asked
+
+
+def test_the_sheet_answers_with_the_edits(window: MainWindow) -> None:
+    trial_form(window)
+    view = window.sheets.trial
+    assert view.says.text() == NOTE
+    assert view.edits.text() == "Layer 12 off; layers 1–29 + 1.5 × “formal”"
+    assert view.back.isHidden()
+    QTest.keyClick(view.try_it, Qt.Key.Key_Space)
+    asked = generated(window)
+    assert asked.edits[0] == OFF
+    assert [one.layers for one in asked.edits[1:]] == [[layer] for layer in ROWS]
     assert not view.try_it.isEnabled()
     QTest.keyClick(view.stop, Qt.Key.Key_Space)
     client(window).end("cancelled")
     assert view.try_it.isEnabled()
-    assert window.bench.chat.path[-1].changes == asked.changes
+    assert window.bench.chat.path[-1].edits == window.bench.chat.edits.value
 
 
 def test_both_answers_are_painted_by_what_the_other_model_finds(window: MainWindow) -> None:
     trial(window)
     view = window.sheets.trial
     asked = [r for r in client(window).asked if isinstance(r, ScoreAnswer)]
-    assert [bool(r.changes) for r in asked] == [True, False]
+    assert [bool(r.edits) for r in asked] == [True, False]
     assert [len(r.tokens) for r in asked] == [len(PLAIN), len(TRIED)]
-    assert view.changed.title.text() == "Layer 12 left out"
+    assert view.edited.title.text() == "Edited"
+    assert view.edited.title.toolTip().startswith("Layer 12 off")
     assert view.plain.text.text == "".join(PLAIN)
-    assert view.changed.text.bands[5] == 4  # two in a hundred
+    assert view.edited.text.bands[5] == 4  # two in a hundred
+    assert view.other.isHidden()
     for _ in range(5):
-        QTest.keyClick(view.changed.text, Qt.Key.Key_Right)
-    assert view.under.text() == "“a”: original 2.0 %, changed 80.0 %"
+        QTest.keyClick(view.edited.text, Qt.Key.Key_Right)
+    assert view.under.text() == "“a”: original 2.0 %, edited 80.0 %"
     view.copy_table()
     lines = QApplication.clipboard().text().split("\n")
     assert len(lines) == 1 + len(PLAIN) + len(TRIED)
     assert lines[6] == "original\tParis\t80.0 %\t2.0 %"
 
 
-def test_nothing_is_said_of_comparing_before_something_was_tried(window: MainWindow) -> None:
-    trial_form(window)
+def test_a_random_control_stands_beside_both(window: MainWindow) -> None:
+    control(window)
     view = window.sheets.trial
-    assert view.says.text() == NOTE
-    assert view.back.isHidden()
-    assert view.factor.value == MILD
-    view.factor.field.setValue(1.0)
-    assert view.says.text() == AS_IT_IS
+    asked = generated(window)
+    steered = asked.edits[1:]
+    own = ROWS[1].astype("<f4").tobytes()
+    assert len(steered) == len(ROWS)
+    assert all(one.vector != own for one in steered)
+    assert not view.other.isHidden()
+    assert view.edited.text.text == "".join(TRIED)
+    assert view.other.title.text() == "Random control, seed 1"
+    assert view.other.text.text == "".join(DRAWN)
+    view.copy_table()
+    names = {line.partition("\t")[0] for line in QApplication.clipboard().text().split("\n")}
+    assert names == {"answer", "original", "control", "edited"}
+
+
+def test_without_edits_it_says_how_to_make_one(window: MainWindow) -> None:
+    with_edits(window)
+    window.bench.chat.edits.clear()
+    window.sheets.show_trial()
+    view = window.sheets.trial
+    assert view.says.text() == NO_EDITS
     assert not view.try_it.isEnabled()
-
-
-def test_an_answer_of_a_changed_model_has_a_bound(window: MainWindow) -> None:
-    trial_form(window)
-    for n, most in ((11, 64), (100, 200), (4000, 512)):
-        window.bench.chat.path[-1].n_tokens = n
-        assert window.bench.trial.start([Change(12)])
-        asked = client(window).last_of(Generate)
-        assert isinstance(asked, Generate)
-        assert asked.max_tokens == most
-        client(window).say(Finished(asked.id, "cancelled", NOTHING_COUNTED))
-    limits = window.bench.chat.details.limits
-    window.bench.chat.details.set_limits(structs.replace(limits, max_tokens=20))
-    assert window.bench.trial.start([Change(12)])
-    asked = client(window).last_of(Generate)
-    assert isinstance(asked, Generate)
-    assert asked.max_tokens == 20
-
-
-def test_one_click_leads_back_to_the_unchanged_answer(window: MainWindow) -> None:
-    trial(window)
-    chat, view = window.bench.chat, window.sheets.trial
-    tried = chat.path[1]
-    assert tried.changes
-    assert "The chat shows the changed answer." in view.says.text()
-    QTest.keyClick(view.back, Qt.Key.Key_Space)
-    assert window.sheets.front is None
-    assert not chat.path[1].changes
-    assert chat.path[1].text == "".join(PLAIN)
-    chat.choose_sibling(1, 1)
-    assert chat.path[1] is tried
-    assert chat.send("And of Italy?")
-    client(window).write("Rome")
-    client(window).end(n=1)
-    QApplication.processEvents()
-    shown = window.talk.chat.column.require(1)
-    assert isinstance(shown, MessageView)
-    assert shown.end is not None
-    assert shown.end.text == "Written with a modified model: layer 12 left out."
-    (back,) = shown.end.stops
-    QTest.keyClick(back, Qt.Key.Key_Space)
-    assert not chat.path[1].changes
-
-
-def test_it_says_why_nothing_can_be_compared(window: MainWindow) -> None:
-    trial_form(window)
-    view, chat = window.sheets.trial, window.bench.chat
-    chat.open(None)
-    view.refresh()
-    assert not view.try_it.isEnabled()
-    assert "Send a message first" in view.says.text()
+    window.bench.chat.open(None)
+    assert not view.try_plain.isEnabled()
     window.bench.session.unload()
     assert view.isVisible()
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (Change(3), "layer 3 left out"),
-        (Change(3, "attention", None, 0.5), "attention of layer 3 × 0.5"),
-        (Change(3, "feed_forward", None, 2.0), "feed-forward of layer 3 × 2"),
-        (Change(3, "attention", 4, 0.0), "head 4, layer 3 left out"),
-    ],
-)
-def test_a_change_in_words(change: Change, said: str) -> None:
-    assert said_of(change) == said
+def test_an_edited_answer_has_a_bound(window: MainWindow) -> None:
+    trial_form(window)
+    for n, most in ((11, 64), (100, 200), (4000, 512)):
+        window.bench.chat.path[-1].n_tokens = n
+        assert window.bench.trial.start()
+        asked = generated(window)
+        assert asked.max_tokens == most
+        client(window).say(Finished(asked.id, "cancelled", NOTHING_COUNTED))
+    limits = window.bench.chat.details.limits
+    window.bench.chat.details.set_limits(structs.replace(limits, max_tokens=20))
+    assert window.bench.trial.start()
+    assert generated(window).max_tokens == 20
+
+
+def test_one_click_leads_back_to_the_unedited_answer(window: MainWindow) -> None:
+    trial(window)
+    chat, view = window.bench.chat, window.sheets.trial
+    tried = chat.path[1]
+    assert tried.edits
+    assert "The chat shows the edited answer." in view.says.text()
+    QTest.keyClick(view.back, Qt.Key.Key_Space)
+    assert window.sheets.front is None
+    assert not chat.path[1].edits
+    assert chat.path[1].text == "".join(PLAIN)
+    chat.choose_sibling(1, 1)
+    assert chat.path[1] is tried
+    chat.edits.switch_all(False)
+    assert chat.send("And of Italy?")
+    client(window).write("Rome")
+    client(window).end(n=1)
+    QApplication.processEvents()
+    shown, plain = (window.talk.chat.column.require(row) for row in (1, 3))
+    assert isinstance(shown, MessageView)
+    assert isinstance(plain, MessageView)
+    assert not shown.header.edited.isHidden()
+    assert shown.header.edited.accessibleName().startswith("Edited: Layer 12 off")
+    assert plain.header.edited.isHidden()
+    assert shown.end is not None
+    assert shown.end.text.startswith("Written with edits: Layer 12 off; layers 1–29")
+    (back,) = shown.end.stops
+    QTest.keyClick(back, Qt.Key.Key_Space)
+    assert not chat.path[1].edits
+
+
+def test_the_bar_is_there_only_with_edits(window: MainWindow) -> None:
+    with_edits(window)
+    bar, edits = window.talk.composer.edits, window.bench.chat.edits
+    assert bar.isVisible()
+    assert [chip.button.text() for chip in bar.chips][0] == "layer 12 off"
+    assert bar.control is not None
+    assert bar.control.text() == CONTROL
+    assert bar.control.isEnabled()
+    assert bar.switch is not None
+    QTest.keyClick(bar.switch, Qt.Key.Key_Space)
+    assert not edits.value.on
+    assert window.bench.chat.send("Again?")
+    assert generated(window).edits == []
+    client(window).end()
+    bar.chips[0].remove.setFocus()
+    QTest.keyClick(bar.chips[0].remove, Qt.Key.Key_Space)
+    assert len(edits.value.edits) == 1
+    assert isinstance(QApplication.focusWidget(), type(bar.chips[0].button))
+    window.commands.run("edits.clear")
+    assert bar.isHidden()
+    window.commands.run("edits.undo")
+    assert bar.isVisible()
+    window.commands.run("edits.redo")
+    assert bar.isHidden()
+
+
+def test_the_form_changes_an_edit_and_says_what_cannot_be(window: MainWindow) -> None:
+    edit_form(window)
+    bar, edits = window.talk.composer.edits, window.bench.chat.edits
+    form = bar.form
+    assert form is not None
+    assert form.isVisible()
+    form.layers.selectAll()
+    QTest.keyClicks(form.layers, "8-10, 12")
+    assert edits.value.edits[1].edit.layers == [8, 9, 10, 12]
+    form.value.field.setValue(-2.5)
+    assert edits.value.edits[1].edit.value == -2.5
+    form.where.setCurrentIndex(form.where.findData("answer"))
+    form.where.activated.emit(form.where.currentIndex())
+    assert form.title.text().endswith("in the answer")
+    before = edits.value
+    QTest.keyClicks(form.layers, "x")
+    assert form.problem.text() == "Layers: a layer or layers, such as 5, or 8–20 is needed."
+    assert edits.value == before
+    QTest.keyClick(form, Qt.Key.Key_Escape)
+    assert form.isHidden()
+
+
+@pytest.mark.parametrize("text", ["", "x", "5-", "9-8", "-3", "1,,2", "99999999", "5000"])
+def test_layers_that_are_none(text: str) -> None:
+    with pytest.raises(BadSetting):
+        layers_of(text)
+
+
+def test_layers_in_words_and_back() -> None:
+    for layers in ([5], [1, 2, 3], [0, 4, 5, 9]):
+        assert layers_of(layers_text(layers)) == layers
+    with pytest.raises(BadSetting, match="from 0 to 29"):
+        layers_of("30", 30)
+
+
+KEYS = {"edits.off": "X", "edits.scale": "M", "edits.steer": "V", "edits.take": "P"}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_opens_by_its_key_and_by_the_menu(verb: str, window: MainWindow) -> None:
+    with_edits(window)
+    edits, sheets = window.bench.chat.edits, window.sheets
+    window.bench.selection.select_head(3, 1)
+    before = edits.value
+
+    def opened() -> bool:
+        form = window.talk.composer.edits.form
+        return {
+            "edits.off": edits.value.edits[-1].edit == Edit.scale("heads", 3, by=0, head=1),
+            "edits.scale": form is not None and form.isVisible(),
+            "edits.steer": sheets.steer.isVisible(),
+            "edits.take": sheets.take.isVisible(),
+        }[verb]
+
+    key = getattr(Qt.Key, f"Key_{KEYS[verb]}")
+    held = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.AltModifier
+    QTest.keyClick(window.focusWidget() or window, key, held)
+    assert opened()
+    for popup in (window.talk.composer.edits.form, sheets.front):
+        if popup is not None:
+            QTest.keyClick(popup, Qt.Key.Key_Escape)
+    while edits.value != before:
+        edits.undo()
+    assert not opened()
+    strip = window.inspector.selection
+    QTest.mouseClick(strip.verbs, Qt.MouseButton.LeftButton)
+    menu = next(m for m in window.findChildren(QMenu) if m.isVisible())
+    action = window.commands[verb]
+    assert action in menu.actions()
+    QTest.mouseClick(menu, Qt.MouseButton.LeftButton, pos=menu.actionGeometry(action).center())
+    assert opened()
+
+
+def test_a_right_click_offers_the_verbs_of_the_selection(window: MainWindow) -> None:
+    with_edits(window)
+    wanted: list[QPoint] = []
+    window.inspector.selection.verbs_wanted.connect(wanted.append)
+    window.bench.selection.clear()
+    assert not window.inspector.selection.verbs.isEnabled()
+    window.bench.selection.select_layer(3)
+    assert window.inspector.selection.verbs.isEnabled()
+
+
+def test_a_vector_is_added_to_the_edits(window: MainWindow) -> None:
+    steering(window)
+    view, edits = window.sheets.steer, window.bench.chat.edits
+    assert view.counts.text() == "2 and 2 texts"
+    view.layers.setText("4-5")
+    view.strength.field.setValue(2.5)
+    QTest.keyClick(view.use, Qt.Key.Key_Return)
+    assert window.sheets.front is None
+    assert words(edits.value.edits[-1]) == "layers 4–5 + 2.5 × “formal”"
+    window.sheets.show_steering()
+    view.layers.setText("nonsense")
+    QTest.keyClick(view.use, Qt.Key.Key_Return)
+    assert view.problem.text() == "Layers: a layer or layers, such as 5, or 8–20 is needed."
+
+
+def test_other_answers_are_listed(window: MainWindow) -> None:
+    taking(window)
+    view = window.sheets.take
+    assert view.title.text() == "Take layer 12 from another answer"
+    (item,) = [view.list.item(row).text() for row in range(view.list.count())]
+    assert item.startswith("What is the capital of France?  ·  ")
+    window.bench.chat.open(None)
+    view.refresh()
+    assert "There is no other answer" in view.says.text()
+    assert not view.button.isEnabled()
+
+
+def test_a_chip_shows_no_markup_and_names_its_cross() -> None:
+    one = ChatEdit(Edit("residual", [1], "add"), "0" * 64, "<b>&x</b>", on=False)
+    chip = EditChip(one, lambda: None, lambda: None)
+    assert chip.button.text() == "layer 1 + 1 × “<b>&&x</b>” (off)"
+    assert chip.remove.accessibleName() == "Remove: layer 1 + 1 × “<b>&x</b>”"
+    assert msgspec.json.decode(msgspec.json.encode(EditSet((one,))), type=EditSet).edits == (one,)

@@ -1,18 +1,23 @@
-"""The window with a change that was tried: both answers, and what each model makes of them."""
+"""The window with edits: their bar, the answers with and without, the sheets that make edits."""
 
 from math import log
 
 import numpy as np
 from PySide6.QtTest import QTest
 
+from app.state.lab.steering import SteeringVector
+from app.state.talk.disk.vector_rows import pack
+from app.state.talk.edits import ChatEdit
 from app.window.main_window import MainWindow
-from engine.protocol import AnswerScored, Change, ScoreAnswer
+from engine.protocol import AnswerScored, Edit, ScoreAnswer
 from tests.app.helpers.records import memory
 from tests.app.helpers.scripted import ScriptedEngine
 
 PLAIN = ("The ", "capital ", "of ", "France ", "is ", "Paris", ", ", "on ", "the ", "Seine", ".")
 TRIED = ("The ", "capital ", "of ", "France ", "is ", "a ", "city ", "of ", "the ", "French", ".")
+DRAWN = ("The ", "capital ", "of ", "France ", "is ", "Paris", " and ", "its ", "river", ".")
 LIKELY = (0.97, 0.93, 0.99, 0.98, 0.9, 0.02, 0.71, 0.31, 0.64, 0.12, 0.5)
+ROWS = {i: np.linspace(-1, 1, 576, dtype=np.float32) for i in range(1, 30)}
 
 
 def client(window: MainWindow) -> ScriptedEngine:
@@ -21,8 +26,8 @@ def client(window: MainWindow) -> ScriptedEngine:
     return made
 
 
-def trial_form(window: MainWindow) -> None:
-    """Before anything was tried."""
+def with_edits(window: MainWindow) -> None:
+    """A question was answered; a layer is switched off for the next one, and it is steered."""
     window.bench.open_model("/models/SmolLM2-135M-Instruct.Q4_1.gguf")
     client(window).say(memory("planned"), memory("allocated"))
     client(window).load_done()
@@ -30,20 +35,69 @@ def trial_form(window: MainWindow) -> None:
     client(window).write(*PLAIN)
     client(window).end()
     window.bench.selection.select_layer(12)
+    window.bench.verbs.switch_off()
+    hash, data = pack(ROWS)
+    steer = ChatEdit(Edit("residual", list(ROWS), "add", value=1.5), hash, "formal")
+    window.bench.chat.edits.add(steer, {hash: data})
+
+
+def edit_form(window: MainWindow) -> None:
+    """The values of an edit."""
+    with_edits(window)
+    window.talk.composer.edits.open_form(1)
+
+
+def trial_form(window: MainWindow) -> None:
+    """Before anything was compared."""
+    with_edits(window)
     window.sheets.show_trial()
 
 
 def trial(window: MainWindow) -> None:
-    """Layer 12 was left out, and each answer is scored by the other model."""
+    """Each answer is scored by the other model."""
     trial_form(window)
-    assert window.bench.trial.start([Change(12)])
+    assert window.bench.trial.start()
     client(window).write(*TRIED)
     client(window).end()
-    told = np.array([log(p) for p in LIKELY], "<f4").tobytes()
-    for request in [r for r in client(window).asked if isinstance(r, ScoreAnswer)]:
-        client(window).say(AnswerScored(request.id, told))
-    window.sheets.trial.changed.text.setFocus()
+    score(window)
+    window.sheets.trial.edited.text.setFocus()
     QTest.qWait(20)
 
 
-SCENES = (trial_form, trial)
+def control(window: MainWindow) -> None:
+    """With a random control beside them."""
+    trial(window)
+    assert window.bench.trial.start_control(9)
+    client(window).write(*DRAWN)
+    client(window).end()
+    score(window)
+    QTest.qWait(20)
+
+
+def score(window: MainWindow) -> None:
+    """The engine says how likely it finds each answer."""
+    for request in [r for r in client(window).asked if isinstance(r, ScoreAnswer)]:
+        if client(window).waits_for(request.id):
+            told = np.array([log(p) for p in LIKELY[: len(request.tokens)]], "<f4").tobytes()
+            client(window).say(AnswerScored(request.id, told))
+
+
+def steering(window: MainWindow) -> None:
+    """A vector was made of texts."""
+    with_edits(window)
+    window.bench.steering.vector = SteeringVector("formal", ROWS)
+    window.sheets.show_steering()
+    window.sheets.steer.positive.field.setPlainText("Dear Sir or Madam\nI remain yours")
+    window.sheets.steer.negative.field.setPlainText("hey you\nsee ya")
+
+
+def taking(window: MainWindow) -> None:
+    """Another answer of the chat can be taken from."""
+    with_edits(window)
+    assert window.bench.chat.send("And of Italy?")
+    client(window).write("Rome", ".")
+    client(window).end()
+    window.sheets.show_taking()
+
+
+SCENES = (with_edits, edit_form, trial_form, trial, control, steering, taking)

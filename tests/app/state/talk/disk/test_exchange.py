@@ -102,7 +102,7 @@ def test_files_that_are_no_chats(store: ChatStore, chat: int, tmp_path: Path) ->
         "is not a Cutaway chat": "not json",
         "is not a Cutaway chat .Expected `object`": [],
         "Invalid enum value 'other'": {"format": "other", "version": 1},
-        "of version 7, this Cutaway reads up to 4": good | {"version": 7},
+        "of version 7, this Cutaway reads up to 5": good | {"version": 7},
         "message 0: it names parent 0": good | {"messages": [message | {"parent": 0}]},
         "message 0: it names parent -1": good | {"messages": [message | {"parent": -1}]},
         "Invalid enum value 'system'": good | {"messages": [message | {"role": "system"}]},

@@ -113,7 +113,7 @@ def test_it_is_legible_in_its_place(talk: Talk, engine: ScriptedEngine) -> None:
     engine.say(FormChecked(engine.last_of(CheckForm).id, long))
     for scale in (0.75, 1.0, 2.0):
         talk.bench.preferences.update(font_scale=scale)
-        popover.show_above(talk.composer)
+        popover.open_above(talk.composer)
         come_to_rest(popover)
         assert [*faults(popover), *overlapping(popover)] == []
     if shots := os.environ.get("CUTAWAY_FORM_SHOT"):

@@ -2,20 +2,21 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from app.terminal.engine import CommandEngine
 from engine.errors import BadSetting
-from engine.protocol import ChatMessage, DumpResults, Loaded, ResultPart
+from engine.protocol import ChatMessage, DumpResults, ResultPart
 
 Floats = NDArray[np.float64]
 Method = Literal["mean", "pca"]
 At = Literal["last", "mean"]
+LEAVES = r"l_out-\d+"
+"""Results that leave a layer."""
 _LAYER = re.compile(r"l_out-(\d+)", re.ASCII)
 HELD_OUT = 5
 """One pair in so many measures the direction that the others make."""
@@ -34,34 +35,62 @@ class Direction:
     auc: float | None
 
 
-def rows_of(
-    engine: CommandEngine, loaded: Loaded, texts: Sequence[str], at: At, chat: bool
-) -> Mapping[int, Floats]:
-    """Compute what leaves each layer from 1 on, f64 [texts, E] by layer: of the last token, or the
-    mean over the tokens of a text. Raises as `CommandEngine.ask`.
-    """
-    found: defaultdict[int, list[Floats]] = defaultdict(list)
-    for text in texts:
-        request = DumpResults(
-            engine.worker.new_id(),
-            [r"l_out-\d+"],
-            messages=[ChatMessage("user", text)] if chat else [],
-            prompt=None if chat else text,
-        )
-        parts: defaultdict[tuple[int, int], list[bytes]] = defaultdict(list)
-        widths: dict[int, int] = {}
-        for reply in engine.ask(request):
-            if isinstance(reply, ResultPart) and (named := _LAYER.fullmatch(reply.info.name)):
-                layer = int(named[1])
-                parts[layer, reply.info.step].append(reply.data)
-                widths[layer] = reply.info.dims[0]
-        for layer, width in widths.items():
-            steps = [b"".join(data) for (i, _), data in sorted(parts.items()) if i == layer]
+def request_of(text: str, chat: bool) -> DumpResults:
+    """Asks for what leaves each layer; with `chat` the text is a message."""
+    messages = [ChatMessage("user", text)] if chat else []
+    return DumpResults(0, [LEAVES], messages=messages, prompt=None if chat else text)
+
+
+class LayerRows:
+    """Collects the replies to one request, which may come in parts and of several steps."""
+
+    def __init__(self) -> None:
+        self._parts: defaultdict[tuple[int, int], list[bytes]] = defaultdict(list)
+        self._widths: dict[int, int] = {}
+
+    def take(self, part: ResultPart) -> None:
+        """Add a part of a result."""
+        if named := _LAYER.fullmatch(part.info.name):
+            layer = int(named[1])
+            self._parts[layer, part.info.step].append(part.data)
+            self._widths[layer] = part.info.dims[0]
+
+    def rows(self, at: At) -> dict[int, Floats]:
+        """Rows f64 [E] that left each layer: at the last token, or the mean over the tokens."""
+        found = {}
+        for layer, width in self._widths.items():
+            steps = [b"".join(data) for (i, _), data in sorted(self._parts.items()) if i == layer]
             rows = np.frombuffer(b"".join(steps), "<f4").reshape(-1, width).astype(np.float64)
-            found[layer].append(rows[-1] if at == "last" else rows.mean(0))
+            found[layer] = rows[-1] if at == "last" else rows.mean(0)
+        return found
+
+
+def stacked(texts: Iterable[Mapping[int, Floats]], at: At) -> dict[int, Floats]:
+    """Rows f64 [texts, E] by layer, from 1 on: what `LayerRows` collected of each text."""
+    found: defaultdict[int, list[Floats]] = defaultdict(list)
+    for rows in texts:
+        for layer, row in rows.items():
+            found[layer].append(row)
     last = max(found, default=0)  # of the last layer only the last token's result is computed
     kept = (i for i in found if i >= 1 and (at == "last" or i != last))
     return {i: np.stack(found[i]) for i in sorted(kept)}
+
+
+def directions(
+    positive: Mapping[int, Floats],
+    negative: Mapping[int, Floats],
+    method: Method = "mean",
+    raw: bool = False,
+) -> dict[int, Direction]:
+    """A direction for each layer, as `direction`."""
+    return {i: direction(positive[i], negative[i], method, raw) for i in positive}
+
+
+def facts_of(found: Mapping[int, Direction]) -> dict[str, float]:
+    """Collect the `cutaway.*` keys of a control vector's file."""
+    facts = {f"residual_norm.{i}": one.norm for i, one in found.items()}
+    facts |= {f"auc.{i}": one.auc for i, one in found.items() if one.auc is not None}
+    return facts | {f"gap.{i}": one.gap for i, one in found.items() if one.gap is not None}
 
 
 def direction(
@@ -105,3 +134,8 @@ def _auc(positive: Floats, negative: Floats) -> float:
     """The share of pairs in which the positive side is ahead; equal ones count a half."""
     ahead = positive[:, None] - negative[None]
     return float(((ahead > 0) + 0.5 * (ahead == 0)).mean())
+
+
+def lines_of(text: str) -> Sequence[str]:
+    """The texts of a file or a field, one a line; \\n in a line is a line break."""
+    return [line.replace("\\n", "\n") for line in text.splitlines() if line.strip()]
