@@ -14,7 +14,7 @@ from app.headers import Header, Headers
 from app.stores import Origin, Place
 from engine.errors import BadFile, ModelNotFound
 from engine.gguf import projectors
-from engine.settings import model_folders
+from engine.settings import EngineOptions, model_folders
 
 ENDS = 1 << 18  # bytes at a file's start and end that tell it from others of its size
 
@@ -39,6 +39,13 @@ class Stored:
     projector: Path | None = None
     mismatch: str | None = None
     n_ctx: int | None = None
+
+
+def with_draft(options: EngineOptions) -> EngineOptions:
+    """The options with the file of the draft model, which may be named as in `resolve`."""
+    if not options.model_draft:
+        return options
+    return replace(options, model_draft=str(resolve(options.model_draft)))
 
 
 def resolve(name: str | Path) -> Path:

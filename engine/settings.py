@@ -4,6 +4,7 @@ A variable that is unset or empty means its default; any other value must be rig
 """
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -212,7 +213,7 @@ class Option:
     """How people write a field of `EngineOptions`: as `--flag`, and what it means.
 
     `parse` raises ValueError with what it expected. What may be `repeated` is parts of a mapping;
-    what is `kept` is remembered for each model.
+    what is `kept` is remembered for each model. `also` are other names of the flag.
     """
 
     flag: str
@@ -221,6 +222,7 @@ class Option:
     parse: Callable[[str], Any] = str
     repeated: bool = False
     kept: bool = False
+    also: tuple[str, ...] = ()
 
     def read(self, text: str) -> Any:
         """The value of a text. Raises `BadSetting`."""
@@ -259,17 +261,27 @@ def _one_of(values: Mapping[str, Any]) -> Callable[[str], Any]:
     return parse
 
 
-DRAFTERS = ("ngram",)
-"""What guesses tokens ahead: earlier matches of the text's end."""
+DRAFTERS = ("ngram", "draft")
+"""What guesses tokens ahead: earlier matches of the text's end, and a second, smaller model."""
 _DRAFTERS_OF = {"none": (), "auto": DRAFTERS, **{name: (name,) for name in DRAFTERS}}
 
 
 def drafters(text: str) -> frozenset[str]:
     """The drafters that --spec-type names, also as llama-server does. Raises ValueError."""
-    names = ["ngram" if name.startswith("ngram-") else name for name in text.split(",")]
+    names = [re.sub(r"^(ngram)-.*|^(draft)-simple$", r"\1\2", name) for name in text.split(",")]
     if not set(names) <= _DRAFTERS_OF.keys() or ("none" in names and len(names) > 1):
         raise ValueError(f"{', '.join(_DRAFTERS_OF)}, or several with commas")
     return frozenset(kind for name in names for kind in _DRAFTERS_OF[name])
+
+
+def _fraction(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 1:
+        raise ValueError("a number from 0 to 1")
+    return value
 
 
 def _spec_type(text: str) -> str:
@@ -304,7 +316,7 @@ class EngineOptions:
     file in the model's folder. So many as `parallel` are answered at once; all together have
     `cells` tokens in the cache, None as many as `ctx`, 0 each as many. `prepared` and
     `kept_chats` are in GB, `cache_ram` in MiB, both of these also AUTOMATIC. `spec_type` is read
-    by `drafters`.
+    by `drafters`. `model_draft` is a path, empty for none.
     """
 
     device: str | None = _option(
@@ -380,13 +392,32 @@ class EngineOptions:
     spec_type: str = _option(
         "none",
         *("spec-type", "TYPE"),
-        "what guesses tokens ahead, to check several in one step: none, auto, ngram (none)",
+        "what guesses tokens ahead, to check several in one step: none, auto, ngram, draft"
+        " (none; draft with --model-draft)",
         _spec_type,
+    )
+    model_draft: str = _option(
+        "",
+        *("model-draft", "FILE", "a smaller model of the same vocabulary, which guesses ahead"),
+        kept=True,
+        also=("-md", "--spec-draft-model"),
+    )
+    device_draft: str | None = _option(
+        None, *("device-draft", "NAME", "devices of the draft model (--device)")
+    )
+    draft_min: int = _option(
+        0, *("draft-min", "N", "fewest tokens of a draft model's guess (0)"), _counts_from(0)
+    )
+    draft_p_min: float = _option(
+        0.0,
+        *("draft-p-min", "P", "least probability of a token that the draft model guesses (0)"),
+        _fraction,
     )
     draft_max: int | None = _option(
         None,
         *("draft-max", "N", "maximum guessed tokens in a step (what measures fastest, up to 15)"),
         _counts_from(0),
+        also=("--draft", "--spec-draft-n-max"),
     )
     activations: ActivationBits = _option(
         12,

@@ -107,10 +107,11 @@ def run(args: argparse.Namespace) -> int:
         raise BadSetting("--kv", options.kv, "f16 beside --against, as in the other engine")
     if args.spec is not None:
         from app.bench.speculation import run_speculation
-        from app.library import resolve
+        from app.library import resolve, with_draft
 
         if args.n[0] < 2:
             raise BadSetting("-n", args.n[0], "2 tokens or more beside --spec")
+        options = with_draft(options)
         run_speculation(resolve(args.model), options, args.spec, args.n[0], args.r, args.json)
         return 0
     if args.reopen:

@@ -272,9 +272,10 @@ def _engine(args: argparse.Namespace, options: EngineOptions) -> "CommandEngine"
     server = server_named(args, options)
     if server is not None:
         return server
+    from app.library import with_draft
     from app.terminal.engine import CommandEngine
 
-    return CommandEngine(find_model(args.model), options)
+    return CommandEngine(find_model(args.model), with_draft(options))
 
 
 def _template(args: argparse.Namespace) -> Generate:

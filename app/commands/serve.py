@@ -92,6 +92,7 @@ def run(args: argparse.Namespace) -> int:
     options = replace(engine_options(args, without=OWN), parallel=args.parallel)
 
     from app.commands.run import find_model
+    from app.library import with_draft
     from app.local_engine import LocalEngine
     from app.serve.keeper import Keeper
     from app.serve.server import Serving
@@ -100,6 +101,7 @@ def run(args: argparse.Namespace) -> int:
     paths = {_name(name, path): path for name in named for path in [find_model(name)]}
     keeps = options.kept_chats != 0
     settings = replace(settings, models=tuple(paths) if len(paths) > 1 else (), keeps=keeps)
+    options = with_draft(options)
     engine, host = LocalEngine(), None
     serving = Serving(engine, settings)
     serving.clients.hear(_log_ended)

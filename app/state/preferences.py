@@ -35,7 +35,7 @@ SHOWN_WRONG = 3  # values that the notice names
 Theme = Literal["system", "light", "dark", "contrast"]
 SendKey = Literal["enter", "ctrl+enter"]
 Density = Literal["comfortable", "compact"]
-Drafting = Literal["auto", "none", "ngram"]
+Drafting = Literal["auto", "none", "ngram", "draft"]
 ChosenLanguage = Literal["system", "en", "de"]
 log = logging.getLogger("window")
 
@@ -63,6 +63,7 @@ class ModelPreferences(msgspec.Struct, frozen=True):
     activations: ActivationBits = 12
     place: PlaceRule = ""
     mmproj: Name = ""
+    model_draft: Name = ""
     sampling: OwnSampling | None = None
     limits: AnswerLimits | None = None
     system: str | None = None

@@ -21,6 +21,7 @@ def add_engine_options(parser: argparse.ArgumentParser, without: Collection[str]
             continue
         group.add_argument(
             f"--{option.flag}",
+            *option.also,
             dest=name,
             action="append" if option.repeated else "store",
             metavar=option.metavar,

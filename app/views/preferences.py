@@ -47,6 +47,7 @@ DRAFTS = {
     tr("Off"): "none",
     tr("Automatic"): "auto",
     tr("From earlier text (n-gram)"): "ngram",
+    tr("From a draft model"): "draft",
 }
 KEPT_CHATS = {tr("Automatic"): AUTOMATIC, tr("Keep none"): 0} | {
     tr("Keep at most {n} GB", n=n): n for n in (1, 2, 5, 10, 20, 50, 100)

@@ -56,6 +56,10 @@ MENUS = (
 )
 
 
+def _has_draft(w: Desk) -> bool:
+    return _has_model(w) and bool(w.bench.session.options.model_draft)
+
+
 def _has_model(w: Desk) -> bool:
     return w.bench.session.model is not None
 
@@ -135,6 +139,23 @@ COMMANDS: tuple[Command[Desk], ...] = (
         menu="Model",
         icon="eye",
         enabled=_has_model,
+    ),
+    Command(
+        id="model.draft",
+        title=tr("Choose a draft model…"),
+        words="speculation speculative guess faster small",
+        run=lambda w: w.opener.choose_draft(),
+        menu="Model",
+        icon="model",
+        enabled=_has_model,
+    ),
+    Command(
+        id="model.no_draft",
+        title=tr("Remove the draft model"),
+        words="speculation speculative guess",
+        run=lambda w: w.opener.remove_draft(),
+        menu="Model",
+        enabled=_has_draft,
     ),
     Command(
         id="model.get",

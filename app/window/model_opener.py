@@ -1,5 +1,6 @@
 """Opening a model: from the disk, by a fetch, or the one that was open last."""
 
+from dataclasses import replace
 from os.path import isfile
 from pathlib import Path
 
@@ -46,6 +47,26 @@ class ModelOpener(QObject):
         )
         if path:
             self.open(Path(path))
+
+    def choose_draft(self) -> None:
+        """Let the person choose a smaller model that guesses what the open one writes."""
+        path, _ = QFileDialog.getOpenFileName(
+            self._window, tr("Choose a draft model"), "", tr("Models (*.gguf)")
+        )
+        if path:
+            if self._bench.preferences.value.speculation == "none":
+                self._bench.preferences.update(speculation="draft")
+            self._open_with_draft(path)
+
+    def remove_draft(self) -> None:
+        """Open the model again without a draft model."""
+        self._open_with_draft("")
+
+    def _open_with_draft(self, draft: str) -> None:
+        path = self._bench.session.path
+        if path is not None:
+            options = replace(self._bench.options_for(path), model_draft=draft)
+            self._bench.open_model(path, options)
 
     def open(self, path: Path) -> None:
         """Open a file that the person named: a model, or what makes the open model see."""

@@ -145,13 +145,17 @@ def _png(picture: QImage) -> bytes:
     return bytes(buffer.data().data())
 
 
+FILES = ("mmproj", "model_draft")
+"""Options that are paths, of which the name alone is shown."""
+
+
 def _settings(options: EngineOptions) -> str:
     """Format options as on the command line; what is usual is left out."""
     usual, said = EngineOptions(), []
     for field in fields(options):
         value = getattr(options, field.name)
         if value != getattr(usual, field.name):
-            shown = Path(value).name if field.name == "mmproj" else value
+            shown = Path(value).name if field.name in FILES else value
             shown = "auto" if value == AUTOMATIC else shown
             said.append(f"--{OPTIONS[field.name].flag} {shown}")
     return " ".join(said)

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from time import perf_counter
 
 from engine.device.backend import Backend, Component
 from engine.errors import BadFile, BadSetting, GivesNoText
@@ -15,6 +16,7 @@ from engine.models.base import Output
 from engine.models.build import BuiltModel
 from engine.protocol import Load, Loaded
 from engine.runner.devices import OpenedDevices, open_devices
+from engine.runner.drafting.model import DraftCosts, DraftModel
 from engine.runner.pictures.beside import Opened, open_model
 from engine.runner.pictures.marking import Marking
 from engine.runner.pictures.viewer import Viewer
@@ -52,6 +54,7 @@ class LoadedModel:
     devices: OpenedDevices
     dry: DryRun
     prefixes: KeptPrefixes
+    draft: DraftModel | None
     _closing: ExitStack
 
     @cached_property
@@ -121,6 +124,7 @@ class LoadedModel:
                 *repacked(self.dry.weights),
                 *self._taken_over(),
                 *self.room.prepared.told(),
+                *[f"draft model: {self.options.model_draft}"] * (self.draft is not None),
                 *records(self.dry).log_lines(),
             ],
             vision=self.opened.vision,
@@ -183,6 +187,8 @@ def load_model(
             problem = f"{tokenizer.size} tokens but logits for {built.n_vocab}"
             raise BadFile(file.paths[0], problem)
         template = load_chat_template(file.metadata, tokenizer)
+        # It comes first, so that this model is placed in what it leaves.
+        draft = _draft_model(tokenizer, built.n_vocab, options, progress, cancelled, stack)
         devices = open_devices(options, opening)
         prepared = PreparedWeights(path_for(file, options, devices.backends))
         room = stack.enter_context(Room(opened, options, placing, shelf, prepared))
@@ -204,9 +210,55 @@ def load_model(
         prefixes = KeptPrefixes(built, room, dry.backends[-1], identities, options)
         stack.callback(prefixes.ram.clear)
         opening.pop_all()  # devices may come and go from now on
-        parts = (opened, tokenizer, template, room, viewer, devices, dry, prefixes)
+        parts = (opened, tokenizer, template, room, viewer, devices, dry, prefixes, draft)
         return LoadedModel(str(path), options, *parts, stack.pop_all())
     raise AssertionError  # the stack never swallows an exception
+
+
+def _draft_model(
+    tokenizer: Tokenizer,
+    n_vocab: int,
+    options: EngineOptions,
+    progress: StageProgress,
+    cancelled: Callable[[], bool],
+    stack: ExitStack,
+) -> DraftModel | None:
+    """Open the model that drafts, if one is wanted, until the stack closes. Raises as `load_model`,
+    and `BadSetting` for one of another vocabulary.
+    """
+    if not options.model_draft:
+        return None
+    own = replace(
+        options,
+        device=options.device_draft or options.device,
+        model_draft="",
+        mmproj="none",
+        place="",
+        gpu_layers=None,
+        kept_chats=0,
+        cache_ram=0,
+    )
+    loaded = load_model(options.model_draft, own, progress, cancelled)
+    stack.callback(loaded.close)
+    difference = tokenizer.difference(loaded.tokenizer)
+    if difference:
+        expected = f"a model of the same vocabulary: {difference}"
+        raise BadSetting("--model-draft", options.model_draft, expected)
+    known = min(n_vocab, loaded.built.n_vocab, tokenizer.size, loaded.tokenizer.size)
+    return DraftModel(
+        loaded.stepper, known, options.draft_p_min, options.draft_min, _step_costs(loaded.stepper)
+    )
+
+
+def _step_costs(stepper: Stepper) -> DraftCosts:
+    """The time that a draft takes, by steps of one token; the first of them is not counted."""
+    seconds = []
+    for _ in range(3):
+        begun = perf_counter()
+        stepper.step([0], 0, [0])
+        seconds.append(perf_counter() - begun)
+        stepper.forget(0)
+    return DraftCosts(min(seconds[1:]), min(seconds[1:]))
 
 
 def _viewer(

@@ -80,6 +80,8 @@ def letter_weights(vocab: Vocab, encoder: object, swallows: bool) -> LetterWeigh
     return LetterWeights(encoder.spelt, weights)
 
 
+FIRST_ALIKE, MOST_MORE = 5, 128
+"""From which token on two vocabularies are compared, and by how many they may differ in size."""
 KINDS = ("bert", "gemma4", "gpt2", "llama", "t5")
 
 _LONE_SURROGATES = re.compile("[\ud800-\udfff]")
@@ -127,6 +129,24 @@ class Tokenizer:
     def size(self) -> int:
         """Tokens in the vocabulary."""
         return len(self._vocab.texts)
+
+    def difference(self, other: "Tokenizer") -> str:
+        """The first way in which another vocabulary differs, in which its tokens would not be read
+        as these; "" for none. As llama.cpp, sizes may differ a little, and the first tokens.
+        """
+        if abs(self.size - other.size) > MOST_MORE:
+            return f"{other.size} tokens, not {self.size}"
+        for name, mine, its in (
+            ("the token at the beginning", (self.add_bos, self.bos), (other.add_bos, other.bos)),
+            ("the token at the end", (self.add_eos, self.eos), (other.add_eos, other.eos)),
+        ):
+            if mine[0] != its[0] or (mine[0] and mine[1] != its[1]):
+                return f"{name} is another one"
+        for token in range(FIRST_ALIKE, min(self.size, other.size)):
+            if self._vocab.texts[token] != other._vocab.texts[token]:
+                theirs, ours = other.shown(token), self.shown(token)
+                return f"token {token} is {theirs!r}, not {ours!r}"
+        return ""
 
     def pausing(self, pause: Pause) -> Self:
         """The same tokenizer, but calling `pause` again and again while it encodes."""

@@ -1,6 +1,7 @@
 """One request from text to text: it wants items computed, takes the logits behind them, tells."""
 
 from collections.abc import Callable, Container, Generator, Iterator, Sequence
+from functools import partial
 from time import perf_counter
 
 import msgspec
@@ -26,6 +27,7 @@ from engine.protocol import (
 from engine.runner.answering.tally import Tally
 from engine.runner.drafting.drafts import NO_DRAFT, Draft, Drafts
 from engine.runner.drafting.economy import MOST, Chances
+from engine.runner.drafting.model import DraftModel
 from engine.runner.edits import edits_for
 from engine.runner.forms.apart import Apart, Plain
 from engine.runner.forms.guide import Guide, rule_of
@@ -90,7 +92,7 @@ class Drawing:
     def __init__(self, model: LoadedModel, request: Generate, prompt: Prompt, so_far: str) -> None:
         self._tokenizer, self._n_top = model.tokenizer, request.logprobs
         self.sampler = Sampler(request.sampling, request.bias, model.built.n_vocab)
-        self._seen = [item for item in prompt.items if isinstance(item, int)]
+        self.seen = [item for item in prompt.items if isinstance(item, int)]
         self._ends: Container[int] = () if request.endless else model.tokenizer.eog
         rule = rule_of(model.tokenizer, model.template, request, prompt.opened)
         self.guide = None if rule is None else Guide(model.form_words, rule, so_far)
@@ -102,17 +104,23 @@ class Drawing:
     def draw(self, logits: Logits) -> int:
         """The token behind logits [V]. Raises `FormFailed`."""
         self._logits, guide = logits, self.guide
-        token = self.sampler.sample(guide.masked(logits) if guide else logits, self._seen)
+        token = self.sampler.sample(guide.masked(logits) if guide else logits, self.seen)
         if guide is not None:
             guide.take(token)
-        self._seen.append(token)
+        self.seen.append(token)
         if self.drafts is not None:
             self.drafts.drew(token)
         return token
 
-    def speculate(self, chances: Chances, most: int) -> None:
+    def speculate(
+        self,
+        chances: Chances,
+        most: int,
+        kinds: frozenset[str],
+        model: Callable[[int], list[int]] | None,
+    ) -> None:
         """Make drafts of at most so many tokens from now on."""
-        self.drafts = Drafts(self._seen, self.guide, chances, most)
+        self.drafts = Drafts(self.seen, self.guide, chances, most, kinds, model)
 
     def repeats(self, token: int) -> bool:
         """True if the answer repeats itself with the token that was drawn."""
@@ -372,23 +380,34 @@ class RunningAnswer:
 
     def speculate(self, chances: Chances) -> None:
         """Make drafts from now on, as was asked for; none with edits, whose plans are not ready."""
-        asked, options = self.request.speculation, self.model.options
+        asked, options, model = self.request.speculation, self.model.options, self.model.draft
         most = next((n for n in (asked.n_max, options.draft_max) if n is not None), MOST)
-        if drafters(asked.type or options.spec_type) and most > 0 and not self.edits:
-            self.drawing.speculate(chances, min(most, MOST))
+        kinds = drafters(asked.type or options.spec_type)
+        if model is not None and not asked.type and options.spec_type == "none":
+            kinds = frozenset(["draft"])
+        if self.prompt.pictures:
+            model = None  # it would not see them
+        if kinds and most > 0 and not self.edits:
+            guess = None if model is None else partial(self._guess, model)
+            self.drawing.speculate(chances, min(most, MOST), kinds, guess)
+
+    def _guess(self, model: DraftModel, most: int) -> list[int]:
+        return model.draft(self.sequence.number, self.drawing.seen, most)
 
     @property
     def drafts(self) -> Drafts | None:
         """Its drafter, if there is one."""
         return self.drawing.drafts
 
-    def draft(self) -> Draft:
-        """Return the tokens that may follow what is pending, to be computed in the same step."""
+    def draft(self, guesses: int = 0) -> Draft:
+        """Return the tokens that may follow what is pending, to be computed in the same step; a
+        model makes at most so many `guesses`.
+        """
         drafts = self.drafts
         if drafts is None or self.is_reading or not self.pending or self.is_alone:
             return NO_DRAFT
         left = self.limit - self.tally.n_generated - 1
-        return drafts.propose(min(left, self.sequence.most_ahead(len(self.pending))))
+        return drafts.propose(min(left, self.sequence.most_ahead(len(self.pending))), guesses)
 
     def begin(self, part: list[Item], extras: Extras) -> Callable[[], Logits]:
         """Start a step of its own; call what is returned for the logits [V] behind it."""

@@ -136,7 +136,7 @@ class Batcher:
         self._reader: dict[RunningAnswer, RunningAnswer | None] = {}
         self._forming: WeakSet[RunningAnswer] = WeakSet()  # who was told so
         self._pace = Pace()
-        self._ahead = Ahead(model.stepper, economy)
+        self._ahead = Ahead(model.stepper, economy, model.draft)
 
     @property
     def is_idle(self) -> bool:

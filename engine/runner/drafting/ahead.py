@@ -6,6 +6,7 @@ from typing import Protocol
 
 from engine.runner.drafting.drafts import NO_DRAFT, Draft, Drafts
 from engine.runner.drafting.economy import Economy
+from engine.runner.drafting.model import DraftModel
 from engine.runner.stepper import Stepper
 
 
@@ -14,23 +15,32 @@ class Drafting(Protocol):
 
     @property
     def drafts(self) -> Drafts | None: ...
-    def draft(self) -> Draft: ...
+    def draft(self, guesses: int) -> Draft: ...
     def saved(self, seconds: float, per_token: float) -> None: ...
 
 
 class Ahead:
     """Chooses drafts for the steps of one model."""
 
-    def __init__(self, stepper: Stepper, economy: Economy | None = None) -> None:
-        self._stepper = stepper
+    def __init__(
+        self,
+        stepper: Stepper,
+        economy: Economy | None = None,
+        model: DraftModel | None = None,
+    ) -> None:
+        """`model` is a second one that drafts, if there is any."""
+        self._stepper, self._model = stepper, model
         self.economy = economy or Economy()
-        self._built_s = 0.0  # of the step under way
+        self._built_s = self._drafted_s = 0.0  # of the step under way
 
     def drafts(self, answers: Sequence[Drafting], n_rows: int) -> list[Draft]:
         """Return each answer's draft for a step that has `n_rows` without any; where there is no
         plan for that many rows yet, none until it pays to make it.
         """
-        proposed = [answer.draft() for answer in answers]
+        guesses = self._guesses(answers, n_rows)
+        begun = perf_counter()
+        proposed = [answer.draft(guesses) for answer in answers]
+        self._drafted_s = perf_counter() - begun if guesses else 0.0
         if not any(draft.tokens for draft in proposed):
             return proposed
         chances = [
@@ -46,13 +56,25 @@ class Ahead:
             for draft, share in zip(proposed, shares, strict=True)
         ]
 
+    def _guesses(self, answers: Sequence[Drafting], n_rows: int) -> int:
+        """How many tokens the model is to draft for each answer that may ask it; 0 where there is
+        no plan to check so many.
+        """
+        asking = sum(one.drafts is not None and one.drafts.asks_model for one in answers)
+        if self._model is None or not asking:
+            return 0
+        cost = self._model.costs.of
+        n, saved = self.economy.guesses(asking, len(answers), n_rows, cost)
+        is_ready = n and self._is_ready(n_rows + asking * n, len(answers), saved)
+        return n if is_ready else 0
+
     def took(self, parts: Sequence[tuple[Drafting, int, int]], n: int, seconds: float) -> None:
         """A step gave (answer, rows, of these drafted) so many tokens in all."""
         seconds -= self._built_s
-        self._built_s = 0.0
+        drafted, self._built_s, self._drafted_s = self._drafted_s, 0.0, 0.0
         n_rows = sum(rows for _, rows, _ in parts)
         plain = self.economy.plain(len(parts)) / len(parts)
-        self.economy.took(len(parts), n_rows, seconds)
+        self.economy.took(len(parts), n_rows, seconds - drafted)
         drafting = [answer for answer, _, n_drafted in parts if n_drafted]
         for answer in drafting:
             answer.saved((n * plain - seconds) / len(drafting), plain)
@@ -64,6 +86,7 @@ class Ahead:
                 return False
             begun = perf_counter()
             self._stepper.ready(n_rows, n_rows, n_sequences)
-            self._built_s = perf_counter() - begun
-            self.economy.built(self._built_s)
+            seconds = perf_counter() - begun
+            self._built_s += seconds
+            self.economy.built(seconds)
         return True

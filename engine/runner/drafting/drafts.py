@@ -1,6 +1,6 @@
 """The drafts of one answer: who makes them, and what became of them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple, Protocol
 
 from engine.runner.drafting.economy import MOST, Account, Chances
@@ -27,25 +27,44 @@ class Form(Protocol):
         """How many of these may follow one after the other."""
 
 
+SURE = 8
+"""Tokens of a match from which on it is rather believed than a draft model."""
+
+
 class Drafts:
-    """Drafts for what follows a `text` that grows: tokens that its `form` forces, else what
-    followed an earlier match of its end. What is drawn then teaches the `chances`, whether the
-    draft was computed or not.
+    """Drafts for what follows a `text` that grows, by the first of `kinds` that has any: tokens
+    that its `form` forces, a long earlier match of its end, what a `model` guesses, a shorter
+    match. What is drawn then teaches the `chances`, whether the draft was computed or not.
     """
 
     def __init__(
-        self, text: Sequence[int], form: Form | None, chances: Chances, most: int = MOST
+        self,
+        text: Sequence[int],
+        form: Form | None,
+        chances: Chances,
+        most: int = MOST,
+        kinds: Collection[str] = ("ngram",),
+        model: Callable[[int], list[int]] | None = None,
     ) -> None:
+        """`model` guesses at most so many tokens."""
+        self._kinds, self._model = kinds, model if "draft" in kinds else None
         self.account = Account()
         self._form, self._chances, self._most = form, chances, most
         self._ngrams = NGrams(text)
         self._followed, self._at = NO_DRAFT, 0  # a draft, and how many of its tokens were drawn
 
-    def propose(self, most: int) -> Draft:
-        """Return the draft for the next tokens, at most so many."""
+    @property
+    def asks_model(self) -> bool:
+        """True if a model may be asked for the next draft."""
+        return self._model is not None and not self.account.resting
+
+    def propose(self, most: int, guesses: int = 0) -> Draft:
+        """Return the draft for the next tokens, at most so many, of which a model makes at most so
+        many `guesses`.
+        """
         if self.account.resting or min(most, self._most) < 1:
             return NO_DRAFT
-        draft = self._made(min(most, self._most))
+        draft = self._made(min(most, self._most), guesses)
         if self._at >= len(self._followed.tokens):
             self._followed, self._at = draft, 0
         return draft
@@ -63,15 +82,19 @@ class Drafts:
             self._chances.learn(source, self._at, right)
             self._at = self._at + 1 if right else len(tokens)
 
-    def _made(self, most: int) -> Draft:
+    def _made(self, most: int, guesses: int = 0) -> Draft:
         forced = self._form.forced() if self._form is not None else []
         if forced:
             return Draft(forced[:most], "form")
-        tokens, matched = self._ngrams.draft()
+        tokens, matched = self._ngrams.draft() if "ngram" in self._kinds else ([], 0)
+        source = f"ngram {_class(matched)}" if tokens else ""
+        if self._model is not None and guesses and matched < SURE:
+            guessed = self._model(min(most, guesses))
+            tokens, source = (guessed, "draft") if guessed else (tokens, source)
         tokens = tokens[:most]
         if self._form is not None and tokens:
             tokens = tokens[: self._form.fitting(tokens)]
-        return Draft(tokens, f"ngram {_class(matched)}") if tokens else NO_DRAFT
+        return Draft(tokens, source) if tokens else NO_DRAFT
 
 
 def _class(matched: int) -> int:

@@ -3,7 +3,7 @@ so many rows took.
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from operator import mul
@@ -16,6 +16,10 @@ GAIN = 1.05
 """How much faster than without drafts a step must be expected to be."""
 PLAIN_EVERY = 64
 """Steps, of which one is computed without drafts, so that its time is known."""
+TRY_EVERY = 256
+"""Steps without a model's drafts, after which they are tried once, as texts change."""
+TRIED = 3
+"""Tokens that a model drafts in such a try, if that pays where all of them are right."""
 LOSS, SPAN, LONGEST_REST = 0.02, 256, 4096
 """The share of the time of SPAN tokens that drafts may cost before they rest for as many tokens,
 each time for twice as many.
@@ -29,7 +33,14 @@ class Chances:
     averages of what was drawn in their places.
     """
 
-    START = {"form": 0.9, "ngram 3": 0.3, "ngram 5": 0.5, "ngram 8": 0.7, "ngram 16": 0.85}
+    START = {
+        "form": 0.9,
+        "draft": 0.7,
+        "ngram 3": 0.3,
+        "ngram 5": 0.5,
+        "ngram 8": 0.7,
+        "ngram 16": 0.85,
+    }
     _EDGES = (0, 1, 2, 4, 8)  # positions that are counted together
 
     def __init__(self) -> None:
@@ -122,6 +133,7 @@ class Economy:
         self._n_since = 0  # steps with drafts since one without
         self._missed = 0.0
         self._to_build = 0.15
+        self._declined = 0  # steps in which a model's drafts were not worth making
 
     def plain(self, n_writing: int) -> float:
         """Seconds of a token of each of so many answers in a step without drafts."""
@@ -149,6 +161,38 @@ class Economy:
                 best, shares = expected / costs.of(n), counts[:]
                 saved = expected * costs.of(n_writing) / n_writing - costs.of(n)
         return shares, saved
+
+    def guesses(
+        self, n_drafting: int, n_writing: int, n_rows: int, cost: Callable[[int], float]
+    ) -> tuple[int, float]:
+        """How many tokens a model is to draft for each of `n_drafting` answers, at the `cost` of so
+        many, for a step as in `shares`; and how many seconds that is expected to save. 0 where it
+        is not worth it, but for a try now and then.
+        """
+        costs = self._costs[n_writing]
+        if not n_drafting or self._n_since >= PLAIN_EVERY or not costs.knows(n_writing):
+            return 0, 0.0
+
+        def best(chance_at: Callable[[int], float]) -> tuple[int, float]:
+            rate, found, saved = GAIN * n_writing / costs.of(n_writing), 0, 0.0
+            chance, right = 1.0, 0.0
+            for k in range(1, MOST + 1):
+                chance *= chance_at(k - 1)
+                right += chance
+                rows = n_rows + n_drafting * k
+                seconds = costs.of(rows) + n_drafting * cost(k)
+                expected = n_writing + n_drafting * right
+                if rows in SIZES and expected / seconds > rate:
+                    rate, found = expected / seconds, k
+                    saved = expected * costs.of(n_writing) / n_writing - seconds
+            return found, saved
+
+        found, saved = best(lambda position: self.chances.at("draft", position))
+        self._declined = 0 if found else self._declined + 1
+        if self._declined < TRY_EVERY:
+            return found, saved
+        self._declined = 0
+        return min(TRIED, best(lambda position: 1.0)[0]), 0.0
 
     def took(self, n_writing: int, n_rows: int, seconds: float) -> None:
         """A step of so many rows was computed, in which so many answers were written."""

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import QEvent, QObject, QPoint, Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QWidget
+from PySide6.QtWidgets import QApplication, QFileDialog, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.state.workbench import Workbench
@@ -16,8 +16,10 @@ from app.widgets.focus import has_focus
 from app.window.commands import COMMANDS, MENUS
 from app.window.main_window import MainWindow
 from engine.errors import WorkerDied
+from engine.protocol import Load
 from tests.app.helpers.scripted import ScriptedEngine
 from tests.app.rest import come_to_rest
+from tests.goldens.tiny import write_tiny
 
 CTRL = Qt.KeyboardModifier.ControlModifier
 SHIFT = Qt.KeyboardModifier.ShiftModifier
@@ -320,3 +322,28 @@ def test_an_open_sheet_grows_with_the_text(window: MainWindow) -> None:
     after = window.sheets.trial.size()
     assert after.height() > 1.2 * before.height()
     assert after.width() > 1.2 * before.width()
+
+
+def test_a_draft_model_is_chosen_kept_and_removed(
+    window: MainWindow, qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, small = write_tiny(tmp_path / "large.gguf", "llama"), str(tmp_path / "small.gguf")
+    engine = open_model(window, path)
+
+    def loads() -> list[Load]:
+        return [one for one in engine.asked if isinstance(one, Load)]
+
+    preferences = window.bench.preferences
+    assert not COMMAND["model.no_draft"].enabled(window)
+    monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *_: (small, ""))
+    COMMAND["model.draft"].run(window)
+    qtbot.waitUntil(lambda: len(loads()) == 2)
+    assert (loads()[-1].path, loads()[-1].options.model_draft) == (str(path), small)
+    assert preferences.value.speculation == "draft"
+    engine.load_done()
+    qtbot.waitUntil(lambda: window.bench.session.model is not None)
+    assert window.bench.options_for(path).model_draft == small
+    COMMAND["model.no_draft"].run(window)
+    qtbot.waitUntil(lambda: len(loads()) == 3)
+    assert loads()[-1].options.model_draft == ""
+    assert window.bench.options_for(path).model_draft == ""

@@ -52,6 +52,9 @@ class Fixed(Economy):
     ) -> tuple[list[int], float]:
         return [min(self.n, len(one)) for one in chances], 1.0
 
+    def guesses(self, *_: object) -> tuple[int, float]:
+        return 0, 0.0
+
     def plain(self, n_writing: int) -> float:
         return 1e6  # no account ever rests
 

@@ -28,7 +28,7 @@ class Scripted(Drafts):
         self._so_far, self._begin = text, len(text)
         self._script, self._wrong, self._n_vocab = script, wrong, n_vocab
 
-    def _made(self, most: int) -> Draft:
+    def _made(self, most: int, guesses: int = 0) -> Draft:
         at = len(self._so_far) - self._begin
         tokens = [
             (token + 1) % self._n_vocab if self._wrong(i) else token
@@ -51,7 +51,7 @@ def answered(
     for request in requests:
         drawing = _asked(many, request).drawing
         drawing.drafts = Scripted(
-            drawing._seen, scripts[request.id], wrong, model.loaded.built.n_vocab
+            drawing.seen, scripts[request.id], wrong, model.loaded.built.n_vocab
         )
     return _told(many, requests)
 

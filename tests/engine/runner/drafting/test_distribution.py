@@ -52,10 +52,10 @@ def counts(path: Path, kind: str | None, seed: int) -> np.ndarray:
                     else token
                     for i, token in enumerate(draft)
                 ]
-                before = len(answer.drawing._seen)
+                before = len(answer.drawing.seen)
                 logits = rows([*answer.pending, *draft], n_vocab)
                 answer.take_drafted(answer.pending[:], Draft(draft, "test"), logits)
-                drawn += answer.drawing._seen[before:]
+                drawn += answer.drawing.seen[before:]
             found[tuple(np.array(drawn) - TOKENS[0])] += 1
     return found
 

@@ -1,0 +1,116 @@
+"""Drafts by a second model of the same vocabulary, which reads what the first one writes."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+
+import numpy as np
+
+from engine.errors import CutawayError
+from engine.runner.drafting.economy import MOST
+from engine.runner.sequence import Sequenced
+from engine.runner.stepper import TEXT, Logits, Stepper
+
+_FIRST = 3  # measurements, of which the quickest counts
+
+
+@dataclass
+class DraftCosts:
+    """Seconds that drafts take: their first token, with what was missing before it, and each that
+    follows. Moving averages; 0 until they were measured.
+    """
+
+    first: float = 0.0
+    each: float = 0.0
+    _n: int = 0
+
+    def took(self, first: float, rest: float, n: int) -> None:
+        """A draft of n tokens took so long for its first and for the others."""
+        self._n += 1
+        self.first = self._averaged(self.first, first)
+        if n > 1:
+            self.each = self._averaged(self.each, rest / (n - 1))
+
+    def of(self, n: int) -> float:
+        """Seconds of a draft of n tokens."""
+        return self.first + (n - 1) * (self.each or self.first) if n else 0.0
+
+    def _averaged(self, known: float, seconds: float) -> float:
+        if not known:
+            return seconds
+        if self._n <= _FIRST:
+            return min(known, seconds)
+        return known + (min(seconds, 3 * known) - known) / 8
+
+
+@dataclass
+class DraftModel:
+    """A model that drafts for another, with a sequence for each of the other's. Tokens from
+    `n_vocab` on are never drafted. A draft ends where its likeliest token is less likely than
+    `p_min`; one of fewer than `least` tokens is none.
+    """
+
+    stepper: Stepper
+    n_vocab: int
+    p_min: float = 0.0
+    least: int = 0
+    costs: DraftCosts = field(default_factory=DraftCosts)
+
+    def __post_init__(self) -> None:
+        numbers = range(self.stepper.built.n_sequences)
+        self._sequences = [Sequenced(self.stepper, number=number) for number in numbers]
+        self._begins: dict[int, int] = defaultdict(int)  # of the text that a sequence has
+
+    def draft(self, number: int, text: Sequence[int], most: int) -> list[int]:
+        """The likeliest tokens to follow the text of the other model's sequence, at most so many.
+        None while more of the text is missing here than one step reads, or where it cannot be read.
+        """
+        begun = perf_counter()
+        try:
+            sequence, missing = self._at(number, text, most)
+            logits = self._read(sequence, missing)
+            if logits is None:
+                return []
+            first = perf_counter()
+            tokens = self._followed(sequence, logits, most)
+        except CutawayError:  # of its cells others may hold too many
+            for one in self._sequences:
+                one.clear()
+            return []
+        if len(missing) <= MOST + 1:
+            self.costs.took(first - begun, perf_counter() - first, len(tokens))
+        return tokens if len(tokens) >= self.least else []
+
+    def _at(self, number: int, text: Sequence[int], most: int) -> tuple[Sequenced, list[int]]:
+        """A sequence that holds the beginning of a text, or of its end where all of it is longer
+        than the context; and what is missing of that.
+        """
+        sequence, n_ctx = self._sequences[number], self.stepper.built.n_ctx
+        begin = self._begins[number]
+        if begin and not sequence.shared([*text[begin : begin + 2]]):
+            begin = 0  # another text
+        if len(text) - begin + most > n_ctx:
+            begin = max(0, len(text) - n_ctx // 2)
+        self._begins[number] = begin
+        shown = list(text[begin:])
+        return sequence, shown[sequence.reuse(shown) :]
+
+    def _read(self, sequence: Sequenced, missing: list[int]) -> Logits | None:
+        """Logits behind what is missing; None where that takes further steps."""
+        part = sequence.part(missing)
+        logits = sequence.begin(part, TEXT)()
+        sequence.keep()
+        return logits if len(part) == len(missing) else None
+
+    def _followed(self, sequence: Sequenced, logits: Logits, most: int) -> list[int]:
+        tokens: list[int] = []
+        while True:
+            row = logits[: self.n_vocab]
+            token = int(row.argmax())
+            if self.p_min and self.p_min * float(np.exp(row - row[token]).sum()) > 1:
+                return tokens
+            tokens.append(token)
+            if len(tokens) == most:
+                return tokens
+            logits = sequence.append(token)
