@@ -18,7 +18,7 @@ from engine.layers.edits import NONE
 from engine.models.build import BuiltModel
 from engine.models.decoder import Decoder
 from engine.protocol import ActiveFeature, FeaturesFound, FindFeatures, Progress
-from engine.runner.edits import PLAIN, edits_for
+from engine.runner.edits import edits_for
 from engine.runner.loading import LoadedModel, name_of
 from engine.runner.sequence import Sequenced
 
@@ -45,13 +45,16 @@ def find_features(
     if not 1 <= request.top <= MOST_TOP:
         raise BadSetting("top", request.top, f"a number from 1 to {MOST_TOP}")
     if not 1 <= len(tokens) <= min(MOST_TOKENS, sequence.n_ctx):
-        raise BadSetting("prompt", f"{len(tokens)} tokens", f"1 to {MOST_TOKENS} tokens")
+        raise BadSetting("prompt", f"{len(tokens)} tokens", f"1 to {MOST_TOKENS}")
     claim(tokens)
-    made = edits_for(model.built, request.text.edits, len(tokens)) if request.text.edits else PLAIN
+    made = edits_for(model.built, request.text.edits, len(tokens))
     runs = PatchRuns(model, sequence, tokens, made)
     reads, writes = (placed(model.built, hook) for hook in (sae.reads, sae.writes))
-    rows = yield from _rows(runs, sae, reads)
-    target = rows if reads == writes else (yield from _rows(runs, sae, writes))
+    try:
+        rows = yield from _rows(runs, sae, reads)
+        target = rows if reads == writes else (yield from _rows(runs, sae, writes))
+    finally:
+        sequence.stepper.end_probes()
     _check(sae, reads, rows, target)
     counted = _Features(request.top)
     for start in range(0, len(rows), AT_ONCE):
@@ -60,10 +63,6 @@ def find_features(
         if cancelled():
             raise Cancelled("finding features")
         yield Progress(request.id, "look", min(start + AT_ONCE, len(rows)), len(rows))
-    if request.names:
-        names = _names(request.names, counted.wanted)
-    else:
-        names = promoted(model, sae, counted.wanted[:MOST_NAMED])
     return FeaturesFound(
         request.id,
         name_of(model.file),
@@ -75,9 +74,16 @@ def find_features(
         counted.features,
         counted.l0,
         counted.explained,
-        names,
+        _named(model, sae, request.names, counted.wanted),
         _doubts(len(rows), counted.explained),
     )
+
+
+def _named(
+    model: LoadedModel, sae: Autoencoder, folder: str, features: Sequence[int]
+) -> dict[int, str]:
+    """Names of features: explanations of a folder, else the tokens that they promote."""
+    return _names(folder, features) if folder else promoted(model, sae, features[:MOST_NAMED])
 
 
 def _doubts(n_rows: int, explained: float) -> list[str]:

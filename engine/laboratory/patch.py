@@ -8,7 +8,7 @@ many runs share a step and the cells of what comes before their patch.
 import re
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, zip_longest
 from typing import NamedTuple
 
 import numpy as np
@@ -28,7 +28,7 @@ from engine.protocol import (
     PatchTable,
     Progress,
 )
-from engine.runner.edits import PLAIN, SequenceEdits, edits_for
+from engine.runner.edits import SequenceEdits, edits_for
 from engine.runner.loading import LoadedModel, name_of
 from engine.runner.sequence import Sequenced
 from engine.runner.stepper import MAX_BATCH, StartedStep, StepPart
@@ -110,8 +110,8 @@ class PatchRuns:
         self, tokens: Sequence[int], edits: SequenceEdits, site: str, layer: int | None = None
     ) -> Generator[None, None, Captured]:
         """Compute tokens with a site's results of all layers copied out, or of one (NONE: of a
-        result that belongs to none). What the sequence held is forgotten. Raises `CannotProbe`,
-        `NotSupported`, `BadSetting`.
+        result that belongs to none). What the sequence held is forgotten; probes keep their memory
+        for the next one. Raises `CannotProbe`, `NotSupported`, `BadSetting`.
         """
         same = self.hooks(site, 0)
         if layer is not None:
@@ -129,7 +129,6 @@ class PatchRuns:
                 logits = part.logits
                 yield
         finally:
-            stepper.end_probes()
             self.sequence.clear()
         whole = {place: np.concatenate(rows) for place, rows in found.items()}
         results = {
@@ -176,13 +175,15 @@ class PatchRuns:
             yield list(zip(batch, rows, strict=True))
 
     def _batches(self, cells: Sequence[Cell]) -> Generator[list[Cell], None, None]:
-        """Cells that share a step: those of later positions compute fewer tokens."""
+        """Cells that share a step. Those of later positions compute fewer tokens: early and late
+        ones together make steps of one size, for which one plan is built.
+        """
         built = self.model.built
         most = 1 if self._recurrent else SCRATCH_NUMBERS - built.n_sequences + 1
         free = max(len(self.tokens), min(MAX_BATCH, built.caches.n_free))
         batch: list[Cell] = []
         used = instructions = size = 0
-        for cell in sorted(cells, key=lambda one: one.edits.first):
+        for cell in _mixed(sorted(cells, key=lambda one: one.edits.first)):
             n = len(self.tokens) - (0 if self._recurrent else min(cell.edits.first, 1 << 20))
             vectors = sum(4 * one.width for one in cell.edits.instructions)
             more = len(cell.edits.instructions)
@@ -199,6 +200,15 @@ class PatchRuns:
             used, instructions, size = used + n, instructions + more, size + vectors
         if batch:
             yield batch
+
+
+def _mixed(cells: Sequence[Cell]) -> Iterator[Cell]:
+    """From both ends in turn."""
+    half = -(-len(cells) // 2)
+    for first, last in zip_longest(cells[:half], reversed(cells[half:])):
+        yield first
+        if last is not None:
+            yield last
 
 
 def _joined(edits: SequenceEdits, more: SequenceEdits) -> SequenceEdits:
@@ -262,7 +272,7 @@ def map_patches(
         if not 1 <= len(one) <= MOST_TOKENS:
             raise BadSetting("prompts", f"{len(one)} tokens", f"1 to {MOST_TOKENS} tokens")
     edits = [
-        edits_for(model.built, side.edits, len(one)) if side.edits else PLAIN
+        edits_for(model.built, side.edits, len(one))
         for side, one in zip(sides, tokens, strict=True)
     ]
     claim(max(tokens, key=len))
@@ -272,11 +282,13 @@ def map_patches(
         for site in SITES[request.grid]:
             start = yield from runs.capture(tokens[0], edits[0], site)
             source = yield from runs.capture(tokens[1], edits[1], site)
+            sequence.stepper.end_probes()
             mapping.begin(site, start, source)
             yield from _held(runs, edits[0])
             yield from mapping.run(site, start, source, cancelled)
             sequence.clear()
     finally:
+        sequence.stepper.end_probes()
         sequence.clear()
     return mapping.result
 

@@ -66,7 +66,7 @@ def test_a_lens_from_a_file(tiny_path: Path, tmp_path: Path) -> None:
     assert told["lens"] == {"kind": "jacobian", "layers": [0, 1, 2], "n_prompts": 7}
     assert told["layers"] == json.loads(plain.stdout)["layers"]
     (tmp_path / "lens.pt").write_bytes(b"x")
-    assert_one_line_error(run_here(*words, "--lens", str(tmp_path / "lens.pt")), "pickle")
+    assert_one_line_error(run_here(*words[:-1], "--lens", str(tmp_path / "lens.pt")), "pickle")
 
 
 @pytest.mark.parametrize("action", ["+2.5", "-1", "=3", "off"])

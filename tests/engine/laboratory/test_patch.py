@@ -15,8 +15,10 @@ from engine.protocol import ComparedText, Edit, MapPatches, PatchesMapped
 from engine.runner import Model, load
 from engine.runner.edits import PLAIN, edits_for
 from engine.runner.stepper import StepPart
+from tests.goldens.make_patches import prompts
 
 GOLDENS = Path(__file__).parents[2] / "goldens" / "text"
+WANTED = GOLDENS.parent / "patches.npz"
 CLEAN, CORRUPT = "AFKQVZ[b", "AFkQVz[b"
 
 
@@ -161,6 +163,7 @@ def test_a_run_patched_with_itself_stays_as_it_is(llama: Model) -> None:
     tokens = llama.loaded.tokenizer.encode(CORRUPT)
     runs = PatchRuns(llama.loaded, llama.conversation, tokens, PLAIN)
     own = finished(runs.capture(tokens, PLAIN, "residual"))
+    llama.loaded.stepper.end_probes()
     llama.conversation.reuse(())
     finished(llama.conversation.prefill(tokens, lambda: False))
     cells = [
@@ -271,3 +274,33 @@ def test_a_chat_after_a_map_is_one_without(llama: Model) -> None:
     patch_map(llama, CLEAN, CORRUPT)
     np.testing.assert_array_equal(run(llama, CLEAN), before)
     assert llama.loaded.built.caches.n_free == free
+
+
+@pytest.mark.parametrize("grid", ["residual", "parts", "heads"])
+@pytest.mark.parametrize("device", ["host", pytest.param("intel:0", marks=pytest.mark.device)])
+def test_maps_are_what_hooks_of_torch_give(
+    grid: str, device: str, tiny_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Effects within 1e-3 in float32 on the host; a device rounds activations to 12 bits."""
+    tokens = dict(zip(("clean", "corrupt"), prompts(), strict=True))
+    monkeypatch.setattr(
+        "engine.laboratory.patch.text_tokens", lambda model, sequence, text: tokens[text.prompt]
+    )
+    with np.load(WANTED) as file:
+        wanted = dict(file)
+    source, start = (float(one[0] - one[1]) for one in wanted["runs"])
+    with load(tiny_path, device=device, kv="f32", ctx=64, cells=512) as model:
+        shown = model.loaded.tokenizer.shown
+        monkeypatch.setattr(
+            "engine.laboratory.patch._Map._token",
+            lambda self, name, text, logits: int(wanted["answers"][int(name == "wrong")]),
+        )
+        found = patch_map(model, "clean", "corrupt", grid=grid)
+        assert found.right == (int(wanted["answers"][0]), shown(int(wanted["answers"][0])))
+    most = 1e-3 if device == "host" else 2e-2
+    assert found.source == pytest.approx(source, abs=most * abs(source - start))
+    for table in found.tables:
+        values = wanted[table.site]
+        effects = (values[..., 0] - values[..., 1] - start) / (source - start)
+        np.testing.assert_allclose(array(found, table.site), effects, atol=most)
+        assert np.ptp(effects) > 0.3
