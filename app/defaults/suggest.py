@@ -11,6 +11,7 @@ import msgspec
 
 from app.defaults.curated import entry_for
 from app.defaults.places import OllamaSettings, generation_config_for, lm_studio, number
+from app.language import mark, tr
 from app.names import REPOSITORY
 from engine.errors import BadSetting
 from engine.gguf.general import general_values
@@ -21,13 +22,13 @@ Origin = Literal[
     "yours", "saved", "file", "ollama", "lm studio", "generation_config", "curated", "program"
 ]
 TEXTS: dict[Origin, str] = {
-    "yours": "yours",
-    "saved": "yours, saved for this model",
-    "file": "from the model's file",
-    "ollama": "from Ollama",
-    "lm studio": "from LM Studio",
-    "generation_config": "from generation_config.json",
-    "program": "Cutaway's default",
+    "yours": mark("yours"),
+    "saved": mark("yours, saved for this model"),
+    "file": mark("from the model's file"),
+    "ollama": mark("from Ollama"),
+    "lm studio": mark("from LM Studio"),
+    "generation_config": mark("from generation_config.json"),
+    "program": mark("Cutaway's default"),
 }
 FIELDS = tuple(name for name in Sampling.__struct_fields__ if name != "seed")
 WHOLE = ("top_k", "penalty_last_n")
@@ -113,7 +114,9 @@ class Suggested:
     def text(self, field: str) -> str:
         """The origin of a field, for people."""
         origin = self.origins[field]
-        return f"suggested for {self.family}" if origin == "curated" else TEXTS[origin]
+        if origin == "curated":
+            return tr("suggested for {family}", family=self.family)
+        return tr(TEXTS[origin])
 
     @property
     def line(self) -> str:

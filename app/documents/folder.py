@@ -6,6 +6,7 @@ from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
 
 from app.documents.document import BadDocument, Document, plain_name
+from app.language import tr, tr_n
 from engine.errors import Cancelled
 from engine.units import MIB
 
@@ -33,8 +34,10 @@ def read_folder(folder: Path, stopped: Callable[[], bool]) -> Document:
         texts.append(f"--- {shown} ---\n{text}")
         size += len(text)
     if not names:
-        raise BadDocument(name, "this folder has no text files")
-    note = f"{skipped} file{'' if skipped == 1 else 's'} left out: binary or too large"
+        raise BadDocument(name, tr("this folder has no text files"))
+    note = tr_n(
+        "{n} file left out: binary or too large", "{n} files left out: binary or too large", skipped
+    )
     whole = "\n".join(names) + "\n\n" + "\n\n".join(texts)
     return Document(name, "folder", whole, size, (note,) if skipped else ())
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from app.documents.document import PAGE, BadDocument, Document
+from app.language import tr, tr_n
 from engine.system import limit_process
 
 MOST_PAGES = 2000
@@ -35,16 +36,23 @@ def read_pdf(path: Path, name: str) -> Document:
     try:
         pages = msgspec.json.decode(_child(name, "text", str(path)), type=Pages)
     except msgspec.MsgspecError:
-        raise BadDocument(name, "PDFium could not read it; the file may be damaged") from None
+        raise BadDocument(name, tr("PDFium could not read it; the file may be damaged")) from None
     if pages.problem:
         raise BadDocument(name, pages.problem)
     notes = []
     if pages.total > len(pages.texts):
-        notes.append(f"the first {len(pages.texts)} of {pages.total} pages")
+        notes.append(
+            tr("the first {shown} of {total} pages", shown=len(pages.texts), total=pages.total)
+        )
     scanned = tuple(n for n, text in enumerate(pages.texts, 1) if len(text.strip()) < FEW)
     if scanned:
-        have = "has" if len(scanned) == 1 else "have"
-        notes.append(f"{len(scanned)} of {pages.total} pages {have} no text")
+        text = tr_n(
+            "{n} of {total} pages has no text",
+            "{n} of {total} pages have no text",
+            len(scanned),
+            total=pages.total,
+        )
+        notes.append(text)
     text = PAGE.join(pages.texts)
     return Document(name, "pdf", text, path.stat().st_size, tuple(notes), scanned)
 
@@ -61,9 +69,11 @@ def _child(name: str, *arguments: str) -> bytes:
             command, stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE_S, check=False
         )
     except subprocess.TimeoutExpired:
-        raise BadDocument(name, f"it took longer than {PATIENCE_S:.0f} s") from None
+        raise BadDocument(
+            name, tr("it took longer than {seconds:.0f} s", seconds=PATIENCE_S)
+        ) from None
     if done.returncode:
-        raise BadDocument(name, "PDFium could not read it; the file may be damaged")
+        raise BadDocument(name, tr("PDFium could not read it; the file may be damaged"))
     return done.stdout
 
 

@@ -9,21 +9,22 @@ from app.documents.document import BadDocument, Document, plain_name
 from app.documents.folder import read_folder
 from app.documents.office import OFFICE, read_office
 from app.documents.pdf import read_pdf
+from app.language import mark, tr
 from engine.units import MIB
 
 LARGEST = 100 * MIB  # bytes of a file
 LARGEST_TEXT = 32 * MIB  # bytes of a text: some 8 million tokens, more than any context
 # How files of other kinds begin.
 FOREIGN = {
-    b"\x89PNG": "a picture",
-    b"\xff\xd8\xff": "a picture",
-    b"GIF8": "a picture",
-    b"GGUF": "a model",
-    b"\x7fELF": "a program",
-    b"MZ": "a program",
-    b"PK\x03\x04": "a ZIP archive; unpack it and attach the files",
-    b"\x1f\x8b": "a compressed file; unpack it and attach the files",
-    b"\xd0\xcf\x11\xe0": "an old Office file; save it as docx, xlsx or pptx",
+    b"\x89PNG": mark("a picture"),
+    b"\xff\xd8\xff": mark("a picture"),
+    b"GIF8": mark("a picture"),
+    b"GGUF": mark("a model"),
+    b"\x7fELF": mark("a program"),
+    b"MZ": mark("a program"),
+    b"PK\x03\x04": mark("a ZIP archive; unpack it and attach the files"),
+    b"\x1f\x8b": mark("a compressed file; unpack it and attach the files"),
+    b"\xd0\xcf\x11\xe0": mark("an old Office file; save it as docx, xlsx or pptx"),
 }
 
 
@@ -40,26 +41,30 @@ def read_document(path: Path, stopped: Callable[[], bool] = never) -> Document:
         if stat.S_ISDIR(about.st_mode):
             return read_folder(path, stopped)
         if not stat.S_ISREG(about.st_mode):  # a pipe or a device may never end
-            raise BadDocument(name, "it is neither a file nor a folder")
+            raise BadDocument(name, tr("it is neither a file nor a folder"))
         if about.st_size > LARGEST:
-            raise BadDocument(name, f"it is larger than {LARGEST // MIB} MB; attach a part of it")
+            raise BadDocument(
+                name, tr("it is larger than {size} MB; attach a part of it", size=LARGEST // MIB)
+            )
         with path.open("rb") as file:
             begin = file.read(8)
             if begin.startswith(b"%PDF"):
                 return read_pdf(path, name)
             if path.suffix.lower() in OFFICE:
                 return read_office(path, name)
-            for mark, what in FOREIGN.items():
-                if begin.startswith(mark):
-                    raise BadDocument(name, f"it is {what}")
+            for magic, what in FOREIGN.items():
+                if begin.startswith(magic):
+                    raise BadDocument(name, tr("it is {what}", what=tr(what)))
             if about.st_size > LARGEST_TEXT:
-                problem = f"a text may have {LARGEST_TEXT // MIB} MB; attach a part of it"
+                problem = tr(
+                    "a text may have {size} MB; attach a part of it", size=LARGEST_TEXT // MIB
+                )
                 raise BadDocument(name, problem)
             data = begin + file.read(LARGEST_TEXT + 1 - len(begin))
     except OSError as error:
         raise BadDocument(name, error.strerror or os.strerror(error.errno or 0)) from None
     except ValueError:  # a NUL in the path
-        raise BadDocument(name, "this is not a file's name") from None
+        raise BadDocument(name, tr("this is not a file's name")) from None
     text, note = decoded(data, name)
     return Document(name, "text", text, len(data), (note,) if note else ())
 
@@ -77,9 +82,9 @@ def decoded(data: bytes, name: str) -> tuple[str, str]:
             text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
         if b"\0" in data:
-            raise BadDocument(name, "it is not text") from None
+            raise BadDocument(name, tr("it is not text")) from None
         text = data.decode("cp1252", "replace")
-        note = "read as Windows-1252, since it is not UTF-8"
+        note = tr("read as Windows-1252, since it is not UTF-8")
     if "\0" in text:
-        raise BadDocument(name, "it is not text")
+        raise BadDocument(name, tr("it is not text"))
     return text.replace("\r\n", "\n").replace("\r", "\n"), note

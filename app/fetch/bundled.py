@@ -3,8 +3,10 @@
 from importlib.resources import files
 from pathlib import Path
 
+from app.language import mark
+
 NAME = "shapes"
-KNOWS = (
+KNOWS = mark(
     "This small model knows drawn shapes only: circles, squares, triangles, stars, rings and"
     " crosses, up to four in a picture."
 )

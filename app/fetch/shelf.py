@@ -6,6 +6,7 @@ model fits is planned from its header.
 
 from dataclasses import dataclass
 
+from app.language import mark
 from engine.units import GB
 
 
@@ -36,7 +37,7 @@ SHELF = (
         0.27e9,
         _gb(0.29),
         "gemma",
-        "It answers at once on any machine and is good for short rewrites and labels.",
+        mark("It answers at once on any machine and is good for short rewrites and labels."),
     ),
     Recommended(
         "Qwen3 0.6B",
@@ -44,7 +45,7 @@ SHELF = (
         0.6e9,
         _gb(0.64),
         "apache-2.0",
-        "It is the smallest one here that thinks before it answers.",
+        mark("It is the smallest one here that thinks before it answers."),
     ),
     Recommended(
         "Gemma 3 1B",
@@ -52,7 +53,7 @@ SHELF = (
         1.0e9,
         _gb(0.81),
         "gemma",
-        "It holds a plain conversation in many languages in less than 1 GB.",
+        mark("It holds a plain conversation in many languages in less than 1 GB."),
     ),
     Recommended(
         "Qwen3 1.7B",
@@ -60,7 +61,7 @@ SHELF = (
         1.7e9,
         _gb(2.17),
         "apache-2.0",
-        "It reasons and calls tools on a laptop without a graphics card.",
+        mark("It reasons and calls tools on a laptop without a graphics card."),
     ),
     Recommended(
         "SmolLM3 3B",
@@ -68,7 +69,7 @@ SHELF = (
         3.1e9,
         _gb(1.92),
         "apache-2.0",
-        "Its training data and recipe are open, so its answers can be traced.",
+        mark("Its training data and recipe are open, so its answers can be traced."),
     ),
     Recommended(
         "Gemma 3 4B",
@@ -76,7 +77,7 @@ SHELF = (
         3.9e9,
         _gb(3.34),
         "gemma",
-        "It reads pictures and writes well in over a hundred languages.",
+        mark("It reads pictures and writes well in over a hundred languages."),
         images=True,
     ),
     Recommended(
@@ -85,7 +86,7 @@ SHELF = (
         4.0e9,
         _gb(2.5),
         "apache-2.0",
-        "It gives the best short answers of its size and takes long documents.",
+        mark("It gives the best short answers of its size and takes long documents."),
     ),
     Recommended(
         "Qwen3 8B",
@@ -93,7 +94,7 @@ SHELF = (
         8.2e9,
         _gb(5.03),
         "apache-2.0",
-        "It is a good everyday model where 8 GB of memory are free.",
+        mark("It is a good everyday model where 8 GB of memory are free."),
     ),
     Recommended(
         "gpt-oss 20B",
@@ -101,7 +102,10 @@ SHELF = (
         20.9e9,
         _gb(11.6),
         "apache-2.0",
-        "It uses 3.6 of its 21 billion parameters for each token, so it is fast for its knowledge.",
+        mark(
+            "It uses 3.6 of its 21 billion parameters for each token, so it is fast for its"
+            " knowledge."
+        ),
         active=3.6e9,
     ),
     Recommended(
@@ -110,7 +114,7 @@ SHELF = (
         30.5e9,
         _gb(18.6),
         "apache-2.0",
-        (
+        mark(
             "It has the most knowledge in this list and uses only 3.3 billion parameters for"
             " each token."
         ),

@@ -117,7 +117,7 @@ SHELF_COLUMNS = (
     Column[ShelfRow](
         tr("This machine"), _first_fits, tone=lambda r: "good" if r.fits else "quiet", whole=True
     ),
-    Column[ShelfRow](tr("Why"), lambda r: r.model.reason, quiet=True),
+    Column[ShelfRow](tr("Why"), lambda r: tr(r.model.reason), quiet=True),
 )
 RESULT_COLUMNS = (
     Column[FoundRepo](tr("Repository"), lambda r: r.repo),
@@ -281,7 +281,7 @@ class DiscoverView(QWidget):
 
     def _pick_shelf(self, row: ShelfRow) -> None:
         repo, _, quant = row.model.name.partition(":")
-        self._want(repo, quant, row.model.reason)
+        self._want(repo, quant, tr(row.model.reason))
 
     def _want(self, repo: str, quant: str = "", reason: str = "") -> None:
         """Open a repository soon, unless it is open."""

@@ -111,7 +111,7 @@ class EmptyTalk(QWidget):
             )
             parts = (model.architecture, model.device_name or model.device, context)
             self._facts.setText("  ·  ".join(part for part in parts if part))
-            self._note.setText(bundled.KNOWS if self._is_demo else BASE if base else "")
+            self._note.setText(tr(bundled.KNOWS) if self._is_demo else BASE if base else "")
         self._note.setVisible(bool(self._note.text()))
 
     @property
