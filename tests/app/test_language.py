@@ -179,3 +179,19 @@ def test_tables_made_at_import_are_in_the_chosen_language(
 
 def test_languages_name_themselves() -> None:
     assert set(language.NAMES) == {"en", *(path.stem for path in FOLDER.glob("*.json"))}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", OTHERS)
+def test_nothing_is_cut(name: str) -> None:
+    """All scenes at all sizes of text and window, in another language."""
+    ended = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "full or not full"]
+        + ["tests/app/window/test_legible.py"],
+        env=os.environ | {"CUTAWAY_TEST_LANGUAGE": name},
+        cwd=texts.ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stdout[-5000:]
