@@ -11,6 +11,13 @@ def version() -> str:
         return "(not installed)"
 
 
+def changes() -> str:
+    """What changed in each version, as Markdown, the newest first."""
+    from importlib.resources import files
+
+    return (files("resources") / "changes.md").read_text("utf-8")
+
+
 def commit() -> str:
     """Return the commit of this checkout; empty where it is none."""
     import subprocess

@@ -96,7 +96,7 @@ ORDER = [
     ("app.state.lab", "app.state.tensors"),
     ("app.state.workbench",),
     (
-        *("app.views.graph", "app.views.log", "app.views.preferences"),
+        *("app.views.graph", "app.views.log", "app.views.news", "app.views.preferences"),
         *("app.views.report_sheet", "app.views.selection"),
     ),
     ("app.views.talk",),

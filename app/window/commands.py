@@ -449,6 +449,14 @@ COMMANDS: tuple[Command[Desk], ...] = (
         icon="settings",
     ),
     Command(
+        id="app.news",
+        title=tr("What is new…"),
+        words="help about version changelog changes release update",
+        run=lambda w: w.sheets.show_news(),
+        menu="Window",
+        icon="info",
+    ),
+    Command(
         id="app.quit",
         title=tr("Quit"),
         words="exit close end",

@@ -16,6 +16,7 @@ from app.views.models.chooser import Chooser
 from app.views.models.chooser_fetch import TermsView
 from app.views.models.model import ModelView
 from app.views.models.serving import ServingView
+from app.views.news import NewsView
 from app.views.preferences import PreferencesView
 from app.views.report_sheet import ReportView
 from app.views.talk.documents import DocumentView
@@ -66,6 +67,9 @@ class Sheets(QObject):
         self._chooser = Sheet(parent, self.chooser, *LARGEST)
         self._terms = Sheet(parent, self.terms, 480)
         self._preferences = Sheet(parent, self.preferences, 560, 720)
+        self.news = NewsView()
+        self._news = Sheet(parent, self.news, 640, 560)
+        self.news.done.connect(self._news.dismiss)
         self.serving = ServingView(bench)
         self._serving = Sheet(parent, self.serving, 760, 680)
         self.serving.done.connect(self._serving.dismiss)
@@ -93,6 +97,7 @@ class Sheets(QObject):
             self._steer,
             self._take,
             self._preferences,
+            self._news,
             self._report,
             self._serving,
             self._chooser,
@@ -125,6 +130,11 @@ class Sheets(QObject):
     def show_preferences(self) -> None:
         self.preferences.refresh()
         self._preferences.open()
+
+    def show_news(self) -> None:
+        """The version of the program, and what is new in it."""
+        self.news.refresh()
+        self._news.open()
 
     def show_serving(self) -> None:
         """The switch that has the open model answer other programs."""
