@@ -1,6 +1,6 @@
 """Launches of whole models on a GPU, from headers alone: no device, no weights."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from math import prod
 from os import truncate
@@ -18,7 +18,7 @@ from engine.gguf.values import ValueType
 from engine.graph.graph import Graph
 from engine.graph.op import VIEW_OPS
 from engine.graph.tensor import Role, Tensor
-from engine.models.build import BuiltModel, build_model
+from engine.models.build import BuiltModel, StepShape, build_model
 from engine.weights.load import matmul_only
 from tests.engine.models.published.header import F16, F32, pair
 from tests.engine.models.published.size import Size
@@ -82,8 +82,8 @@ def steps(model: BuiltModel, traits: DeviceTraits) -> dict[str, list[Launch]]:
     """The launches of a decode step behind a context, and of a prompt's."""
     cells = model.buckets([PROMPT] * len(model.caches.caches))
     return {
-        "decode": list(launches(model.build(1, 1, cells)[1], traits)),
-        "prefill": list(launches(model.build(PROMPT, 1, cells)[1], traits)),
+        "decode": list(launches(model.build(StepShape(1, 1, cells))[1], traits)),
+        "prefill": list(launches(model.build(StepShape(PROMPT, 1, cells))[1], traits)),
     }
 
 
@@ -135,13 +135,19 @@ class Program(NamedTuple):
         return 32 * panel if whole else 32
 
 
-def programs(folder: Path, dot4: str = "", matrix: str = "") -> list[Program]:
+def programs(
+    folder: Path,
+    dot4: str = "",
+    matrix: str = "",
+    traits: DeviceTraits = TRAITS,
+    models: Iterable[str] = MODELS,
+) -> list[Program]:
     """Every program of the models' decode and prefill steps, each once, on a device that has such
     instructions.
     """
     found: dict[Program, None] = {}
-    traits = replace(TRAITS, dot4=dot4, matrix=matrix)
-    for model in MODELS:
+    traits = replace(traits, dot4=dot4, matrix=matrix)
+    for model in models:
         for launched in steps(built(folder, model), traits).values():
             found |= dict.fromkeys(map(Program.of, launched))
     return list(found)
