@@ -12,7 +12,7 @@ def version() -> str:
 
 
 def changes() -> str:
-    """What changed in each version, as Markdown, the newest first."""
+    """The changelog as Markdown, the newest version first."""
     from importlib.resources import files
 
     return (files("resources") / "changes.md").read_text("utf-8")
