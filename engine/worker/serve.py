@@ -21,17 +21,24 @@ from engine.memory.pools import listen
 from engine.memory.trim import keep_little
 from engine.protocol import (
     Cancel,
+    Compare,
+    CompareTexts,
+    DumpResults,
+    Embed,
     EncodeText,
+    Examine,
     Generate,
     Heartbeat,
     Live,
     Look,
     MemoryEvent,
     MemoryEvents,
+    Perplexity,
     Render,
     Reply,
     Request,
     ReviseEdits,
+    ScoreAnswer,
     Shutdown,
 )
 from engine.protocol.wire import decoder_of_requests, encode
@@ -44,6 +51,8 @@ from engine.worker.service import InParts, Service
 Requests = SimpleQueue[Request[Any] | None]
 BEAT = 1.0
 """Seconds between two heartbeats."""
+COMPUTED = (Embed, Examine, ScoreAnswer, Perplexity, DumpResults, Compare, CompareTexts)
+"""Requests whose replies are numbers of the open model, beside answers."""
 
 
 def serve(pipe: Connection) -> None:
@@ -276,6 +285,8 @@ def _answer(service: Service, request: Request[Any]) -> Reply | InParts[Reply]:
     try:
         if service.asked_to_stop(request)():
             raise Cancelled("the request")
+        if isinstance(request, COMPUTED):
+            service.mend(request)
         return HANDLERS[type(request)](service, request)
     except SequenceBusy:
         raise

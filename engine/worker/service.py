@@ -102,10 +102,10 @@ class Service:
         self._answered = False
         self.keep()
 
-    def mend(self, request: Generate) -> None:
-        """Before each answer: say where the model's file was written since it was opened. But for a
-        model's first, where prepared weights proved damaged, open it again, which packs its file
-        anew. Raises `BadFile` while others are answered, and as `load_model`.
+    def mend(self, request: Request[Any]) -> None:
+        """Before all that is computed: say where the model's file was written since it was opened.
+        But for a model's first, where prepared weights proved damaged, open it again, which packs
+        its file anew. Raises `BadFile` while others are answered, and as `load_model`.
         """
         if self.keeping is not None and (changed := self.keeping.rewritten()):
             told = f"{changed} was changed since it was opened: answers may be wrong; open it again"

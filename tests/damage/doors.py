@@ -44,6 +44,7 @@ from engine.backends.opencl.tuned import TuningFile, key_of, own_folder
 from engine.kept import write_atomically, write_sealed
 from engine.protocol import Sampling
 from engine.tuner.__main__ import keep
+from tests.damage.forked import fork_workers
 
 __all__ = ["doctor", "models", "plan", "run", "serve"]  # imported before a door forks
 
@@ -226,6 +227,7 @@ def _child(asked: dict[str, Any], folder: Path) -> int:
 def main() -> None:
     """Forks a child for each line."""
     folder = Path(sys.argv[1])
+    fork_workers()
     for line in sys.stdin:
         asked = json.loads(line)
         child = os.fork()

@@ -1,6 +1,7 @@
 """A worker that has nothing to do keeps the weights of its model for the next one."""
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from time import monotonic, sleep
 
@@ -9,7 +10,7 @@ import pytest
 from engine import kept
 from engine.backends.opencl.drivers.device import list_devices
 from engine.errors import CutawayError
-from engine.protocol import Cancel, Generate, Load, Loaded, Piece, Prepare, Progress
+from engine.protocol import Cancel, Embed, Generate, Load, Loaded, Piece, Prepare, Progress
 from engine.settings import EngineOptions, cache_folder
 from engine.worker import RemoteError, Worker
 from tests.engine.test_worker import REPEATING, answer, load
@@ -113,6 +114,34 @@ def test_nothing_is_prepared_without_a_model(worker: Worker) -> None:
     assert isinstance(refused.value, CutawayError)
 
 
+def damage(path: Path) -> None:
+    """64 KiB of noise in the middle, where opening the file does not look."""
+    with path.open("r+b") as handle:
+        handle.seek(path.stat().st_size // 2)
+        handle.write(os.urandom(65536))
+
+
+def test_damaged_weights_are_found_before_the_second_embedding(
+    smollm2_path: Path, device: str
+) -> None:
+    options = EngineOptions(device=device, ctx=64, prepared=1)
+
+    def embedding(worker: Worker) -> bytes:
+        return worker.get(Embed(worker.new_id(), ["the hat"])).vectors
+
+    with Worker() as worker:
+        worker.get(Load(worker.new_id(), str(smollm2_path), options, embeds=True))
+        assert worker.get(Prepare(worker.new_id())).problem == ""
+        right = embedding(worker)
+    damage(kept.prepared_files()[0].path)
+    with Worker() as worker:
+        loaded = worker.get(Load(worker.new_id(), str(smollm2_path), options, embeds=True))
+        assert loaded.prepared > 0
+        with suppress(RemoteError):
+            embedding(worker)  # may be nonsense
+        assert embedding(worker) == right
+
+
 def test_damaged_weights_are_found_before_the_second_answer(
     smollm2_path: Path, device: str
 ) -> None:
@@ -125,9 +154,7 @@ def test_damaged_weights_are_found_before_the_second_answer(
         assert worker.get(Prepare(worker.new_id())).problem == ""
         said = answer(worker)[0]
     (file,) = kept.prepared_files()
-    with file.path.open("r+b") as handle:
-        handle.seek(file.path.stat().st_size // 2)
-        handle.write(os.urandom(65536))
+    damage(file.path)
     with Worker() as worker:
         assert load(worker, smollm2_path, options).prepared > 0
         answer(worker)  # may be nonsense
