@@ -27,6 +27,7 @@ from engine.system import end_where_a_file_is_cut
 CLOSED = "cutaway: error: the standard output is closed; send it to a file or to /dev/null"
 TOO_MANY_FILES = "too many open files; raise the limit, as with `ulimit -n 1024`, and try again"
 OUT_OF_MEMORY = "not enough memory; close other programs, or raise the limit (`ulimit -v`)"
+NO_ROOM = "failed to map segment", "annot allocate memory"  # the loader's words for a library
 OK, FAILED, USAGE, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 130, 141
 
 
@@ -87,6 +88,10 @@ def _main(words: list[str]) -> int:
             return _report(words, "Unexpected", _unexpected(error), FAILED)
         said = f"{repr(os.fsencode(wrong[0]))[1:]} is not UTF-8; rename the file, or link to it"
         return _report(words, "BadSetting", said, FAILED)
+    except ImportError as error:
+        is_short = any(words in str(error) for words in NO_ROOM)
+        said = OUT_OF_MEMORY if is_short else _unexpected(error)
+        return _report(words, "OutOfMemory" if is_short else "Unexpected", said, FAILED)
     except Exception as error:  # noqa: BLE001  the outermost place: nobody else can report it
         return _report(words, "Unexpected", _unexpected(error), FAILED)
     return status

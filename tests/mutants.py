@@ -70,6 +70,30 @@ OTHERS = (
         "tests/failing/test_sweep.py::test_drawn[fetch]",
     ),
     Mutant(
+        "the window writes a file that no table knows",
+        "app/state/preferences.py",
+        "        others = [other for other in self.value.recent if other != path]\n",
+        "        others = [other for other in self.value.recent if other != path]\n"
+        '        write_atomically(self.path.with_name("recent.json"), b"[]")\n',
+        "tests/damage/test_table.py::test_all_that_is_written_has_a_row",
+    ),
+    Mutant(
+        "a state of the window keeps a file of which no table has an owner",
+        "app/state/presets.py",
+        "        structs.replace(Sampling(), **self.values).check()\n",
+        "        structs.replace(Sampling(), **self.values).check()\n"
+        '        write_atomically(Path("presets.json"), b"[]")\n',
+        "tests/app/commands/test_repair.py::test_a_module_that_writes_a_file_owns_a_kind",
+    ),
+    Mutant(
+        "an embedding is computed by prepared weights that were found to be damaged",
+        "engine/worker/serve.py",
+        "        if isinstance(request, COMPUTED):\n",
+        "        if False:\n",
+        "tests/engine/test_worker_keeping.py::"
+        "test_damaged_weights_are_found_before_the_second_embedding",
+    ),
+    Mutant(
         "tokens move to another learned position",
         "engine/kvcache/causal.py",
         "if not self.movable and later.any():",

@@ -11,6 +11,7 @@ from engine.errors import BadFile, BadSetting
 from engine.memory.placement import Placement
 from engine.memory.trim import trim
 from engine.protocol import (
+    Failed,
     Generate,
     Live,
     Progress,
@@ -26,6 +27,7 @@ from engine.runner.placing.reprice import Repricer
 from engine.runner.placing.room import StageProgress
 from engine.runner.placing.shelf import WeightShelf
 from engine.runner.sequence import Sequenced
+from engine.sampling.sampler import BadLogits
 from engine.settings import EngineOptions
 from engine.worker.answering import AnswersAtOnce
 from engine.worker.keeping import Keeping
@@ -97,7 +99,7 @@ class Service:
         if model.viewer is not None:
             model.viewer.album = self.album
         of_requests = (self.asked_to_stop, self.looked_at, self.revised)
-        self._open = AnswersAtOnce(model, self.send, *of_requests)
+        self._open = AnswersAtOnce(model, self._send_of_model, *of_requests)
         self.saving = SavingPrefixes(model.prefixes, self._open.slots, self.idle)
         self._answered = False
         self.keep()
@@ -125,6 +127,14 @@ class Service:
         self.close_model()
         stop = self.asked_to_stop(request)
         self.take(load_model(path, options, self.progress(request), stop, embeds=True))
+
+    def _send_of_model(self, reply: Reply) -> None:
+        """Send; an answer without numbers names the prepared weights where these are damaged."""
+        is_of_weights = isinstance(reply, Failed) and reply.kind == BadLogits.__name__
+        if is_of_weights and self.keeping is not None and (damage := self.keeping.checked()):
+            told = f"{damage}; send the request again: it reads the model's own file"
+            reply = Failed(reply.id, BadFile.__name__, told)
+        self.send(reply)
 
     def keep(self) -> None:
         """Begin to keep the weights of the open model, as they lie now."""

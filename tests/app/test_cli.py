@@ -1,5 +1,6 @@
 """The command line's frame: what every command has in common, and get and models."""
 
+import argparse
 import json
 import os
 import pty
@@ -7,8 +8,10 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -350,10 +353,21 @@ def test_a_name_that_is_not_utf8(
     assert "is not UTF-8" in errors
 
 
+def without_memory(args: argparse.Namespace) -> bytearray:
+    return bytearray(1 << 62)
+
+
+def without_room_for_a_library(args: argparse.Namespace) -> NoReturn:
+    raise ImportError("PLEASE READ THIS\nlibopenblas.so: failed to map segment from shared object")
+
+
+@pytest.mark.parametrize("run", [without_memory, without_room_for_a_library])
 def test_too_little_memory_is_a_sentence(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    run: Callable[[argparse.Namespace], object],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(models, "run", lambda args: bytearray(1 << 62))
+    monkeypatch.setattr(models, "run", run)
     assert cli.main(["models"]) == 1
     error = capsys.readouterr().err
     assert error.startswith("cutaway: error: not enough memory; close other programs")

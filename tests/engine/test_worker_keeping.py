@@ -114,11 +114,28 @@ def test_nothing_is_prepared_without_a_model(worker: Worker) -> None:
     assert isinstance(refused.value, CutawayError)
 
 
-def damage(path: Path) -> None:
+def damage(path: Path, data: bytes = b"") -> None:
     """64 KiB of noise in the middle, where opening the file does not look."""
     with path.open("r+b") as handle:
         handle.seek(path.stat().st_size // 2)
-        handle.write(os.urandom(65536))
+        handle.write(data or os.urandom(65536))
+
+
+def test_an_answer_without_numbers_names_the_prepared_weights(
+    smollm2_path: Path, device: str
+) -> None:
+    options = EngineOptions(device=device, ctx=64, prepared=1)
+    with Worker() as worker:
+        load(worker, smollm2_path, options)
+        assert worker.get(Prepare(worker.new_id())).problem == ""
+        said = answer(worker)[0]
+    (file,) = kept.prepared_files()
+    damage(file.path, b"\xff" * (8 << 20))  # scales that are not numbers
+    with Worker() as worker:
+        assert load(worker, smollm2_path, options).prepared > 0
+        with pytest.raises(RemoteError, match=f"{file.path.name}: its bytes .* are damaged"):
+            answer(worker)
+        assert answer(worker)[0] == said
 
 
 def test_damaged_weights_are_found_before_the_second_embedding(
