@@ -86,14 +86,6 @@ OTHERS = (
         "tests/app/commands/test_repair.py::test_a_module_that_writes_a_file_owns_a_kind",
     ),
     Mutant(
-        "an embedding is computed by prepared weights that were found to be damaged",
-        "engine/worker/serve.py",
-        "        if isinstance(request, COMPUTED):\n",
-        "        if False:\n",
-        "tests/engine/test_worker_keeping.py::"
-        "test_damaged_weights_are_found_before_the_second_embedding",
-    ),
-    Mutant(
         "tokens move to another learned position",
         "engine/kvcache/causal.py",
         "if not self.movable and later.any():",
