@@ -18,6 +18,7 @@ from typing import Any, Literal
 import platformdirs
 
 from app import names
+from engine.kept import read_kept
 from engine.settings import model_folders
 
 Origin = Literal["own", "hugging face", "ollama", "lm studio", "gpt4all", "watched", "opened"]
@@ -154,7 +155,7 @@ def _hub_places(refused: Refused) -> Iterator[Place]:
 
 def _main_revision(repo: Path) -> str:
     try:
-        return (repo / "refs" / "main").read_bytes()[:100].decode("ascii", "replace").strip()
+        return read_kept(repo / "refs" / "main")[:100].decode("ascii", "replace").strip()
     except OSError:
         return ""
 

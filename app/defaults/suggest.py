@@ -16,6 +16,7 @@ from app.names import REPOSITORY
 from engine.errors import BadSetting
 from engine.gguf.general import general_values
 from engine.gguf.metadata import Metadata
+from engine.kept import read_kept
 from engine.protocol import Loaded, Sampling
 
 Origin = Literal[
@@ -249,7 +250,7 @@ def saved_values(path: Path) -> dict[str, float]:
     try:
         if place.stat().st_size > 64 << 20:
             return {}
-        content = json.loads(place.read_bytes())
+        content = json.loads(read_kept(place))
         saved = content["models"][path.name]["sampling"]
         values = {name: number(saved.get(name)) for name in FIELDS}
         if content.get("version", 1) < 2:  # then all fields were kept, whoever had set them

@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 from app.documents.document import BadDocument, Document, plain_name
 from app.language import tr, tr_n
 from engine.errors import Cancelled
+from engine.kept import read_kept
 from engine.units import MIB
 
 LARGEST_FILE = MIB
@@ -65,9 +66,10 @@ def _files(folder: Path, stopped: Callable[[], bool]) -> Iterator[Path]:
 def _rules(at: Path, root: Path) -> list[str]:
     """The patterns of a folder's `.gitignore`, each from the root on."""
     try:
-        lines = (at / ".gitignore").read_text("utf-8", "replace")[: 1 << 16].splitlines()
+        text = read_kept(at / ".gitignore").decode("utf-8", "replace")
     except OSError:
         return []
+    lines = text[: 1 << 16].splitlines()
     base = at.relative_to(root).as_posix()
     prefix = "" if base == "." else base + "/"
     found = []

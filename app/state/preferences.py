@@ -21,6 +21,7 @@ from app.state.presets import (
     own_of_whole,
 )
 from engine.errors import CutawayError
+from engine.kept import UNREADABLE, read_kept
 from engine.protocol import PictureLimits
 from engine.settings import AUTOMATIC, KV_TYPES, ActivationBits, usable_folder
 
@@ -141,8 +142,8 @@ def chosen_language() -> Language | None:
     whose tables are made in that language.
     """
     try:
-        chosen = msgspec.json.decode(preferences_file().read_bytes(), type=_Chosen).language
-    except (OSError, msgspec.MsgspecError):
+        chosen = msgspec.json.decode(read_kept(preferences_file()), type=_Chosen).language
+    except (OSError, *UNREADABLE):
         return None
     return chosen if chosen != "system" else None
 
@@ -261,8 +262,8 @@ class PreferencesState(QObject):
         try:
             if not self.path.is_file() or self.path.stat().st_size > LARGEST:
                 return None
-            return msgspec.json.decode(self.path.read_bytes(), type=dict[str, Any])
-        except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return msgspec.json.decode(read_kept(self.path), type=dict[str, Any])
+        except (OSError, *UNREADABLE):
             return None
 
     def _read(self) -> Preferences:

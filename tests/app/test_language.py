@@ -128,6 +128,8 @@ def test_the_systems_language(
         ('{"language": "de"}', "de"),
         ('{"language": "system"}', None),
         ('{"language": ["de"]}', None),
+        ('{"language": "\udcff"}', None),
+        ('{"language": ' + "[" * 100_000, None),
         ("[1]", None),
         ("{", None),
         (None, None),
@@ -138,8 +140,14 @@ def test_the_preferences_language(
 ) -> None:
     if content is not None:
         preferences_file().parent.mkdir(parents=True, exist_ok=True)
-        preferences_file().write_text(content)
+        preferences_file().write_text(content, "utf-8", "surrogateescape")
     assert chosen_language() == expected
+
+
+def test_a_pipe_in_the_place_of_the_preferences(own_home: Path) -> None:
+    preferences_file().parent.mkdir(parents=True)
+    os.mkfifo(preferences_file())
+    assert chosen_language() is None
 
 
 SHOWN = """

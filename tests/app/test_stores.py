@@ -312,6 +312,9 @@ def test_broken_links_and_names_hide_nothing_else(home: Path) -> None:
     (home / "hf" / "hub" / "models--org--repo" / "snapshots" / "a file").touch()
     (home / "hf" / "hub" / "models--empty").mkdir()
     hub_file(home, "org/next", "r1", "n-Q4_0.gguf", 2)
+    refs = home / "hf" / "hub" / "models--org--next" / "refs"
+    refs.mkdir()
+    os.mkfifo(refs / "main")  # whose writer is not waited for
     assert [model.name for model in list_models()] == ["org/next:Q4_0", "org/repo:Q4_0"]
 
 

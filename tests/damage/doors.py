@@ -28,7 +28,8 @@ from PySide6.QtWidgets import QApplication, QLabel
 from app import cli
 from app.commands import doctor, models, plan, run, serve
 from app.defaults.places import keep_generation_config
-from app.state.preferences import PreferencesState
+from app.language import use
+from app.state.preferences import PreferencesState, chosen_language
 from app.state.talk.disk.picture_files import PictureError
 from app.state.talk.disk.store import ChatStore
 from app.state.talk.message import Message, Picture, Role
@@ -105,6 +106,7 @@ def _client(address: str) -> None:
 def window_door(model: str) -> int:
     """The window: what it shows of chats, the answer to a question, and every sentence in it."""
     os.environ["QT_QPA_PLATFORM"] = "offscreen"
+    use(chosen_language() or "en")
     app = QApplication(["cutaway"])
     said: list[str] = []
     with shown_window(app, Path(model)) as window:

@@ -12,6 +12,7 @@ from tests.damage.doors import DOORS
 from tests.damage.home import Home, Seen, filled_home
 
 SEED = 149
+UNSUMMED = ("one bit", "noise", "zeros")
 UNTOUCHED = ("absent", "unreadable", "read-only", "on a full disk")
 KINDS = {kind.name: kind for kind in TABLE}
 
@@ -86,6 +87,8 @@ def problem_of(home: Home, answers: Answers, kind: Kind, damage: str, door: str)
         return "what could be rescued is gone"
     if damage == "a folder" and not list(home.home.rglob("of somebody")):
         return "another's folder is gone"
+    if kind.name == "model files" and damage in UNSUMMED:
+        return ""  # a GGUF file has no checksum: other numbers make another answer
     return "" if _is_right(home, answers, kind, door, path, seen) else f"it says {seen}"
 
 

@@ -1,6 +1,7 @@
 """Sampling that suits a model: each place with real files of its kind, and the order of places."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -283,6 +284,9 @@ def test_what_was_saved_for_the_model(tmp_path: Path, home: Path) -> None:
     assert made.origins["top_k"] == "program"
     assert suggested(facts_of(path), with_saved=False).sampling.temperature == 0.6
     place.write_text('{"models": []}')
+    assert of(path).sampling.temperature == 0.6
+    place.unlink()
+    os.mkfifo(place)  # whose writer is not waited for
     assert of(path).sampling.temperature == 0.6
 
 

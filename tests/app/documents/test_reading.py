@@ -170,6 +170,7 @@ def test_a_folder_has_what_git_would_track(tmp_path: Path) -> None:
     listed = ["git", "-c", "core.quotePath=off", "ls-files", "-co", "--exclude-standard"]
     tracked = subprocess.run(listed, cwd=tmp_path, capture_output=True, text=True, check=True)
     there = {name for name in tracked.stdout.splitlines() if not Path(name).name.startswith(".")}
+    os.mkfifo(tmp_path / "docs" / ".gitignore")  # whose writer is not waited for
     document = read_document(tmp_path)
     tree = document.text.split("\n\n")[0].splitlines()
     assert set(tree) == there - {"data.bin", "link.txt"}
