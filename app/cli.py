@@ -49,9 +49,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         end_where_a_file_is_cut()
     if sys.stderr is None:  # closed, as `2>&-` does
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - for the whole process
-    if sys.stdout is None and words[:1] not in ([], ["window"]):
-        print(CLOSED, file=sys.stderr)
-        return FAILED
+    if sys.stdout is None:
+        if words[:1] not in ([], ["window"]):
+            print(CLOSED, file=sys.stderr)
+            return FAILED
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - as above
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a name or text that it cannot write
             stream.reconfigure(errors="replace")

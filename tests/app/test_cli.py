@@ -328,6 +328,12 @@ def test_a_standard_output_that_takes_nothing(
     assert "Traceback" not in errors
 
 
+def test_a_window_needs_no_standard_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A desktop may start it without one."""
+    monkeypatch.setattr(sys, "stdout", None)
+    assert cli.main(["window", "--help"]) == 0
+
+
 @pytest.mark.parametrize(
     "words",
     [
