@@ -44,8 +44,8 @@ OTHERS = (
     Mutant(
         "preferences that could not be saved are not mentioned",
         "app/state/preferences.py",
-        'self.notice = f"preferences are not saved',
-        '_ = f"preferences are not saved',
+        'self.notice = tr(\n                "preferences are not saved',
+        '_ = tr(\n                "preferences are not saved',
         "tests/failing/test_sweep.py::test_drawn[settings-theme]",
     ),
     Mutant(

@@ -1,8 +1,10 @@
 """Pictures for an engine: read from files, brought once, and again where it was restarted."""
 
 import os
+import select
 from collections.abc import Sequence
 from pathlib import Path
+from typing import IO
 
 from app.remote.connection import address_of
 from app.terminal.engine import CommandEngine
@@ -20,6 +22,8 @@ from engine.settings import MOST_PICTURE_BYTES
 from engine.system import open_to_read
 from engine.units import MIB
 
+WAITS = 10.0  # seconds for the writer of a pipe
+
 
 class BroughtPictures:
     """Pictures used so far, by digest."""
@@ -33,10 +37,8 @@ class BroughtPictures:
         BadPicture, RemoteError, WorkerDied.
         """
         try:
-            handle = open_to_read(path)
-            os.set_blocking(handle, True)
-            with os.fdopen(handle, "rb") as file:
-                data = file.read(MOST_PICTURE_BYTES + 1)
+            with os.fdopen(open_to_read(path), "rb", buffering=0) as file:
+                data = _content(file)
         except OSError as error:
             raise BadPicture(str(path), error.strerror or str(error)) from None
         if not data:
@@ -60,6 +62,21 @@ class BroughtPictures:
     def _put(self, data: bytes) -> PictureInfo:
         info: PictureInfo = self._engine.get(PutPicture(self._engine.new_id(), data))
         return info
+
+
+def _content(file: IO[bytes]) -> bytes:
+    """At most a byte more than a picture may have. Raises OSError, also for a pipe whose writer
+    sends nothing for WAITS seconds.
+    """
+    data = bytearray()
+    while len(data) <= MOST_PICTURE_BYTES:
+        if not select.select([file], [], [], WAITS)[0]:
+            raise OSError(None, f"nothing came from its writer for {WAITS:g} s")
+        part = file.read(MOST_PICTURE_BYTES + 1 - len(data))
+        if not part:
+            break
+        data += part
+    return bytes(data)
 
 
 def question(text: str, pictures: list[PictureInfo]) -> ChatMessage:

@@ -3,10 +3,15 @@
 import json
 import os
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from PIL import Image
 
+from app.terminal import pictures
+from app.terminal.engine import CommandEngine
+from engine.errors import BadPicture
+from engine.settings import EngineOptions
 from tests.engine.runner.pictures.seeing import noise
 from tests.goldens.vision.families import write_pair
 from tests.in_process import run_here
@@ -37,6 +42,28 @@ def test_an_answer_about_two_pictures_tells_of_each(folder: Path) -> None:
     assert stats["n_image_rows"] == 32
     assert stats["encode_s"] == pytest.approx(first["encode_s"] + second["encode_s"])
     assert min(first["encode_s"], second["encode_s"]) > 0
+
+
+def test_a_pipe_is_read_while_its_writer_sends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    monkeypatch.setattr(pictures, "WAITS", 0.05)
+    with open(os.open(pipe, os.O_RDWR), "wb") as writer:
+        with pytest.raises(BadPicture, match=r"nothing came from its writer for 0\.05 s"):
+            pictures.BroughtPictures(CommandEngine(Path(), EngineOptions())).bring(pipe)
+        brought: list[bytes] = []
+        monkeypatch.setattr(pictures.BroughtPictures, "bring_data", lambda _, d: brought.append(d))
+        monkeypatch.setattr(pictures, "WAITS", 30.0)
+        reading = Thread(
+            target=pictures.BroughtPictures(CommandEngine(Path(), EngineOptions())).bring,
+            args=(pipe,),
+        )
+        reading.start()
+        writer.write(b"a picture" * 20_000)
+    reading.join(60)
+    assert brought == [b"a picture" * 20_000]
 
 
 def test_a_model_without_its_projector_says_what_is_missing(folder: Path) -> None:
