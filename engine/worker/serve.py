@@ -27,13 +27,17 @@ from engine.protocol import (
     Embed,
     EncodeText,
     Examine,
+    FindFeatures,
     Generate,
     Heartbeat,
     Live,
     Look,
+    MapPatches,
+    MeasureQuality,
     MemoryEvent,
     MemoryEvents,
     Perplexity,
+    RecordDataset,
     Render,
     Reply,
     Request,
@@ -51,7 +55,10 @@ from engine.worker.service import InParts, Service
 Requests = SimpleQueue[Request[Any] | None]
 BEAT = 1.0
 """Seconds between two heartbeats."""
-COMPUTED = (Embed, Examine, ScoreAnswer, Perplexity, DumpResults, Compare, CompareTexts)
+COMPUTED = (
+    *(Embed, Examine, ScoreAnswer, Perplexity, DumpResults, Compare, CompareTexts),
+    *(MapPatches, RecordDataset, MeasureQuality, FindFeatures),
+)
 """Requests whose replies are numbers of the open model, beside answers."""
 
 

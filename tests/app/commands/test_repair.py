@@ -235,6 +235,7 @@ NO_KEPT_FILE = {
     "app/commands/bench.py": "a file that a person named",
     "app/commands/embed.py": "a file that a person named",
     "app/commands/install_desktop.py": "the menu of the desktop",
+    "app/commands/patch.py": "a file that a person named",
     "app/commands/perplexity.py": "a file that a person named",
     "app/commands/report.py": "a file that a person named",
     "app/fetch/heads.py": "headers from the network",
@@ -253,6 +254,7 @@ NO_KEPT_FILE = {
     "engine/backends/opencl/drivers/loader.py": "a folder for the length of a call",
     "engine/backends/opencl/drivers/vectors.py": "drivers with narrower functions",
     "engine/kept.py": "the ways of writing",
+    "engine/laboratory/record.py": "a folder that a person named",
     "engine/tuner/__main__.py": "tuning, which opencl/tuned.py owns",
 }
 """Modules that write files, but none that needs a row in the table, and why."""
