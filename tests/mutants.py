@@ -53,13 +53,20 @@ OTHERS = (
         "app/fetch/transfer.py",
         "return source.sha256 is None or part.digest.hexdigest() == source.sha256.lower()",
         "return True",
-        "tests/failing/test_sweep.py::test_drawn[fetch]",
+        "tests/app/fetch/test_hub.py::test_lying_hash",
+    ),
+    Mutant(
+        "a cache is believed without its checksum",
+        "engine/kept.py",
+        "whole[: len(magic) + DIGEST] == magic + sha256(content).digest() else None",
+        "whole[: len(magic)] == magic else None",
+        "tests/app/test_library.py::test_one_bit_of_the_cache_of_headers",
     ),
     Mutant(
         "an edited question is stored without its answer, and twice when it is sent again",
         "app/state/talk/chat.py",
-        "        with self._thread.together():\n            question = self._thread.add(",
-        "        if True:\n            question = self._thread.add(",
+        "            with self._thread.together():\n                question = self._thread.add(",
+        "            if True:\n                question = self._thread.add(",
         "tests/failing/test_sweep.py::test_drawn[chat-edit]",
     ),
     Mutant(
