@@ -44,8 +44,19 @@ class GrowingEdit(QPlainTextEdit):
         self.hidden = HiddenText(self)
         self._known: str | None = None
         self.document().contentsChange.connect(self._forget)
+        self.document().contentsChanged.connect(self._align)
         self.document().documentLayout().documentSizeChanged.connect(self._fit)
         self._fit()
+
+    def _align(self) -> None:
+        """Put the text to the side that its first letters begin at, as browsers do (dir=auto)."""
+        right = Qt.LayoutDirection.RightToLeft
+        begins_right = self.document().firstBlock().textDirection() == right
+        side = Qt.AlignmentFlag.AlignRight if begins_right else Qt.AlignmentFlag.AlignLeft
+        option = self.document().defaultTextOption()
+        if option.alignment() != side:
+            option.setAlignment(side)
+            self.document().setDefaultTextOption(option)
 
     @property
     def text(self) -> str:

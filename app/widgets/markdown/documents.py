@@ -197,7 +197,9 @@ def _insert_code(cursor: QTextCursor, block: TextBlock, above: str) -> None:
     option.setWrapMode(QTextOption.WrapMode.NoWrap)
     option.setTabStopDistance(4 * cursor.document().defaultFont().pixelSize() * 0.6)
     cursor.document().setDefaultTextOption(option)
-    cursor.setBlockFormat(_lines(_LINE_CODE))
+    lines = _lines(_LINE_CODE)
+    lines.setLayoutDirection(Qt.LayoutDirection.LeftToRight)  # also where it begins with Arabic
+    cursor.setBlockFormat(lines)
     cursor.insertText(block.code, _coloured("text"))
     _highlight(cursor, block.code, block.language, above=above)
 

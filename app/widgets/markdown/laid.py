@@ -204,7 +204,16 @@ class Laid:
         """Where the document's upper left corner is in the widget."""
         if self.block.kind == "code":
             return QPointF(self.left + CODE_PADDING - self.shift, self.top + self._bar)
+        if self.right_to_left:  # the indentation is on the right
+            return QPointF(QUOTE * self.block.quotes, self.top)
         return QPointF(self.left, self.top)
+
+    @property
+    def right_to_left(self) -> bool:
+        """True for text whose first letter is of a script such as Arabic or Hebrew."""
+        if self.block.kind not in ("text", "plain", "heading"):
+            return False
+        return self.document.begin().textDirection() == Qt.LayoutDirection.RightToLeft
 
     @property
     def length(self) -> int:
@@ -336,8 +345,9 @@ class Laid:
         # On the first line's base line, whatever the line's height is.
         metrics = painter.fontMetrics()
         base = self.top + (line.y() + line.ascent() if line is not None else metrics.ascent())
-        right = self.left - 7
-        x = right - metrics.horizontalAdvance(self.block.marker)
+        x = self.left - 7.0 - metrics.horizontalAdvance(self.block.marker)
+        if self.right_to_left:
+            x = self.origin.x() + self.width + 7
         painter.drawText(QPointF(x, base), self.block.marker)
 
     def _part(

@@ -10,6 +10,7 @@ from pytestqt.qtbot import QtBot
 
 from app.widgets.controls.growing_edit import GrowingEdit
 from app.widgets.controls.hidden_text import LONGEST, SHOWN
+from app.widgets.markdown.laid import cursor_x
 
 LONG = "".join(f"{n} " for n in range(60_000))
 TEXTS = {
@@ -149,3 +150,24 @@ def test_whatever_is_typed_is_the_text(field: GrowingEdit, seed: int) -> None:
         for key in draw.choices([Qt.Key.Key_Left, Qt.Key.Key_Right], k=4):
             QTest.keyClick(field, key)
         assert field.text == before + more + after
+
+
+def test_right_to_left(field: GrowingEdit) -> None:
+    """The field begins at the side of its first letters; letters run by their own script."""
+    width = field.viewport().width()
+    for text, begins_right in (
+        ("مرحبا بالعالم", True),
+        ("hello", False),
+        ("שלום", True),
+        ("", False),
+    ):
+        field.setPlainText(text)
+        line = field.document().begin().layout().lineAt(0)
+        drawn = line.naturalTextRect()
+        if begins_right:
+            assert drawn.right() > width - 30
+            assert drawn.left() > width / 2
+            assert cursor_x(line, 0) > cursor_x(line, len(text))
+        else:
+            assert drawn.left() < 30
+            assert cursor_x(line, 0) <= cursor_x(line, len(text))

@@ -11,7 +11,7 @@ from pytestqt.qtbot import QtBot
 
 from app.theme.tokens import LIGHT, RADIUS_CARD, THEMES, contrast
 from app.widgets.markdown.documents import document_of, highlight
-from app.widgets.markdown.laid import SCROLL_BAR, Laid
+from app.widgets.markdown.laid import SCROLL_BAR, Laid, cursor_x
 from app.widgets.markdown.parse import TextBlock, parse
 from app.widgets.markdown.stack import Stack
 from app.widgets.markdown.text import TextPlace, TextSelection
@@ -249,3 +249,26 @@ def test_what_does_not_grow_takes_no_time(qtbot: QtBot) -> None:
     assert view.updates == before
     view.set_text("The capital of Italy is *Rome*", live=True)
     qtbot.waitUntil(lambda: view.text.endswith("is Rome"))
+
+
+def test_arabic_and_hebrew_are_laid_out_from_right_to_left(qtbot: QtBot) -> None:
+    """By the places of glyphs: the first letter is the rightmost, the line ends at the right."""
+    view = MarkdownView("text")
+    qtbot.addWidget(view)
+    view.set_text("hello world\n\nمرحبا بالعالم\n\n- שלום עולם\n\n```py\n# שלום\n```\n")
+    view.resize(600, view.heightForWidth(600))
+    view.show()
+    come_to_rest(view)
+    english, arabic, hebrew, code = (laid for laid in view.laid)
+    for laid, rightwards in ((english, True), (arabic, False), (hebrew, False), (code, True)):
+        line = laid.document.begin().layout().lineAt(0)
+        drawn = line.naturalTextRect().translated(laid.origin)
+        first, last = cursor_x(line, 0), cursor_x(line, 5)
+        assert (first < last) == rightwards
+        assert (drawn.left() < 100) == rightwards
+        assert (drawn.right() > 500) != rightwards
+        glyphs = [point.x() for run in line.glyphRuns() for point in run.positions()]
+        assert min(glyphs) == pytest.approx(line.naturalTextRect().left(), abs=3)
+    drawn = hebrew.document.begin().layout().lineAt(0).naturalTextRect().translated(hebrew.origin)
+    assert 600 - drawn.right() >= 10  # room for its marker
+    assert arabic.origin.x() == 0
