@@ -96,7 +96,7 @@ def _joined(node: ast.AST) -> str | None:
 
 
 def _apart(node: ast.AST) -> Iterator[ast.AST]:
-    """Parts within a node is no text of the window."""
+    """Parts of a node that are no text of the window."""
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
         yield node.value
     elif isinstance(node, ast.JoinedStr):

@@ -25,5 +25,5 @@ def test_the_version_and_its_changes_are_shown(qtbot: QtBot) -> None:
     view.show()
     come_to_rest(view)
     assert view.title.text().startswith("Cutaway ")
-    assert view.text.text == changes()
+    assert "The first version." in view.text.text
     assert view.text.laid[0].block.kind == "heading"
