@@ -151,6 +151,13 @@ TRIALS: Setting[bool] = Setting(
     "instructions of a GPU's vendor, tried on the device and then used: 1, or 0 for none (1)",
 )
 
+LANES: Setting[bool] = Setting(
+    "CUTAWAY_LANES",
+    False,
+    _switch,
+    "1 runs the kernels of GPUs on CPUs, to try them where no GPU is (0)",
+)
+
 PREPARED: Setting[int | None] = Setting(
     "CUTAWAY_PREPARED",
     None,
@@ -165,7 +172,7 @@ API_KEY: Setting[str] = Setting(
 
 SETTINGS: tuple[Setting[Any], ...] = (
     *(MODELS, CACHE, LOG, FUSE),
-    *(RESERVE, OVERHEAD, SPREAD, FULL_OFFLOAD, PICTURE_ROWS, VECTORS, TRIALS, PREPARED),
+    *(RESERVE, OVERHEAD, SPREAD, FULL_OFFLOAD, PICTURE_ROWS, VECTORS, TRIALS, LANES, PREPARED),
     API_KEY,
 )
 

@@ -43,7 +43,10 @@ def cases(
                 told.put((share, done, total, result))
         except CutawayError as error:
             told.put(error)
-        told.put(None)
+        except msgspec.MsgspecError as error:
+            told.put(DeviceError(wanted.device, f"its self test cannot be read: {error}"))
+        finally:
+            told.put(None)
 
     for share in range(wanted.shares):
         Thread(target=work, args=(share,), daemon=True).start()

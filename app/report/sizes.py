@@ -5,14 +5,17 @@ shrink what goes through them, so that all logits are finite.
 """
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod, sqrt
+from os import truncate
 from pathlib import Path
 
 import gguf
 import numpy as np
 from gguf import GGMLQuantizationType as Format
 
+ALIGNMENT = 32
 CHUNK = 1 << 22  # bytes of blocks that are drawn; a matrix repeats them
 
 
@@ -61,12 +64,31 @@ SHAPES = (
 )
 
 
+LARGE = Shape("8B Q4_K", "Llama 3.1 8B", 4096, 14336, 32, 32, 8, 128256, Format.Q4_K)
+"""Only for what has the memory of a GPU."""
+
+
 def write(path: Path, shape: Shape) -> None:
     """The whole file; the same one each time. Raises OSError."""
+    with _headed(path, shape) as writer:
+        draws = np.random.default_rng(1)
+        for _, size, kind in shape.matrices():
+            writer.write_tensor_data(_drawn(size, kind, draws))
+
+
+def write_header(path: Path, shape: Shape) -> None:
+    """The file with a hole where its weights are. Raises OSError."""
+    with _headed(path, shape):
+        pass
+    truncate(path, path.stat().st_size + shape.nbytes + ALIGNMENT * len(list(shape.matrices())))
+
+
+@contextmanager
+def _headed(path: Path, shape: Shape) -> Iterator[gguf.GGUFWriter]:
+    """A writer that has written everything before the weights."""
     writer = gguf.GGUFWriter(path, "llama")
     _metadata(writer, shape)
-    tensors = list(shape.matrices())
-    for name, size, kind in tensors:
+    for name, size, kind in shape.matrices():
         in_bytes = _in_bytes(size, kind)
         nbytes, item = prod(in_bytes), np.dtype(np.float32 if kind == Format.F32 else np.uint8)
         writer.add_tensor_info(name, in_bytes, item, nbytes * item.itemsize, kind)
@@ -74,9 +96,7 @@ def write(path: Path, shape: Shape) -> None:
         writer.write_header_to_file()
         writer.write_kv_data_to_file()
         writer.write_ti_data_to_file()
-        draws = np.random.default_rng(1)
-        for _, size, kind in tensors:
-            writer.write_tensor_data(_drawn(size, kind, draws))
+        yield writer
     finally:
         writer.close()
 

@@ -2,7 +2,7 @@
 
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import monotonic
 from typing import cast
@@ -29,14 +29,21 @@ Tell = Callable[[str, float, float], None]
 """Takes what is being done, and how much of how much."""
 
 
-def measure(device: str, rows: list[SpeedRow], tell: Tell, stop: Callable[[], bool]) -> None:
-    """Put a row a model into `rows`, problems included. Raises `Cancelled`."""
-    for i, shape in enumerate(SHAPES):
+def measure(
+    device: str,
+    rows: list[SpeedRow],
+    tell: Tell,
+    stop: Callable[[], bool],
+    more: Sequence[Shape] = (),
+) -> None:
+    """Put a row a model into `rows`, problems included: the three, and `more`. Raises `Cancelled`."""
+    shapes = (*SHAPES, *more)
+    for i, shape in enumerate(shapes):
         row = SpeedRow(shape.name)
         rows.append(row)
 
         def told(what: str, done: float, i: int = i, name: str = shape.name) -> None:
-            tell(f"{name}, {what}", i + done, len(SHAPES))
+            tell(f"{name}, {what}", i + done, len(shapes))
 
         try:
             with tempfile.TemporaryDirectory(prefix="report-", dir=_folder()) as folder:

@@ -42,14 +42,15 @@ class TuneResult(msgspec.Struct, frozen=True, tag=True):
 class SelfTest(msgspec.Struct, frozen=True):
     """A self test to run: cases of one device whose names match `pattern`.
 
-    `speed` measures the large cases after them. Of `shares` that several processes take, `share`
-    is this one's, and `first` leaves out so many of its cases from the start.
+    `speed` measures the large cases after them, or alone without `checks`. Of `shares` that several
+    processes take, `share` is this one's, and `first` leaves out so many of its cases.
     """
 
     device: str
     pattern: str = ""
     quick: bool = False
     speed: bool = False
+    checks: bool = True
     first: int = 0
     share: int = 0
     shares: int = 1

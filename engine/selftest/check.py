@@ -14,6 +14,8 @@ from engine.selftest.guarded import Array, prepared, refused, run_all
 from engine.selftest.operands import Operands
 
 MEASURE_SECONDS = 0.3
+WRONG = 1e300
+"""The error of results that cannot be compared: JSON has no infinity."""
 
 
 def check(case: Case, backend: Backend, host: Backend) -> CaseResult:
@@ -59,16 +61,16 @@ def numbers(stored: Array, node: Tensor) -> Array:
 def compare(got: Array, wanted: Array, most: float) -> tuple[str, float]:
     """A description of the mismatch ("" if none), and the NMSE: sum((x - ref)^2) / sum(ref^2)."""
     if got.shape != wanted.shape:
-        return f"the shape is {got.shape}, not {wanted.shape}", float("inf")
+        return f"the shape is {got.shape}, not {wanted.shape}", WRONG
     if wanted.dtype.kind == "i":
         different = int(np.count_nonzero(got != wanted))
         return (f"{different} of {wanted.size} differ" if different else ""), float(different)
     x, ref = got.astype(np.float64), wanted.astype(np.float64)
     whole = np.isfinite(ref)
     if not np.array_equal(np.isfinite(x), whole):
-        return f"{np.count_nonzero(np.isfinite(x) != whole)} are not finite", float("inf")
+        return f"{np.count_nonzero(np.isfinite(x) != whole)} are not finite", WRONG
     if not np.array_equal(x[~whole], ref[~whole], equal_nan=True):
-        return "infinities or NaNs are others", float("inf")
+        return "infinities or NaNs are others", WRONG
     off = float(np.square(x[whole] - ref[whole]).sum())
     error = off / max(float(np.square(ref[whole]).sum()), 1e-300) if off else 0.0
     return (f"NMSE {error:.1e}, at most {most:g}" if error > most else ""), error

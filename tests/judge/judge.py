@@ -7,8 +7,11 @@ python -m tests.judge --write --worse FAMILY ...    families whose figures may g
 
 import argparse
 import os
-from collections.abc import Callable, Mapping, Sequence
+import shutil
+import subprocess
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,7 +20,7 @@ import msgspec
 
 from engine.backends.opencl.source import source
 from engine.settings import cache_folder
-from tests.judge.compilers import DOTS, MATRIX, TARGETS, Missing, compiled, version
+from tests.judge.compilers import CLANG, DOTS, MATRIX, TARGETS, Missing, compiled, version
 from tests.judge.figures import Figures, figures
 from tests.judge.plans import Program, programs
 
@@ -32,6 +35,17 @@ class Kept(msgspec.Struct):
 
     compilers: dict[str, str]
     kernels: dict[str, dict[str, Figures]]
+
+
+@cache
+def plain(text: str, defines: tuple[str, ...]) -> str:
+    """What these defines leave of a program, without comments: the same for programs that a change
+    of the sources does not touch. The text itself where there is no clang.
+    """
+    if shutil.which(CLANG) is None:
+        return text
+    words = [CLANG, "-E", "-P", "-x", "cl", *(f"-D{one}" for one in defines), "-"]
+    return subprocess.run(words, input=text, capture_output=True, text=True, check=True).stdout
 
 
 def judged(
@@ -49,7 +63,10 @@ def judged(
 
     def one(program: Program) -> Figures:
         text = text_of(program.family)
-        path = folder / sha256(repr((stamp, program, text)).encode()).hexdigest()[:32]
+        path = (
+            folder
+            / sha256(repr((stamp, program, plain(text, program.defines))).encode()).hexdigest()[:32]
+        )
         if path.exists():
             return msgspec.json.decode(path.read_bytes(), type=Figures)
         try:
@@ -98,6 +115,15 @@ def _print(target: str, found: Mapping[str, Figures]) -> None:
         )
 
 
+def _keep_others(before: Kept, now: Kept, made: Collection[str]) -> None:
+    """Add the figures of targets that were not asked for."""
+    for name, figures_of in before.kernels.items():
+        rest = {target: f for target, f in figures_of.items() if target not in made}
+        if rest:
+            both = rest | now.kernels.get(name, {})
+            now.kernels[name] = {target: both[target] for target in TARGETS if target in both}
+
+
 def _write(now: Kept) -> None:
     """One line for a kernel and target, so that a change of one is a change of a line."""
     encode = msgspec.json.encode
@@ -139,6 +165,7 @@ def main(given: Sequence[str] | None = None) -> int:
             now.compilers[target] = version(target)
         for name, figure in found.items():
             now.kernels.setdefault(name, {})[target] = figure
+    _keep_others(before, now, args.target or TARGETS)
     faults = [one for one in faults if not any(f" {family}." in one for family in args.worse)]
     print(*faults, sep="\n")
     if args.write and not faults:

@@ -19,10 +19,11 @@ from typing import NamedTuple
 
 from engine.backends.opencl.launch import Launch
 from engine.graph.tensor import Role, Tensor
+from engine.runner.programs import PROMPT, steps
 from tests.judge.compilers import DOTS, MATRIX, NVIDIA, TARGETS
 from tests.judge.figures import Figures
 from tests.judge.judge import kept
-from tests.judge.plans import PROMPT, TRAITS, Program, built, steps
+from tests.judge.plans import TRAITS, Program, built
 
 
 class Card(NamedTuple):

@@ -1,6 +1,6 @@
 """Launches of whole models on a GPU, from headers alone: no device, no weights."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from math import prod
 from os import truncate
@@ -8,18 +8,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from engine.backends.opencl.launch import DeviceTraits, Launch
-from engine.backends.opencl.launches import KERNEL_FAMILIES, launches_of
-from engine.backends.opencl.lowering.fusions import fuse
-from engine.backends.opencl.lowering.lower import lower
-from engine.backends.opencl.tiles.layouts import layout_for
-from engine.device.backend import PLAIN, BufferType
 from engine.gguf.reader import open_gguf
 from engine.gguf.values import ValueType
-from engine.graph.graph import Graph
-from engine.graph.op import VIEW_OPS
-from engine.graph.tensor import Role, Tensor
-from engine.models.build import BuiltModel, StepShape, build_model
-from engine.weights.load import matmul_only
+from engine.models.build import BuiltModel, build_model
+from engine.runner.programs import BATCH, CONTEXT, steps
 from tests.engine.models.published.header import F16, F32, pair
 from tests.engine.models.published.size import Size
 from tests.engine.models.published.sizes import SIZES
@@ -32,7 +24,6 @@ TRAITS = DeviceTraits(False, 64, 1024, 32 << 10)
 OWN = ("DOT4=", "MATRIX=", "SUB_GROUP=")
 """Defines that name a device's own instructions; figures of all targets stand under one name."""
 
-PROMPT, CONTEXT, BATCH = 512, 8192, 512
 Q4_0, Q8_0 = 2, 8
 FLAT = {Q4_0: (32, 18), **BLOCKS}
 MODELS: Mapping[str, tuple[str, int | None]] = {
@@ -76,32 +67,6 @@ def built(folder: Path, model: str) -> BuiltModel:
     """The model behind a header."""
     with open_gguf(written(folder, model)) as file:
         return build_model(file, CONTEXT, BATCH)
-
-
-def steps(model: BuiltModel, traits: DeviceTraits) -> dict[str, list[Launch]]:
-    """The launches of a decode step behind a context, and of a prompt's."""
-    cells = model.buckets([PROMPT] * len(model.caches.caches))
-    return {
-        "decode": list(launches(model.build(StepShape(1, 1, cells))[1], traits)),
-        "prefill": list(launches(model.build(StepShape(PROMPT, 1, cells))[1], traits)),
-    }
-
-
-def launches(graph: Graph, traits: DeviceTraits) -> Iterator[Launch]:
-    """All that a device runs of a graph; what it has no kernel for runs on the host."""
-    tiled = matmul_only(graph)
-
-    def type_of(tensor: Tensor) -> BufferType | None:
-        if tensor.role not in (Role.WEIGHT, Role.CACHE):
-            return None
-        layout = layout_for(tensor.fmt, tensor.shape, traits) if tensor in tiled else PLAIN
-        return BufferType("gpu:0", layout, 128, 1 << 40)
-
-    nodes = [t for t in graph.nodes if t.op not in VIEW_OPS and t.op in KERNEL_FAMILIES]
-    nodes = [t for t in nodes if KERNEL_FAMILIES[t.op].supports(t, type_of)]
-    kept = frozenset(t.storage for t in (*graph.outputs, *graph.effects))
-    for node in fuse(lower(nodes, type_of, traits), kept, traits):
-        yield from launches_of(node, type_of, traits)
 
 
 class Program(NamedTuple):

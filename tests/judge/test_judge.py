@@ -2,12 +2,15 @@
 
 from collections.abc import Callable
 from functools import cache, partial
+from pathlib import Path
 
+import msgspec
 import pytest
 
 from engine.backends.opencl.source import source
+from tests.judge import judge
 from tests.judge.compilers import DOTS, MATRIX, TARGETS, Code, Missing, version
-from tests.judge.figures import Instruction, figures, hottest, repeated
+from tests.judge.figures import Figures, Instruction, figures, hottest, repeated
 from tests.judge.judge import judged, kept, worse
 from tests.judge.plans import Program, programs
 
@@ -113,6 +116,22 @@ def test_a_planted_narrow_load_is_seen(target: str, asked: list[Program]) -> Non
     )
     found = judged(target, [program], fault)
     assert any(": narrow" in line for line in worse(found, target, kept()))
+
+
+def test_figures_of_other_targets_are_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    old, new = Figures(40, 0, 8, {}, 9, 0), Figures(39, 0, 8, {}, 9, 0)
+    kernels = {"a.a": {"sm_80": old, "sm_90": old}, "gone.gone": {"sm_80": old, "sm_90": old}}
+    path = tmp_path / "figures.json"
+    path.write_bytes(msgspec.json.encode(judge.Kept({"sm_80": "x", "sm_90": "y"}, kernels)))
+    monkeypatch.setattr(judge, "KEPT", path)
+    monkeypatch.setattr(judge, "programs", lambda *_: [Program("a", "a", ())])
+    monkeypatch.setattr(judge, "judged", lambda *_: {"a.a": new})
+    monkeypatch.setattr(judge, "version", lambda _: "z")
+    assert judge.main(["--write", "--target", "sm_90"]) == 0
+    assert kept() == judge.Kept(
+        {"sm_80": "x", "sm_90": "z"},
+        {"a.a": {"sm_80": old, "sm_90": new}, "gone.gone": {"sm_80": old}},
+    )
 
 
 def test_the_hottest_loop_holds_no_other() -> None:

@@ -102,7 +102,7 @@ class Programs:
         program = self._from_file(path, device, options)
         if program is None:
             program = self._from_source(key, text, options)
-            _keep(path, _binary(program, device))
+            _keep(path, binary_of(program, device))
         return program
 
     def _from_source(self, key: ProgramKey, text: str, options: list[str]) -> cl.Program:
@@ -144,8 +144,8 @@ def _sub_groups(handles: Sequence[cl.Device]) -> list[str]:
     return lanes_of_thread(sub_group_sizes(handles[0]))
 
 
-def _binary(program: cl.Program, device: cl.Device) -> bytes:
-    """What the driver made for one device of the context."""
+def binary_of(program: cl.Program, device: cl.Device) -> bytes:
+    """The binary that the driver built for one device of the context."""
     at = list(program.devices).index(device)
     return program.binaries[at]
 

@@ -25,7 +25,7 @@ from engine.device.backend import MemoryPool
 from engine.errors import BadSetting, DeviceError
 from engine.memory.pools import SYSTEM, device_pool, system_pool
 from engine.protocol import DeviceRow
-from engine.settings import ActivationBits
+from engine.settings import LANES, ActivationBits
 
 INSTALL = "pip install 'cutaway[cpu]'"
 LEAST_ALIGNMENT = 128
@@ -197,12 +197,14 @@ def _handles(platform: cl.Platform) -> Sequence[cl.Device]:
 
 def describe(name: str, platform: cl.Platform, handle: cl.Device) -> DeviceInfo:
     extensions = tuple(sorted(handle.extensions.split()))
-    is_cpu = bool(handle.type & cl.device_type.CPU)
+    lanes = LANES.get() and bool(handle.type & cl.device_type.CPU)
+    is_cpu = bool(handle.type & cl.device_type.CPU) and not lanes
     title, vector_ints = " ".join(handle.name.split()), _vector_ints(handle, is_cpu)
     facts = (title, handle.version, handle.driver_version, platform.version)
     tried = () if is_cpu else dot4_trials(name, facts)
     if used(tried, "dot4"):  # products of fragments are for devices that have these, too
         tried += matrix_trials(name, facts)
+    dot4 = used(tried, "dot4") or ("PLAIN" if lanes else "")
     return DeviceInfo(
         name=name,
         title=title,
@@ -218,13 +220,13 @@ def describe(name: str, platform: cl.Platform, handle: cl.Device) -> DeviceInfo:
         tried=tried,
         traits=DeviceTraits(
             is_cpu=is_cpu,
-            compute_units=_units(handle, is_cpu, extensions),
+            compute_units=_units(handle, is_cpu or lanes, extensions),
             max_work_group=handle.max_work_group_size,
             local_memory=handle.local_mem_size,
             vector_ints=vector_ints,
             vnni=is_cpu and vector_ints == 16 and "avx512_vnni" in flags(),
             slow_launches=is_cpu and name.startswith(SLOW_LAUNCHES),
-            dot4=used(tried, "dot4"),
+            dot4=dot4,
             matrix=used(tried, "matrix"),
             tuned=tuned_for(_tuning(name, title, is_cpu, vector_ints)),
         ),

@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from glob import glob
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,6 +19,13 @@ SYSTEM_FOLDER = Path("/etc/OpenCL/vendors")
 # Names the one library that a process of the diagnosis loads; people use OCL_ICD_VENDORS.
 ONLY = "_CUTAWAY_ONLY_DRIVER"
 PACKAGES = {"intel-opencl-rt": "libintelocl.so"}
+UNLISTED = (
+    "/usr/lib/*-linux-gnu/libnvidia-opencl.so.1",
+    "/usr/lib64/libnvidia-opencl.so.1",
+    "/usr/local/nvidia/lib64/libnvidia-opencl.so.1",
+    "/opt/rocm*/lib/libamdocl64.so",
+)
+"""Drivers of GPUs that containers get without an `.icd` file."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +53,11 @@ def find_drivers(environ: Mapping[str, str] = os.environ) -> list[Driver]:
             continue
         known = driver.name if driver.name == "libintelocl" else _identity(driver.library)
         found.setdefault(known, driver)
+    names = {driver.name for driver in found.values()}
+    for driver in () if environ.get("OCL_ICD_VENDORS") else _unlisted():
+        if driver.name not in names:
+            names.add(driver.name)
+            found[driver.library] = driver
     return list(found.values())
 
 
@@ -90,6 +103,12 @@ def _system(environ: Mapping[str, str]) -> Iterator[Driver]:
                 # The Intel wheel's own file names a folder of the machine it was made on.
                 if not os.path.isabs(library) or os.path.exists(library):
                     yield Driver(library, str(folder))
+
+
+def _unlisted() -> Iterator[Driver]:
+    for pattern in UNLISTED:
+        for library in sorted(glob(pattern)):
+            yield Driver(library, str(Path(library).parent))
 
 
 def _read_folder(folder: Path) -> Iterator[str]:

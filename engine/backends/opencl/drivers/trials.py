@@ -2,12 +2,16 @@
 
 A trial compiles, runs and compares one (attempt.py), in a process of its own, which may crash or
 hang. What it found is kept for as long as the driver and the kernel stay the same.
+
+`python -m engine.backends.opencl.drivers.trials DEVICE` tries every way anew and prints each
+`Trial` with its seconds as a line of JSON.
 """
 
 import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from hashlib import sha256
@@ -109,3 +113,17 @@ def _refused(device: str, way: str) -> str:
         return f"its process ended by {signal.Signals(-done.returncode).name}"
     words = done.stdout.decode("utf-8", "replace").split("\n")
     return words[0] if done.returncode == 0 else f"its process ended with {done.returncode}"
+
+
+def main(device: str) -> None:
+    """Print each way's trial, also of those after the first that can be used."""
+    for purpose, ways in (("dot4", DOT4), ("matrix", MATRIX)):
+        for way in ways:
+            start = time.perf_counter()
+            trial = msgspec.structs.asdict(Trial(way, _refused(device, way), purpose))
+            line = trial | {"seconds": round(time.perf_counter() - start, 3)}
+            print(msgspec.json.encode(line).decode(), flush=True)  # noqa: T201  the answer
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
