@@ -77,7 +77,7 @@ def _pinned(queue: cl.CommandQueue) -> Any:
     flags = cl.mem_flags.READ_WRITE | cl.mem_flags.ALLOC_HOST_PTR
     memory = cl.Buffer(queue.context, flags, WRITTEN)
     both = cl.map_flags.READ | cl.map_flags.WRITE
-    return cl.enqueue_map_buffer(queue, memory, both, 0, (WRITTEN,), np.uint8)[0]
+    return cl.enqueue_map_buffer(queue, memory, both, 0, (WRITTEN,), np.dtype(np.uint8))[0]
 
 
 def _written(queue: cl.CommandQueue, memory: cl.Buffer, data: Any) -> None:
