@@ -214,15 +214,15 @@ class Step:
 
 STEPS = (
     Step("drivers", "which drivers load and run a kernel", 8, _drivers),
-    Step("device", "what the driver says of the device; how fast it reads", 5, _device),
+    Step("device", "properties of the device, and its memory bandwidth", 5, _device),
     Step("trials", "which instructions of its vendor work", 11, _trials),
-    Step("costs", "what launches and copies cost", 4, _costs),
+    Step("costs", "the cost of launches and copies", 4, _costs),
     Step("programs", "the programs of an 8B model, built one by one", 9, _programs),
     Step("self test", "whether the operations of every model are right", 14, _right),
     Step("two blocks", "whether a small model is right, result by result", 6, _compared),
     Step("products", "how fast products and attention are alone", 8, _products),
     Step("speed", "how fast models of random weights are", 15, _speeds),
-    Step("tuning", "which numbers the kernels are fastest with", 10, _tuned),
+    Step("tuning", "the kernel settings that are fastest", 10, _tuned),
     Step("all operations", "whether all other operations are right", 10, _others),
 )
 
