@@ -6,6 +6,7 @@
 
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from statistics import median
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -47,9 +48,9 @@ def costs(device: Device) -> Iterator[Cost]:
     memory = cl.Buffer(context, cl.mem_flags.READ_WRITE, WRITTEN)
     for kind, host in (("pageable", np.zeros(WRITTEN, np.uint8)), ("pinned", _pinned(plain))):
         for nbytes in READ:
-            read = _median(lambda to=host[:nbytes]: cl.enqueue_copy(plain, to, memory))
+            read = _median(partial(_copied, plain, host[:nbytes], memory))
             yield Cost(f"read, {kind}", read, nbytes)
-        write = _median(lambda data=host: _written(plain, memory, data), 5)
+        write = _median(partial(_copied, plain, memory, host), 5)
         yield Cost(f"write, {kind}", write, WRITTEN)
 
 
@@ -62,7 +63,10 @@ def _launches(context: cl.Context, queue: cl.CommandQueue) -> Iterator[tuple[flo
     def with_event() -> None:
         cl.enqueue_nd_range_kernel(queue, kernel, size, (1,))
 
-    for how, one in (("an event each", with_event), ("no event", lambda: quick(queue))):
+    def without() -> None:
+        quick(queue)
+
+    for how, one in (("an event each", with_event), ("no event", without)):
         for _ in range(2):  # the first time is the driver's own start
             start = perf_counter()
             for _ in range(LAUNCHES):
@@ -80,8 +84,8 @@ def _pinned(queue: cl.CommandQueue) -> Any:
     return cl.enqueue_map_buffer(queue, memory, both, 0, (WRITTEN,), np.dtype(np.uint8))[0]
 
 
-def _written(queue: cl.CommandQueue, memory: cl.Buffer, data: Any) -> None:
-    cl.enqueue_copy(queue, memory, data)
+def _copied(queue: cl.CommandQueue, to: Any, source: Any) -> None:
+    cl.enqueue_copy(queue, to, source)
     queue.finish()
 
 

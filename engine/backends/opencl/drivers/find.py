@@ -54,7 +54,8 @@ def find_drivers(environ: Mapping[str, str] = os.environ) -> list[Driver]:
         known = driver.name if driver.name == "libintelocl" else _identity(driver.library)
         found.setdefault(known, driver)
     names = {driver.name for driver in found.values()}
-    for driver in () if environ.get("OCL_ICD_VENDORS") else _unlisted():
+    unlisted = [] if environ.get("OCL_ICD_VENDORS") else list(_unlisted())
+    for driver in unlisted:
         if driver.name not in names:
             names.add(driver.name)
             found[driver.library] = driver
