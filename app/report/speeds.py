@@ -36,7 +36,10 @@ def measure(
     stop: Callable[[], bool],
     more: Sequence[Shape] = (),
 ) -> None:
-    """Put a row a model into `rows`, problems included: the three, and `more`. Raises `Cancelled`."""
+    """Put a row a model into `rows`, problems included: of the three, and of `more` shapes.
+
+    Raises `Cancelled`.
+    """
     shapes = (*SHAPES, *more)
     for i, shape in enumerate(shapes):
         row = SpeedRow(shape.name)

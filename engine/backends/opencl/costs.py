@@ -80,7 +80,7 @@ def _pinned(queue: cl.CommandQueue) -> Any:
     """Memory of the driver's own choice, mapped."""
     flags = cl.mem_flags.READ_WRITE | cl.mem_flags.ALLOC_HOST_PTR
     memory = cl.Buffer(queue.context, flags, WRITTEN)
-    both = cl.map_flags.READ | cl.map_flags.WRITE
+    both: Any = cl.map_flags.READ | cl.map_flags.WRITE
     return cl.enqueue_map_buffer(queue, memory, both, 0, (WRITTEN,), np.dtype(np.uint8))[0]
 
 
