@@ -151,6 +151,10 @@ LOCAL_ENGINE, KNOW_IT = "app.local_engine", {"app.window.program", "app.commands
 STARTS = {
     "engine.backends.opencl.diagnose": {"engine.backends.opencl.diagnose"},
     "engine.backends.opencl.drivers.trials": {"engine.backends.opencl.attempt"},
+    "app.report.first_run": {
+        *("engine.backends.opencl.costs", "engine.backends.opencl.drivers.trials"),
+        "engine.runner.programs",
+    },
     "engine.worker.handle": {"engine.worker"},
     "app.bench.against": {"app.bench.peer"},
     "app.checks.processes": {
