@@ -50,7 +50,7 @@ Keep = Callable[[Any], None]
 
 
 class StepDone(msgspec.Struct):
-    """How a step ended: seconds of at most `limit`, its records, and a problem if it has one."""
+    """The end of a step: seconds of at most `limit`, its records, and a problem if it has one."""
 
     name: str
     shows: str
@@ -74,7 +74,7 @@ class FirstRun(msgspec.Struct):
 
 @dataclass
 class Kit:
-    """What steps share: the folder, the device once it is chosen, and what is known of it."""
+    """The state that steps share: the folder, the device once it is chosen, and what is known of it."""
 
     folder: Path
     wanted: str

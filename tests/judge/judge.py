@@ -39,7 +39,7 @@ class Kept(msgspec.Struct):
 
 @cache
 def plain(text: str, defines: tuple[str, ...]) -> str:
-    """What these defines leave of a program, without comments: the same for programs that a change
+    """Return the text that these defines leave of a program, without comments: the same for programs that a change
     of the sources does not touch. The text itself where there is no clang.
     """
     if shutil.which(CLANG) is None:

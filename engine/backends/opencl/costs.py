@@ -1,4 +1,4 @@
-"""What a device's driver takes for launches and copies, however small they are.
+"""The cost of launches and copies, however small they are.
 
 `python -m engine.backends.opencl.costs DEVICE` prints a line of JSON for each cost: `what`, and
 `seconds` of one. A process of its own, so that a driver which crashes takes nobody with it.
