@@ -74,7 +74,7 @@ class FirstRun(msgspec.Struct):
 
 @dataclass
 class Kit:
-    """The state that steps share: the folder, the device once it is chosen, and what is known of it."""
+    """The state that steps share: the folder, and the device once it is chosen."""
 
     folder: Path
     wanted: str

@@ -39,8 +39,8 @@ class Kept(msgspec.Struct):
 
 @cache
 def plain(text: str, defines: tuple[str, ...]) -> str:
-    """Return the text that these defines leave of a program, without comments: the same for programs that a change
-    of the sources does not touch. The text itself where there is no clang.
+    """Return the text that these defines leave of a program, without comments: the same where a
+    change of the sources does not touch it. The text itself where there is no clang.
     """
     if shutil.which(CLANG) is None:
         return text
