@@ -113,9 +113,9 @@ class Theme(QObject):
         """
         yield from _in_slices(self._app.allWidgets(), self._undress)
         with _frozen([w for w in self._app.topLevelWidgets() if w.isVisible()]):
+            fonts.set_scale(self._scale, self._compact)
             self._app.setStyleSheet("")
             yield
-            fonts.set_scale(self._scale, self._compact)
             self._app.setFont(fonts.body())
             yield
             yield  # a turn of its own for what the font changes

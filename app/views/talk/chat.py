@@ -59,6 +59,8 @@ class ChatView(QWidget):
         stack.setSpacing(0)
         stack.addWidget(self.legend)
         stack.addWidget(self.column, 1)
+        self._made_anew = QTimer(self, singleShot=True, interval=0)
+        self._made_anew.timeout.connect(lambda: self._path_changed(0))
         self._ticks = QTimer(self, interval=TICK_MS)
         self._ticks.timeout.connect(self._tick)
         chat = bench.chat
@@ -276,7 +278,8 @@ class ChatView(QWidget):
         super().changeEvent(event)
         if event.type() == QEvent.Type.StyleChange and self.column.widest != fonts.chat_width():
             self.column.widest = fonts.chat_width()  # the text has another size
-            self._path_changed(0)
+            self.column.set_rows(0, 0)
+            self._made_anew.start()
 
     # Rows
 
