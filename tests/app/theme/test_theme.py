@@ -103,8 +103,12 @@ def test_larger_text_in_slices_looks_as_at_once(theme: Theme, pages: QStackedWid
     theme.choose("light", 2.0)
     assert looks(pages) == sliced
     theme.choose("light", 1.0)
-    for page in (0, 9):
-        set_tone(pages.widget(page).findChildren(QLabel)[1], "")
+    theme.finish()
+    for page in (0, 9):  # out of sight and in sight
+        words = pages.widget(page).findChildren(QLabel)[1]
+        set_tone(words, "")
+        assert words.palette().color(QPalette.ColorRole.WindowText) == QColor(tokens().text)
+    theme.choose("light", 0.75)
     theme.choose("dark", 1.0)  # before the text has its size
     theme.choose("light", 1.0)
     for page in (0, 9):
@@ -113,7 +117,7 @@ def test_larger_text_in_slices_looks_as_at_once(theme: Theme, pages: QStackedWid
 
 
 def test_larger_text_takes_many_short_turns(
-    theme: Theme, pages: QStackedWidget, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+    theme: Theme, pages: QStackedWidget, qapp: QApplication, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Widgets out of sight are dressed one after the other, and nothing is painted half-dressed."""
     monkeypatch.setattr(themes, "SLICE", 0.0)
@@ -131,12 +135,13 @@ def test_larger_text_takes_many_short_turns(
     turns.append(0)
     theme.choose("light", 1.5)
     turn = theme.go_on
-    painted = []
-    while seen.font().pixelSize() != fonts.body().pixelSize() or not pages.updatesEnabled():
+    before, painted = qapp.styleSheet(), []
+    while qapp.styleSheet() in (before, "") or not pages.updatesEnabled():
         turns.append(0)
         turn()
-        painted.append(pages.updatesEnabled() and not QApplication.instance().styleSheet())
-    assert not any(painted)
+        painted.append(pages.updatesEnabled() and qapp.styleSheet() != before)
+    assert not any(painted[:-1])
+    assert seen.font().pixelSize() == fonts.body().pixelSize()
     assert sum(turns) <= 2
     while sum(turns) < 20:
         turns.append(0)
