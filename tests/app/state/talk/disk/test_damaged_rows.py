@@ -125,7 +125,7 @@ def test_changes_without_their_database_are_set_aside(tmp_path: Path, database: 
         path.touch()
     wal.write_bytes(b"changes" * 100)
     with closing(ChatStore(path)) as store:
-        assert "they are in" in store.notice
+        assert "its last changes are kept in" in store.notice
         assert store.chats() == []
     (aside,) = tmp_path.glob("chats.sqlite-wal.left-*")
     assert aside.read_bytes() == b"changes" * 100
