@@ -92,7 +92,7 @@ ORDER = [
         "app.state.profile",
         "app.state.talk",
     ),
-    ("app.state.served", "app.state.token", "app.state.trial"),
+    ("app.state.pair", "app.state.served", "app.state.token", "app.state.trial"),
     ("app.state.lab", "app.state.tensors"),
     ("app.state.workbench",),
     (
@@ -109,7 +109,7 @@ ORDER = [
         "app.views.tensors",
         "app.views.trial",
     ),
-    ("app.views.models",),
+    ("app.views.models", "app.views.pair"),
     ("app.window",),
     ("app.commands",),
     ("app.cli",),

@@ -15,6 +15,8 @@ KINDS: tuple[Kind, ...] = ("text", "pdf", "office", "folder", "pasted")
 LONGEST_NAME = 200
 PAGE = "\f"
 """Stands between the pages of a PDF's text."""
+_HEADING = re.compile(r"^\[(?P<name>.+), (?P<place>(?:page|line)s? [0-9–]+)\]$", re.MULTILINE)
+"""Stands above each piece of a text that `of_pieces` made."""
 
 
 class BadDocument(CutawayError):
@@ -52,6 +54,23 @@ class Document:
         """Its pages, or its lines."""
         return self.text.split(PAGE) if self.kind == "pdf" else self.text.split("\n")
 
+    @property
+    def body(self) -> str:
+        """The text as a prompt has it, as long as `text`: a line break between pages."""
+        return self.text.replace(PAGE, "\n")
+
+    def place(self, offset: int) -> str:
+        """The name with the page or line of a character: "report.pdf, page 3". In a text that is
+        made of pieces it is the place that the piece's heading names.
+        """
+        heading = None
+        for found in _HEADING.finditer(self.text, 0, offset):
+            heading = found
+        if heading is not None and self.name.startswith(f"{heading['name']} ("):
+            return f"{heading['name']}, {heading['place']}"
+        mark = PAGE if self.kind == "pdf" else "\n"
+        return f"{self.name}, {self.unit} {self.text.count(mark, 0, offset) + 1}"
+
     def part(self, first: int, last: int) -> "Document":
         """Pages or lines `first` to `last`, from 1, as a document of its own."""
         between = PAGE if self.kind == "pdf" else "\n"
@@ -77,6 +96,5 @@ def with_documents(text: str, documents: Sequence[Document]) -> str:
     parts = [text] if text else []
     for document in documents:
         kind = "PDF File" if document.kind == "pdf" else "File"
-        body = document.text.replace(PAGE, "\n")
-        parts.append(f"--- {kind}: {plain_name(document.name)} ---\n{body}")
+        parts.append(f"--- {kind}: {plain_name(document.name)} ---\n{document.body}")
     return "\n\n".join(parts)

@@ -22,6 +22,15 @@ GRAM_WEIGHT = 0.25
 MOST_PIECES = 50_000
 READ_CLOSELY = 200  # pieces in which words of one sentence are looked for
 CLOSENESS = 1.0  # weight of such words against words of the whole piece
+PREFIXES = {
+    "nomic-bert": ("search_query: ", "search_document: "),
+    "nomic-bert-moe": ("search_query: ", "search_document: "),
+    "gemma-embedding": ("task: search result | query: ", "title: none | text: "),
+    "qwen3": ("Instruct: Given a question, retrieve passages that answer it\nQuery: ", ""),
+}
+"""What embedding models were trained to see before a question and before a passage, by their
+architecture.
+"""
 _SENTENCES = re.compile(r"(?<=[.!?;:])\s|\n")
 _WORD = re.compile(r"\w+")
 _BREAKS = ("\n\n", "\n", ". ", " ")  # where a piece ends, the best first
@@ -111,7 +120,12 @@ class Ranking:
         """The indices of the pieces that fit best, of at most so many characters together, in the
         order of the document.
         """
-        scores = self.scores(question)
+        return self.within(self.scores(question), most)
+
+    def within(self, scores: Sequence[float], most: int) -> list[int]:
+        """The indices of the pieces with the highest scores above 0, of at most so many characters
+        together, in the order of the document.
+        """
         chosen: list[int] = []
         for index in sorted(range(len(scores)), key=lambda i: (-scores[i], i)):
             size = len(self.pieces[index].text)

@@ -1,6 +1,7 @@
 """All state of one window, made and closed in one place."""
 
 import contextlib
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from app.state.models.model import ModelState
 from app.state.models.servers import ServersState
 from app.state.models.serving import ServingState
 from app.state.models.storage import StorageState
+from app.state.pair.pair import PairState
 from app.state.preferences import PreferencesState, config_folder, preferences_file
 from app.state.problem import Problem
 from app.state.profile.profile import ProfileState
@@ -37,6 +39,7 @@ from app.state.talk.chat import ChatState
 from app.state.talk.chats import ChatList, ChatRow
 from app.state.talk.disk.database import StoreError
 from app.state.talk.disk.store import ChatStore
+from app.state.talk.embedder import Embedder
 from app.state.tensors.cells import CellsState
 from app.state.tensors.comparison import ComparisonState
 from app.state.tensors.experts import ExpertsState
@@ -69,6 +72,8 @@ class Workbench(QObject):
 
     `engine` is where models run; others may use it too, so it is not closed with this. `keys` are
     those of servers, which the engine uses.
+    `start` makes the engine of a second model: one that is compared, or that embeds documents;
+    without it there is none.
     `notices` are one line each, for banners at the start.
     """
 
@@ -79,6 +84,7 @@ class Workbench(QObject):
         data: Path | None = None,
         parent: QObject | None = None,
         keys: Keys | None = None,
+        start: Callable[[], Engine] | None = None,
     ) -> None:
         super().__init__(parent)
         self.log = LogState(self)
@@ -101,6 +107,8 @@ class Workbench(QObject):
             lambda: self.preferences.value.watched_folders,
             self,
         )
+        vectors = (data or data_folder()) / "vectors"
+        self.embedder = Embedder(lambda: self.library.models, vectors, start, self)
         self.report = ReportState(self)
         self.downloads = Downloads(lambda: self.preferences.models_folder, self)
         self.storage = StorageState(lambda: self.library.models, lambda: self.session.path, self)
@@ -116,6 +124,10 @@ class Workbench(QObject):
         self.served = ServedChats(*stored, self)
         self.served.written.connect(self.chats.refresh)
         self.selection = Selection(self)
+        self.pair = PairState(
+            *(self.chat, self._store, self.preferences, self.open_model, self.options_for),
+            *(start, self),
+        )
         self.trial = TrialState(self.client, self.session, self.chat, self)
         self.token = TokenState(
             self.session, self.chat, self.selection, self.file, self.preferences, self
@@ -234,6 +246,8 @@ class Workbench(QObject):
         self._closed = True
         self.serving.close()
         self.chat.close()
+        self.pair.close()
+        self.embedder.close()
         self.file.close()
         self.tensors.close()
         self.preferences.close()

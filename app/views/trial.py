@@ -102,7 +102,7 @@ class TrialView(QWidget):
         lines = ["answer\tword\toriginal\tedited"]
         for name, one in zip(NAMES, self._trial.answers(), strict=False):
             for at in range(len(one.tokens)):
-                found = (_percent(_at(scores, at)) for scores in (one.plain, one.edited))
+                found = (percent(_at(scores, at)) for scores in (one.plain, one.edited))
                 lines.append("\t".join([name, _word(one, at), *found]))
         if len(lines) > 1:
             QApplication.clipboard().setText("\n".join(lines))
@@ -156,7 +156,7 @@ class TrialView(QWidget):
             self.under.setText("")
             return
         one = side.answer
-        plain, edited = (_percent(_at(scores, at)) for scores in (one.plain, one.edited))
+        plain, edited = (percent(_at(scores, at)) for scores in (one.plain, one.edited))
         self.under.setText(
             tr(
                 "“{word}”: original {plain}, edited {edited}",
@@ -218,7 +218,7 @@ class _Side(QWidget):
         self.answer = answer
         tokens, text = answer.tokens, answer.message.text
         ends = [tokens.end(i) for i in range(len(tokens))]
-        bands = [None if by is None else _band(by[i]) for i in range(len(ends))]
+        bands = [None if by is None else word_band(by[i]) for i in range(len(ends))]
         self.title.setText(title)
         self.facts.setText(_facts(answer, by))
         self.text.set_tokens(text, tokens.begin, ends, bands)
@@ -233,7 +233,8 @@ def _facts(answer: TriedAnswer, by: Floats | None) -> str:
     return words + tr(", surprise {bits:.2f} bits each", bits=bits)
 
 
-def _band(logprob: float) -> int | None:
+def word_band(logprob: float) -> int | None:
+    """The band of a natural log-probability; None where it is NaN."""
     return None if np.isnan(logprob) else band_of_probability(float(np.exp(logprob)))
 
 
@@ -241,7 +242,8 @@ def _at(scores: Floats | None, at: int) -> float | None:
     return None if scores is None or np.isnan(scores[at]) else float(np.exp(scores[at]))
 
 
-def _percent(probability: float | None) -> str:
+def percent(probability: float | None) -> str:
+    """A probability for reading."""
     if probability is None:
         return "–"
     return decimal("< 0.1 %" if probability < 0.001 else f"{100 * probability:.1f} %")

@@ -241,6 +241,16 @@ COMMANDS: tuple[Command[Desk], ...] = (
         enabled=lambda w: w.bench.chat.busy,
     ),
     Command(
+        id="chat.pair",
+        title=tr("Two models side by side…"),
+        words="compare arena versus settings temperature same question",
+        run=lambda w: w.sheets.show_pair(),
+        menu="Chat",
+        key="Ctrl+Shift+D",
+        icon="compare",
+        enabled=_has_model,
+    ),
+    Command(
         id="chat.regenerate",
         title=tr("Regenerate"),
         words="retry again redo",

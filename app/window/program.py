@@ -68,7 +68,7 @@ def shown_window(app: QApplication, model: Path | None = None) -> Iterator[MainW
     """
     keys = Keys()
     engine = Engines(LocalEngine(), RemoteEngine(keys), SharedEngine())
-    bench, theme = Workbench(engine, keys=keys), Theme(app)
+    bench, theme = Workbench(engine, keys=keys, start=LocalEngine), Theme(app)
     window = MainWindow(bench, theme)
     window.show()
     window.start(model)

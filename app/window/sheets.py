@@ -17,6 +17,7 @@ from app.views.models.chooser_fetch import TermsView
 from app.views.models.model import ModelView
 from app.views.models.serving import ServingView
 from app.views.news import NewsView
+from app.views.pair import PairView
 from app.views.preferences import PreferencesView
 from app.views.report_sheet import ReportView
 from app.views.talk.documents import DocumentView
@@ -59,6 +60,10 @@ class Sheets(QObject):
         self.steer.done.connect(self._steer.dismiss)
         self._take = Sheet(parent, self.take, 560, 440)
         self.take.done.connect(self._take.dismiss)
+        self.pair = PairView(bench)
+        self._pair = Sheet(parent, self.pair, 1280, 860)
+        self.pair.done.connect(self._pair.dismiss)
+        self._pair.closed.connect(lambda: bench.pair.show(False))
         self._prompt = Sheet(parent, self.prompt, 720, 560)
         self.prompt.done.connect(self._prompt.dismiss)
         self.document = DocumentView(bench)
@@ -96,6 +101,7 @@ class Sheets(QObject):
             self._trial,
             self._steer,
             self._take,
+            self._pair,
             self._preferences,
             self._news,
             self._report,
@@ -153,9 +159,11 @@ class Sheets(QObject):
         self.prompt.refresh()
         self._prompt.open()
 
-    def show_document(self, document: Document, place: int | None = None) -> None:
-        """A document's text; `place` is that among the attached ones."""
-        self.document.show_document(document, place)
+    def show_document(
+        self, document: Document, place: int | None = None, at: int | None = None
+    ) -> None:
+        """A document's text; `place` is that among the attached ones, `at` a character of it."""
+        self.document.show_document(document, place, at)
         self._document.open()
 
     def show_steering(self) -> None:
@@ -172,6 +180,11 @@ class Sheets(QObject):
         """The last answer with edits and without."""
         self.trial.refresh()
         self._trial.open()
+
+    def show_pair(self) -> None:
+        """The form that asks two models, or one with two settings, the same."""
+        self.pair.refresh()
+        self._pair.open()
 
     def show_pictures(self, pictures: Sequence[Picture], place: int, seen: bool = False) -> None:
         """One of several, in full; with `seen` as the model sees it."""

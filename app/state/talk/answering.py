@@ -10,17 +10,29 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.language import tr
 from app.state.live import LiveWanted
+from app.state.presets import OwnSampling
 from app.state.problem import Problem
 from app.state.session import Session
 from app.state.talk.answer import Answer
 from app.state.talk.brought import PicturesInEngine
 from app.state.talk.chat_edits import ChatEdits
+from app.state.talk.details import Details
 from app.state.talk.disk.store import ChatStore, StoreError
 from app.state.talk.edits import MOST_MOVES
 from app.state.talk.message import Message, Picture
 from app.state.talk.rounds import ToolRounds
 from engine.errors import BadSetting, CutawayError
-from engine.protocol import EditsRevised, Failed, Finished, Generate, Piece, Reply
+from engine.protocol import (
+    AnswerForm,
+    EditsRevised,
+    Failed,
+    Finished,
+    Generate,
+    Piece,
+    Reply,
+    Speculation,
+    Tools,
+)
 
 EVERY_MS = 2000
 KEPT = tr("the answer is kept here, and saved as soon as that works")
@@ -40,7 +52,7 @@ class AnswerSaver(QObject):
         self._timer = QTimer(self)
         self._timer.timeout.connect(self.save)
 
-    def unsaved(self, chat: int | None) -> Answer | None:
+    def unsaved(self, chat: int) -> Answer | None:
         """An answer of a chat that has ended and is not saved yet."""
         return next((a for a in self._unsaved.values() if a.message.chat == chat), None)
 
@@ -116,8 +128,8 @@ class _Asked:
 
 
 class Answering(QObject):
-    """At most one answer of a chat at a time, of several chats at once. One that is begun while the
-    model loads waits for it.
+    """The answers of one session's model, several at once. One that is begun while the model loads
+    waits for it.
     """
 
     busy_changed = Signal()  # an answer has begun or ended
@@ -176,14 +188,10 @@ class Answering(QObject):
             self._session.restart()
         self._on_session()
 
-    def of(self, chat: int | None) -> Answer | None:
-        """The answer of a chat that is under way."""
+    def held(self, chat: int) -> Answer | None:
+        """An answer of a chat that is under way, or has ended and is not saved yet."""
         mine = (one.answer for one in self._asked if one.answer.message.chat == chat)
-        return next(mine, None)
-
-    def unsaved(self, chat: int | None) -> Answer | None:
-        """An answer of a chat that has ended and is not saved yet."""
-        return self._saver.unsaved(chat)
+        return next(mine, None) or self._saver.unsaved(chat)
 
     def is_unsaved(self, message: Message) -> bool:
         """Return whether an answer has ended and is not saved yet."""
@@ -345,3 +353,80 @@ class Answering(QObject):
             self._follow(answer)
         self.busy_changed.emit()
         self.ended.emit(answer)
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How an answer is requested: the numbers of `own` over those that suit the model of `details`,
+    at most `most` tokens; `chat` names what the engine keeps of it for the next answer.
+    """
+
+    system: str
+    own: OwnSampling
+    details: Details
+    most: int | None
+    form: AnswerForm | None
+    speculation: Speculation
+    chat: str | None
+
+    def request(self, answer: Answer, tools: Tools, digests: Mapping[str, str]) -> Generate:
+        """The request, with the numbers and limits that suit the model now."""
+        sampling, limits = self.details.drawn_with(self.own).sampling, self.details.limits
+        if self.most is not None:
+            most = min(self.most, limits.max_tokens or self.most)
+            limits = msgspec.structs.replace(limits, max_tokens=most)
+        request = answer.request(self.system, sampling, limits, digests, self.form, tools)
+        drafts, chat = self.speculation, self.chat
+        return msgspec.structs.replace(request, speculation=drafts, chat=chat)
+
+
+@dataclass(frozen=True)
+class Writer:
+    """A model that writes answers: its session, the numbers that suit it, its answers. With `own`
+    these numbers are set instead of the chat's, and answers have neither tools nor edits.
+    """
+
+    session: Session
+    details: Details
+    answering: Answering
+    own: OwnSampling | None = None
+
+    def wrote(self, message: Message) -> bool:
+        """True if a message's token ids are those of this model."""
+        return self.session.client.abilities.ids and message.model == self.session.model_name
+
+
+class Writers(list[Writer]):
+    """All models that may answer in a chat; the first is the one that is open."""
+
+    @property
+    def answers(self) -> list[Answer]:
+        """All running answers."""
+        return [answer for writer in self for answer in writer.answering.all]
+
+    def of(self, chat: int | None) -> list[Answer]:
+        """The running answers of a chat."""
+        return [answer for answer in self.answers if answer.message.chat == chat]
+
+    def running(self, message: Message) -> Answer | None:
+        """The running answer that is this message."""
+        return next((answer for answer in self.answers if answer.message is message), None)
+
+    def held(self, chat: int) -> Answer | None:
+        """An answer of a chat that is under way, or has ended and is not saved yet."""
+        return next(filter(None, (writer.answering.held(chat) for writer in self)), None)
+
+    def is_unsaved(self, message: Message) -> bool:
+        """Return whether an answer has ended and is not saved yet."""
+        return any(writer.answering.is_unsaved(message) for writer in self)
+
+    def stop(self, message: Message) -> None:
+        """End one running answer."""
+        answer = self.running(message)
+        for writer in self:
+            writer.answering.stop(answer)
+
+    def close(self) -> None:
+        """Save all answers as far as they came."""
+        for writer in self:
+            writer.answering.close()

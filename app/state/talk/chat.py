@@ -1,21 +1,19 @@
 """The chat that is open: the messages of its active path, and what a person can do with them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from msgspec import structs
 from PySide6.QtCore import QObject, Signal
 
 from app.language import tr
 from app.state.live import LiveWanted
 from app.state.preferences import PreferencesState
-from app.state.presets import OwnSampling
 from app.state.problem import Problem
 from app.state.session import Session
 from app.state.talk.answer import NO_TOOLS, Answer
-from app.state.talk.answering import Answering
+from app.state.talk.answering import Answering, Manner, Writer, Writers
 from app.state.talk.attached import Attached, EditedPictures, PictureList
 from app.state.talk.brought import PicturesInEngine
 from app.state.talk.chat_edits import ChatEdits
@@ -31,7 +29,7 @@ from app.state.talk.tokens import Tokens
 from app.state.talk.tree import Tree
 from app.state.tools.tools import ToolsState
 from engine.errors import BadSetting
-from engine.protocol import Alternative, AnswerForm, Generate, Speculation
+from engine.protocol import Alternative, Generate, Speculation
 
 ENDED_BY_ITSELF = ("stop", "length", "calls")
 """Ends of an answer after which the next message may go."""
@@ -91,15 +89,23 @@ class ChatState(QObject):
             store, session, self.brought, self, self._rounds, self._answer_again
         )
         self.edits.settled.connect(lambda: self._answering.revise(self.running, self.edits))
-        self._answering.appended.connect(self._on_appended)
-        self._answering.called.connect(self._on_called)
-        self._answering.ended.connect(self._on_ended)
-        self._answering.saved.connect(self._on_ended)
-        self._answering.busy_changed.connect(lambda: self.busy_changed.emit(self.busy))
-        self._answering.problem.connect(self.problem)
+        self.writer = Writer(session, self.details, self._answering)
+        self.writers = Writers()
+        self.add_writer(self.writer)
         session.changed.connect(self._take_usual)
         self.problem.connect(self._keep_next_as_draft)
         self.open(None)
+
+    def add_writer(self, writer: Writer) -> None:
+        """Take the answers of one more model, which `begin_beside` can request."""
+        self.writers.append(writer)
+        answering = writer.answering
+        answering.appended.connect(self._on_appended)
+        answering.called.connect(self._on_called)
+        answering.ended.connect(self._on_ended)
+        answering.saved.connect(self._on_ended)
+        answering.busy_changed.connect(lambda: self.busy_changed.emit(self.busy))
+        answering.problem.connect(self.problem)
 
     @property
     def chat_id(self) -> int | None:
@@ -111,24 +117,17 @@ class ChatState(QObject):
         """The messages shown, from the first on."""
         return self._thread.path
 
-    def is_unsaved(self, message: Message) -> bool:
-        """Return whether an answer has ended and could not be saved yet."""
-        return self._answering.is_unsaved(message)
-
     @property
     def busy(self) -> bool:
         """True while an answer is generated in this chat."""
         return self.running is not None
 
     @property
-    def answers(self) -> list[Answer]:
-        """The answers under way, of this chat and of others."""
-        return self._answering.all
-
-    @property
     def running(self) -> Answer | None:
-        """The answer under way of this chat."""
-        return self._answering.of(self.chat_id)
+        """The answer under way of this chat; of two, the one that is shown."""
+        mine = self.writers.of(self.chat_id)
+        shown = (answer for answer in mine if self._thread.row(answer.message) is not None)
+        return next(shown, mine[0] if mine else None)
 
     @property
     def latest(self) -> Message | None:
@@ -170,11 +169,8 @@ class ChatState(QObject):
         except StoreError as error:
             self.problem.emit(Problem(error.kind, str(error)))
             return
-        held = chat is not None and (
-            self._answering.of(chat.id) or self._answering.unsaved(chat.id)
-        )
-        if held:
-            tree = held.tree
+        held = self.writers.held(chat.id) if chat is not None else None
+        tree = held.tree if held is not None else tree
         self._thread = Thread(self._store, chat.id if chat is not None else None, tree)
         self.details.take(chat)
         self.edits.take(chat.edits if chat is not None else NO_EDITS)
@@ -198,15 +194,15 @@ class ChatState(QObject):
                 self._show_path(0)
             self.found.emit(self._thread.row(message), words)
 
-    def send(self, text: str) -> bool:
-        """Ask a question, with the pictures attached, at the end of the path."""
+    def send(self, text: str, by: Writer | None = None) -> bool:
+        """Ask a question, with what is attached, at the end of the path."""
         attached = self.attached.pictures or self.documents.documents
         arriving = self.attached.arriving or self.documents.arriving
         says = bool(text.strip() or attached) and not arriving
         if not says or not self._may_ask():
             return False
         with self._storing():
-            self._send(text)
+            self._send(text, by)
             return True
         return False
 
@@ -225,12 +221,13 @@ class ChatState(QObject):
         return self._answering.waits_for_model(self.running)
 
     def stop(self) -> None:
-        """End the answer under way; what there is of it stays. Takes back what is queued."""
+        """End the answers under way; what there is of them stays. Takes back what is queued."""
         self.set_sends_next(False)
         if self.queued:
             self.take_back()
         else:
-            self._answering.stop(self.running)
+            for answer in self.writers.of(self.chat_id):
+                self.writers.stop(answer.message)
 
     def take_back(self) -> None:
         """The question that waits for the model is a draft again, before what was typed since."""
@@ -245,10 +242,24 @@ class ChatState(QObject):
             with self._storing():
                 self._unsend(question, row - 1)
 
-    def regenerate(self, row: int) -> bool:
+    def regenerate(self, row: int, by: Writer | None = None) -> bool:
         """Another answer beside the one at `row`, or an answer to the question there."""
         question = row if self.path[row].role == "user" else row - 1
-        return self._may_ask() and self._answer(self.path[question], question + 1)
+        return self._may_ask() and self._answer(self.path[question], question + 1, by=by)
+
+    def begin_beside(
+        self, message: Message, make: Callable[[Thread], Answer], by: Writer
+    ) -> Answer | None:
+        """Begin another answer next to one, at the same time; the path stays."""
+        with self._storing():
+            shown = self._thread.tree.chosen(message.parent)
+            answer = make(self._thread)
+            if shown is not None:
+                self._thread.choose(shown)
+                self._show_path(self._thread.row(shown) or 0)
+            self._begin(answer, by=by)
+            return answer
+        return None
 
     def answer_edited(self, row: int, edits: EditSet, most: int) -> bool:
         """Another answer beside the one at `row`, with these edits, of at most so many tokens."""
@@ -301,7 +312,7 @@ class ChatState(QObject):
             return self._answer(message, row + 1)
         with self._storing():
             sent = self.edits.request(message.edits)
-            answer = self._thread.go_on(message, self._same_model(message), sent)
+            answer = self._thread.go_on(message, self.writer.wrote(message), sent)
             if answer.message is not message:
                 self._show_path(row)
             self._begin(answer)
@@ -318,7 +329,7 @@ class ChatState(QObject):
             return False
         with self._storing():
             message = self.path[row]
-            by_ids, sent = self._same_model(message), self.edits.request(message.edits)
+            by_ids, sent = self.writer.wrote(message), self.edits.request(message.edits)
             answer = self._thread.branch(message, index, other, by_ids, sent)
             self._show_path(row)
             self._begin(answer)
@@ -373,8 +384,8 @@ class ChatState(QObject):
 
     def tokens_of(self, message: Message) -> Tokens:
         """The tokens of an answer of this chat, read when first asked for."""
-        if self.running is not None and self.running.message is message:
-            return self.running.tokens
+        if (running := self.writers.running(message)) is not None:
+            return running.tokens
         try:
             return self._thread.tokens(message)
         except StoreError as error:
@@ -390,7 +401,7 @@ class ChatState(QObject):
     def close(self) -> None:
         """Save everything; answers under way end here."""
         self.details.save_draft()
-        self._answering.close()
+        self.writers.close()
 
     def _is_free(self) -> bool:
         if self.details.served:
@@ -425,7 +436,7 @@ class ChatState(QObject):
         except (StoreError, BadSetting) as error:
             self.problem.emit(Problem(error.kind, str(error)))
 
-    def _send(self, text: str) -> None:
+    def _send(self, text: str, by: Writer | None) -> None:
         details, begins = self.details, self.chat_id is None
         details.set_draft(text)  # kept where what follows fails
         pictures, documents = self.attached.pictures, self.documents.documents
@@ -436,7 +447,7 @@ class ChatState(QObject):
                 self._store.update(question.chat, touch=False, tools=details.tools, **kept)
             else:
                 question = self._thread.ask(text, pictures, documents)
-            answer = self._thread.answer_to(question, *self.edits.now())
+            answer = self._thread.answer_to(question, *self.edits.now(by is None))
         if begins:
             details.title = title_of(text, (*pictures, *documents))
             details.changed.emit()
@@ -444,7 +455,7 @@ class ChatState(QObject):
         self._show_attached()
         self._append(question)
         self._append(answer.message)
-        self._begin(answer)
+        self._begin(answer, by=by)
 
     def _unsend(self, question: Message, row: int) -> None:
         """Remove the question; its text and pictures go back to the draft."""
@@ -478,27 +489,37 @@ class ChatState(QObject):
         return False
 
     def _answer(
-        self, question: Message, row: int, edits: EditSet | None = None, most: int | None = None
+        self,
+        question: Message,
+        row: int,
+        edits: EditSet | None = None,
+        most: int | None = None,
+        by: Writer | None = None,
     ) -> bool:
         """Answer a question, shown at `row`, with the chat's edits or these; False if it fails."""
         with self._storing():
-            now = self.edits.now() if edits is None else (edits, self.edits.request(edits))
+            now = (
+                self.edits.now(by is None) if edits is None else (edits, self.edits.request(edits))
+            )
             answer = self._thread.answer_to(question, *now)
             if row == len(self.path):
                 self._append(answer.message)
             else:
                 self._show_path(row)
-            self._begin(answer, most)
+            self._begin(answer, most, by)
             return True
         return False
 
-    def _begin(self, answer: Answer, most: int | None = None) -> None:
+    def _begin(self, answer: Answer, most: int | None = None, by: Writer | None = None) -> None:
         self._thread.keep_tokens(answer.message, None)
-        now = self.details
-        system, own, form = now.system, now.own, now.form
-        answer.tools = now.tools
-        answer.again = lambda made: partial(self._request, made, system, own, most, form=form)
-        self._answering.begin(answer, answer.again(answer))
+        now, by, value = self.details, by or self.writer, self._preferences.value
+        is_kept = self._store.is_saved and value.kept_chats != 0 and by.own is None
+        chat = str(answer.message.chat) if is_kept else None
+        numbers, drafts = now.own if by.own is None else by.own, Speculation(value.speculation)
+        manner = Manner(now.system, numbers, by.details, most, now.form, drafts, chat)
+        answer.tools = now.tools if by.own is None else ()
+        answer.again = lambda made: partial(self._request, made, manner)
+        by.answering.begin(answer, answer.again(answer))
         self.stored.emit()
 
     def _answer_again(self, before: Answer) -> None:
@@ -512,27 +533,10 @@ class ChatState(QObject):
                 self._append(answer.message)
             self._answering.begin(answer, answer.again(answer))
 
-    def _request(
-        self,
-        answer: Answer,
-        system: str,
-        own: OwnSampling,
-        most: int | None,
-        digests: Mapping[str, str],
-        form: AnswerForm | None,
-    ) -> Generate:
-        """Make the request for the open model."""
-        sampling = self.details.drawn_with(own).sampling
-        limits = self.details.limits
-        if most is not None:
-            limits = structs.replace(limits, max_tokens=min(most, limits.max_tokens or most))
+    def _request(self, answer: Answer, manner: Manner, digests: Mapping[str, str]) -> Generate:
         tools = NO_TOOLS if self.tools is None else self.tools.offered(answer.message.id)
         answer.message.tools = tuple(tools.known)
-        request = answer.request(system, sampling, limits, digests, form, tools)
-        drafts = Speculation(self._preferences.value.speculation)
-        is_kept = self._store.is_saved and self._preferences.value.kept_chats != 0
-        chat = str(answer.message.chat) if is_kept else None
-        return structs.replace(request, speculation=drafts, chat=chat)
+        return manner.request(answer, tools, digests)
 
     def _append(self, message: Message) -> None:
         self._thread.append(message)
@@ -547,11 +551,6 @@ class ChatState(QObject):
         self._thread = Thread(self._store)
         self.open(None)
         self.stored.emit()
-
-    def _same_model(self, message: Message) -> bool:
-        """Return whether the message's token ids are those of the open model."""
-        by_ids = self._session.client.abilities.ids
-        return by_ids and message.model == self._session.model_name
 
     def _show_attached(self) -> None:
         self.attached.show(self.chat_id)
@@ -583,8 +582,9 @@ class ChatState(QObject):
 
     def _on_ended(self, answer: Answer) -> None:
         row = self._thread.row(answer.message)
-        if row is not None:
+        if answer.message.chat == self.chat_id:
             self._thread.keep_tokens(answer.message, answer.tokens)
+        if row is not None:
             self.message_changed.emit(row)
         self.stored.emit()
         if self.sends_next and not self.busy:

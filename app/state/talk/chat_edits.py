@@ -44,9 +44,9 @@ class ChatEdits(QObject):
         self._soon.stop()
         self.changed.emit()
 
-    def now(self) -> tuple[EditSet, list[Edit]]:
-        """The edits of the next answer, and the same as `request` makes them."""
-        active = self.value.active
+    def now(self, wanted: bool = True) -> tuple[EditSet, list[Edit]]:
+        """The edits of the next answer, and the same as `request` makes them; none if unwanted."""
+        active = self.value.active if wanted else NO_EDITS
         return active, self.request(active)
 
     def request(self, edits: EditSet) -> list[Edit]:

@@ -1,10 +1,13 @@
 """The documents of the message that is being written."""
 
+import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
 from PySide6.QtCore import QObject, Signal
 
 from app.documents.document import Document
@@ -16,6 +19,7 @@ from app.state.problem import Problem
 from app.state.session import Session
 from app.state.talk.attached import Attached
 from app.state.talk.disk.store import ChatStore, StoreError
+from app.state.talk.embedder import Embedder
 from app.work import Work
 from engine.protocol import CountTokens, Failed, TokenCount
 
@@ -23,6 +27,8 @@ MOST_SCANS = 20  # pages of a PDF that are attached as pictures
 LETTERS = 3.5  # characters of a token, where they are not counted
 MOST_SHOWN = 200  # pieces that a search lists
 LEAST_ROOM = 400  # characters
+JOINED = 60  # added to ranks that are joined
+HIGH = 5  # a rank up to which a piece counts as found
 
 
 class AttachedDocuments(QObject):
@@ -202,55 +208,132 @@ class DocumentTokens(QObject):
 
 class PartsSearch(QObject):
     """Pieces of one document that fit a question: `found` are those with a rank, in the order of
-    the document; `chosen` the indices of those in `found` that are suggested. Computed in a thread.
+    the document; `chosen` the indices of those in `found` that are suggested; `by` says of each of
+    `found` what found it: words, meaning or both. Words are ranked in a thread. Where an embedding
+    model is on this disk, its ranks are joined to these: `embedder` names it, `note` says why it
+    was not used.
     """
 
     changed = Signal()
 
-    def __init__(self, parent: QObject) -> None:
+    def __init__(self, embedder: Embedder, parent: QObject) -> None:
         super().__init__(parent)
         self._index: tuple[str, Ranking] | None = None  # of the document with that hash
         self._job: Work | None = None
-        self.question = ""
+        self._embedder = embedder
+        self._by_words: list[float] = []
+        self._most = 0
+        self.embedding = False
+        self._forget()
+
+    def _forget(self) -> None:
+        self.question = self.embedder = self.note = ""
         self.found: list[Piece] = []
         self.chosen: list[int] = []
+        self.by: list[str] = []
 
     @property
     def searching(self) -> bool:
         """True while the pieces are ranked."""
-        return self._job is not None
+        return self._job is not None or self.embedding
+
+    @property
+    def embedded(self) -> tuple[int, int]:
+        """How many pieces the embedding model has read, of how many."""
+        return self._embedder.done, self._embedder.total
 
     def clear(self) -> None:
         """Forget what was found."""
+        self.stop()
+        self._forget()
+        self.changed.emit()
+
+    def stop(self) -> None:
+        """Stop searching; what the words have found stays."""
         if self._job is not None:
             self._job.cancel()
-        self._job = None
-        self.question, self.found, self.chosen = "", [], []
+        if self.embedding:
+            self._embedder.cancel()
+            self.note = tr("Stopped: parts are found by their words.")
+        self._job, self.embedding = None, False
         self.changed.emit()
+
+    def release(self) -> None:
+        """Close the embedding model."""
+        self.stop()
+        self._embedder.release()
 
     def start(self, document: Document, question: str, most: int) -> None:
         """Find the pieces for a question; the suggested ones have at most so many characters."""
         self.clear()
-        self.question = question
+        self.question, self._most = question, most
         index = self._index
         known = index[1] if index is not None and index[0] == document.hash else None
-        self._job = Work(_ranked, document, known, question, most)
+        self._job = Work(_ranked, document, known, question)
         self._job.then(partial(self._take, document.hash)).fail(lambda _: self.clear()).start(self)
         self.changed.emit()
 
-    def _take(self, key: str, result: tuple[Ranking, list[Piece], list[int]]) -> None:
-        ranking, self.found, self.chosen = result
+    def _take(self, key: str, result: tuple[Ranking, list[float]]) -> None:
+        ranking, self._by_words = result
         self._index, self._job = (key, ranking), None
+        self._show(ranking, self._by_words)
+        self.by = ["words"] * len(self.found)
+        model = self._embedder.model
+        if model is not None and ranking.pieces:
+            self.embedding, self.embedder = True, model.name
+            texts = [piece.text for piece in ranking.pieces]
+            self._embedder.compare(self.question, texts, key, self._join, self._not_embedded)
         self.changed.emit()
+
+    def _join(self, cosines: NDArray[np.float32]) -> None:
+        """Join both rankings by the sum of 1 / (60 + rank) (Cormack et al. 2009)."""
+        self.embedding = False
+        if self._index is None:
+            return
+        words = ranks([p if p > 0 else -math.inf for p in self._by_words])
+        meaning = ranks(cosines.tolist())
+        joined = [
+            sum(1 / (JOINED + rank) for rank in (a, b) if rank is not None)
+            for a, b in zip(words, meaning, strict=True)
+        ]
+        ranking = self._index[1]
+        shown = self._show(ranking, joined)
+        self.by = [_found_by(words[index], meaning[index]) for index in shown]
+        self.changed.emit()
+
+    def _not_embedded(self, why: str) -> None:
+        self.embedding = False
+        self.embedder, self.note = "", tr("Only by words: {why}", why=why)
+        self.changed.emit()
+
+    def _show(self, ranking: Ranking, scores: Sequence[float]) -> list[int]:
+        """Take what these scores find; its indices among the pieces."""
+        ranked = sorted((i for i, p in enumerate(scores) if p > 0), key=lambda i: -scores[i])
+        shown = sorted(ranked[:MOST_SHOWN])
+        best = set(ranking.within(scores, self._most))
+        self.found = [ranking.pieces[index] for index in shown]
+        self.chosen = [place for place, index in enumerate(shown) if index in best]
+        return shown
+
+
+def ranks(scores: Sequence[float]) -> list[int | None]:
+    """The rank of each score, 1 for the highest; None for one of minus infinity."""
+    order = sorted(range(len(scores)), key=lambda i: (-scores[i], i))
+    found: list[int | None] = [None] * len(scores)
+    for rank, index in enumerate(order, 1):
+        found[index] = rank if scores[index] > -math.inf else None
+    return found
+
+
+def _found_by(words: int | None, meaning: int | None) -> str:
+    both = words is not None and meaning is not None and max(words, meaning) <= HIGH
+    if both or words == meaning:
+        return "both"
+    return "meaning" if words is None or (meaning is not None and meaning < words) else "words"
 
 
 def _ranked(
-    document: Document, known: Ranking | None, question: str, most: int
-) -> tuple[Ranking, list[Piece], list[int]]:
+    document: Document, known: Ranking | None, question: str
+) -> tuple[Ranking, list[float]]:
     ranking = known or Ranking(pieces_of(document))
-    scores = ranking.scores(question)
-    ranked = sorted((i for i, score in enumerate(scores) if score > 0), key=lambda i: -scores[i])
-    shown = sorted(ranked[:MOST_SHOWN])
-    best = set(ranking.best(question, most))
-    chosen = [place for place, index in enumerate(shown) if index in best]
-    return ranking, [ranking.pieces[index] for index in shown], chosen
+    return ranking, ranking.scores(question)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from app.documents.document import Document
 from app.state.talk.message import Message
 from app.state.talk.reasoning import split_reasoning
 from app.state.talk.tokens import Tokens
@@ -21,11 +22,14 @@ Bools = NDArray[np.bool_]
 
 
 class Part(NamedTuple):
-    """Characters of a message, from `first` to before `last`."""
+    """Characters of a message's text, or of its `document` of that index, from `first` to before
+    `last`.
+    """
 
     message: int
     first: int
     last: int
+    document: int | None = None
 
 
 @dataclass(frozen=True)
@@ -44,12 +48,13 @@ class WrittenAnswer:
 
 
 class _Placed(NamedTuple):
-    """A message's text (from `inside` on) stands at `start` of the context's text."""
+    """A message's text (from `inside` on), or its document's, is at `start` of the context's."""
 
     start: int
     message: int
     inside: int
     length: int
+    document: int | None = None
 
 
 class ContextMap:
@@ -66,6 +71,7 @@ class ContextMap:
         self.ids: Ints = np.frombuffer(told.ids, "<i4")
         self._ends: list[int] = np.frombuffer(told.ends, "<i4").tolist()
         self._of_chat: Bools | None = None
+        self._documents = {message.id: message.documents for message in path if message.documents}
         n_prompt = min(answer.begin, len(self)) if answer is not None else len(self)
         self._placed = list(self._place(path, system, self._ends[n_prompt - 1] if n_prompt else 0))
 
@@ -99,8 +105,13 @@ class ContextMap:
             high = min(last, placed.start + placed.length)
             if low < high:
                 moved = placed.inside - placed.start
-                return Part(placed.message, low + moved, high + moved)
+                return Part(placed.message, low + moved, high + moved, placed.document)
         return None
+
+    def document(self, part: Part) -> Document | None:
+        """The document that a part is of; None where it is of a message's own text."""
+        found = self._documents.get(part.message, ()) if part.document is not None else ()
+        return found[part.document] if part.document is not None and found else None
 
     def row_at(self, item: int) -> tuple[PlacedRows, int] | None:
         """The picture's rows that an item is of, and which row of its view it is."""
@@ -134,7 +145,7 @@ class ContextMap:
             end = answer.begin + len(answer.tokens) - answer.first
             return range(answer.begin, max(len(self), end))
         for placed in self._placed:
-            if placed.message == message:
+            if placed.message == message and placed.document is None:
                 items = self._items(placed)
                 return range(items.start, items.stop)
         return range(0)
@@ -159,6 +170,13 @@ class ContextMap:
                     yield _Placed(found, message.id, inside, len(text))
                     at = found + len(text)
                     break
+            for index, document in enumerate(message.documents):
+                body = document.body.strip()
+                found = self._text.find(body, at, end) if body else -1
+                if found >= 0:
+                    inside = document.body.index(body)
+                    yield _Placed(found, message.id, inside, len(body), index)
+                    at = found + len(body)
 
     def _find(self, text: str, start: int, end: int) -> int | None:
         """Where a text stands as items of its own, best where something special follows it: "user"

@@ -32,7 +32,7 @@ class LiveInside:
     def hear(self, told: TokenInside) -> None:
         """Take in what an answer under way tells of a word."""
         answer = next(
-            (one for one in self._chat.answers if one.sent and one.sent.id == told.id), None
+            (one for one in self._chat.writers.answers if one.sent and one.sent.id == told.id), None
         )
         if answer is None:
             return
@@ -51,7 +51,7 @@ class LiveInside:
 
     def forget_ended(self) -> None:
         """Drop what was told of answers that have ended."""
-        running = {answer.sent.id for answer in self._chat.answers if answer.sent}
+        running = {answer.sent.id for answer in self._chat.writers.answers if answer.sent}
         self._insides = {n: inside for n, inside in self._insides.items() if n in running}
         self._contexts = {n: known for n, known in self._contexts.items() if n in running}
 

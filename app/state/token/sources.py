@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from app.documents.document import Document
 from app.state.token.context import ContextMap, Part
 from app.state.token.readings import Floats, strongest
 from engine.protocol import PlacedRows
@@ -20,7 +21,8 @@ Light = tuple[int, int, float]
 @dataclass(frozen=True)
 class WordSource:
     """An item that was looked at, and its share of the look; `part` is None for a picture, which
-    stands in no message's text: that is its first item, the share of all its rows.
+    stands in no message's text: that is its first item, the share of all its rows. `document` is
+    the one whose text the item is of.
     """
 
     item: int
@@ -28,6 +30,7 @@ class WordSource:
     share: float
     part: Part | None
     picture: int | None = None  # its number in the conversation
+    document: Document | None = None
 
 
 class Sources:
@@ -58,14 +61,16 @@ class Sources:
                 found.append(WordSource(firsts[picture], "", share, None, picture))
         return sorted(found, key=lambda source: -source.share)[:most]
 
-    def lights(self) -> dict[int, list[Light]]:
-        """Highlighted ranges of each message, in order."""
-        found: dict[int, list[Light]] = defaultdict(list)
+    def lights(self) -> dict[int | str, list[Light]]:
+        """Highlighted ranges in order: of a message by its id, of a document by its hash."""
+        found: dict[int | str, list[Light]] = defaultdict(list)
         for item in sorted(strongest(self._of_chat, MOST_LIT, FAINTEST**2 * self.largest)):
             part = self._context.part(item)
             if part is not None and part.last > part.first:
                 strength = float(np.sqrt(self._of_chat[item] / self.largest))
-                found[part.message].append((part.first, part.last, strength))
+                document = self._context.document(part)
+                place = part.message if document is None else document.hash
+                found[place].append((part.first, part.last, strength))
         return dict(found)
 
     def of_rows(self) -> dict[tuple[int, int], dict[int, float]]:
@@ -91,5 +96,6 @@ class Sources:
         return shares
 
     def _source(self, item: int) -> WordSource:
-        share = float(self.weights[item])
-        return WordSource(item, self._context.text(item), share, self._context.part(item))
+        share, part = float(self.weights[item]), self._context.part(item)
+        document = self._context.document(part) if part is not None else None
+        return WordSource(item, self._context.text(item), share, part, document=document)

@@ -112,7 +112,7 @@ class TokenState(QObject):
         self.asking = Asking(chat, selection, self._contexts, lambda: self.parts)
         self._clicked: tuple[int, int] | None = None  # a message, a place in its text
         self._selected = selection.now
-        self._lit: dict[int, list[Light]] = {}
+        self._lit: dict[int | str, list[Light]] = {}
         self._told_live = LiveInside(chat, self._live_told)
         self._rows = Latest(session.client)
         self._settle = QTimer(self, singleShot=True, interval=SETTLE_MS)
@@ -185,9 +185,9 @@ class TokenState(QObject):
         known = attention is not None and self.layer is not None and head is not None
         return head if known and attention is not None and head in range(attention.n_head) else None
 
-    def lights(self, message: int) -> Sequence[Light]:
-        """Return the highlighted ranges of a message."""
-        return self._lit.get(message, ())
+    def lights(self, place: int | str) -> Sequence[Light]:
+        """Return the highlighted ranges of a message, by its id, or of a document, by its hash."""
+        return self._lit.get(place, ())
 
     def text(self, message: int, index: int) -> str:
         """Return the text of a token; empty if unknown."""

@@ -1,8 +1,12 @@
 """Documents of a message: chips with a name and tokens, and a sheet with the text."""
 
+import itertools
+import re
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QHideEvent, QTextCursor
 from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
@@ -11,13 +15,14 @@ from PySide6.QtWidgets import (
     QListWidgetItem,
     QPlainTextEdit,
     QSpinBox,
+    QTextEdit,
     QVBoxLayout,
     QWidget,
 )
 
 from app.documents.document import PAGE, Document
 from app.documents.pieces import LONGEST, Piece, closest_sentence
-from app.language import tr, tr_n
+from app.language import mark, tr, tr_n
 from app.state.talk.documents import AttachedDocuments, DocumentTokens, PartsSearch
 from app.state.workbench import Workbench
 from app.theme import fonts
@@ -25,12 +30,18 @@ from app.theme.tokens import GRID, PADDING
 from app.widgets.basics import Button, IconButton, label, literal, surface
 from app.widgets.controls.flow import Flow
 from app.widgets.numbers import grouped, kib, mib
+from app.widgets.tokens.lights import light_format
 from engine.units import MIB
 
 LONGEST_NAME = 260  # pixels at normal text
 SHOWN = 200_000  # characters of a text that the sheet shows
 LINE = 2000  # characters of a line there
 SNIPPET = 160  # characters of a part in the list of found ones
+FOUND_BY = {
+    "words": mark("by words"),
+    "meaning": mark("by meaning"),
+    "both": mark("by words and meaning"),
+}
 USUAL_CTX = 4096  # tokens, while no model is open
 KINDS = {
     "text": tr("Text file"),
@@ -142,8 +153,9 @@ class DocumentView(QWidget):
     def __init__(self, bench: Workbench) -> None:
         super().__init__()
         self.setAccessibleName(tr("Document"))
-        self._attached = bench.chat.documents
+        self._attached, self._token = bench.chat.documents, bench.token
         self._document: Document | None = None
+        self._moved = LaidText("")
         self._place: int | None = None
         self._title = label("", size="strong", wrap=True)
         self._title.setTextFormat(Qt.TextFormat.PlainText)
@@ -165,9 +177,14 @@ class DocumentView(QWidget):
         self.keep = Button(tr("Send only this part"), self._keep)
         self._part = QWidget()
         self._lay_out()
+        bench.token.lit_changed.connect(self._light)
 
-    def show_document(self, document: Document, place: int | None = None) -> None:
-        """Show one; `place` is that among the attached ones."""
+    def show_document(
+        self, document: Document, place: int | None = None, at: int | None = None
+    ) -> None:
+        """Show one, from character `at` of its text on; `place` is that among the attached ones.
+        Sources of the inspected token are lit in it.
+        """
         self._document, self._place = document, place
         self._title.setText(document.name)
         count = self._attached.counts.of(document)
@@ -183,7 +200,10 @@ class DocumentView(QWidget):
             parts.append(tr("the first {shown} characters are shown", shown=grouped(SHOWN)))
         self.facts.setText(" · ".join(filter(None, parts)))
         self.text.setFont(fonts.mono())
-        self.text.setPlainText(_laid(document.text))
+        self._moved = LaidText(document.text)
+        self.text.setPlainText(self._moved.text)
+        self._light()
+        self._go_to(at)
         self._part.setVisible(place is not None and n > 1)
         self._unit.setText(f"{document.unit.capitalize()}s")
         for box, value in ((self.first, 1), (self.last, n)):
@@ -191,6 +211,29 @@ class DocumentView(QWidget):
             box.setValue(value)
         self._part_changed()
         self.parts.show_document(document if place is not None else None)
+
+    def _light(self) -> None:
+        """Light the words that the inspected token's sources lie in."""
+        if self._document is None:
+            return
+        shown = []
+        for first, last, strength in self._token.lights(self._document.hash):
+            selection = QTextEdit.ExtraSelection()
+            selection.cursor = self._cursor(first, last)
+            selection.format = light_format(strength)
+            shown.append(selection)
+        self.text.setExtraSelections(shown)
+
+    def _go_to(self, at: int | None) -> None:
+        self.text.setTextCursor(self._cursor(at or 0, at or 0))
+        if at is not None:
+            self.text.centerCursor()
+
+    def _cursor(self, first: int, last: int) -> QTextCursor:
+        cursor = QTextCursor(self.text.document())
+        cursor.setPosition(self._moved.offset(first))
+        cursor.setPosition(self._moved.offset(last), QTextCursor.MoveMode.KeepAnchor)
+        return cursor
 
     def _keep_pieces(self, pieces: list[Piece]) -> None:
         if self._place is not None:
@@ -236,8 +279,9 @@ class PartsFinder(QWidget):
         super().__init__()
         self._bench = bench
         self._document: Document | None = None
-        self.search = PartsSearch(self)
+        self.search = PartsSearch(bench.embedder, self)
         self.search.changed.connect(self._show)
+        bench.embedder.moved.connect(self._count)
         self.question = QLineEdit()
         self.question.setAccessibleName(tr("Question"))
         self.question.setPlaceholderText(tr("Question that the parts should answer"))
@@ -273,10 +317,16 @@ class PartsFinder(QWidget):
         self.question.setCursorPosition(0)
         self.search.clear()
 
+    def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802
+        self.search.release()
+        super().hideEvent(event)
+
     def find_parts(self) -> None:
-        """Rank the parts of the document."""
+        """Rank the parts of the document, or stop that."""
         question, document = self.question.text().strip(), self._document
-        if question and document is not None:
+        if self.search.searching:
+            self.search.stop()
+        elif question and document is not None:
             use, documents = self._bench.chat.context, self._bench.chat.documents
             own = documents.counts.of(document) or 0
             free = use.n_ctx - use.used + own if use.n_ctx else USUAL_CTX
@@ -289,7 +339,8 @@ class PartsFinder(QWidget):
         for place, piece in enumerate(found):
             unit = self._document.unit if self._document is not None else ""
             text = " ".join(closest_sentence(piece.text, self.search.question).split())[:SNIPPET]
-            item = QListWidgetItem(f"{piece.label(unit)}: {text}")
+            how = f" ({tr(FOUND_BY[self.search.by[place]])})" if self.search.embedder else ""
+            item = QListWidgetItem(f"{piece.label(unit)}{how}: {text}")
             item.setFlags(item.flags() | Qt.ItemFlag.ItemIsUserCheckable)
             chosen = place in self.search.chosen
             item.setCheckState(Qt.CheckState.Checked if chosen else Qt.CheckState.Unchecked)
@@ -304,20 +355,32 @@ class PartsFinder(QWidget):
         self.send.setText(tr_n("Send {n} part", "Send {n} parts", len(chosen)))
         self.send.setEnabled(bool(chosen))
         letters = sum(len(piece.text) for piece in chosen)
-        if search.searching:
+        self.find_button.set_text(tr("Stop") if search.searching else tr("Find parts"))
+        if search.embedding:
+            done, total = search.embedded
+            self.facts.setText(
+                tr(
+                    "{model} reads the parts: {done} of {total}…",
+                    model=search.embedder,
+                    done=grouped(done),
+                    total=grouped(total),
+                )
+            )
+        elif search.searching:
             self.facts.setText(tr("Searching…"))
         elif search.found:
             n = len(search.found)
-            self.facts.setText(
-                tr_n(
-                    "{n} part found by its words; {letters} characters chosen, at most half of the"
-                    " free context.",
-                    "{n} parts found by their words; {letters} characters chosen, at most half of"
-                    " the free context.",
-                    n,
-                    letters=grouped(letters),
-                )
+            said = tr_n(
+                "{n} part found by its words; {letters} characters chosen, at most half of the"
+                " free context.",
+                "{n} parts found by their words; {letters} characters chosen, at most half of"
+                " the free context.",
+                n,
+                letters=grouped(letters),
             )
+            if search.embedder:
+                said += " " + tr("Also ranked by {model}.", model=search.embedder)
+            self.facts.setText(f"{said} {search.note}".rstrip())
         elif search.question:
             self.facts.setText(tr("No part has a word of the question."))
         else:
@@ -338,9 +401,28 @@ def _size(document: Document) -> str:
     return f"{mib(size)} MiB" if size >= MIB else f"{kib(size)} KiB"
 
 
-def _laid(text: str) -> str:
-    """The beginning of a text, in lines that a text field lays out quickly."""
-    lines = text[:SHOWN].replace(PAGE, "\n\n").split("\n")
-    return "\n".join(
-        line[at : at + LINE] for line in lines for at in range(0, max(1, len(line)), LINE)
-    )
+class LaidText:
+    """The beginning of a text, in lines that a text field lays out quickly; `offset` says where a
+    character of the text is in it, in the units of Qt's documents (UTF-16).
+    """
+
+    def __init__(self, text: str) -> None:
+        self._shown = text[:SHOWN]
+        self._added: list[int] = []  # the characters before which a line break was added
+        start = 0
+        for line in re.split(f"[\n{PAGE}]", self._shown):
+            self._added += range(start + LINE, start + len(line), LINE)
+            start += len(line) + 1
+            if self._shown[start - 1 : start] == PAGE:
+                self._added.append(start)
+        self._added.sort()
+        bounds = [0, *self._added, len(self._shown)]
+        parts = [self._shown[a:b] for a, b in itertools.pairwise(bounds)]
+        self.text = "\n".join(parts).replace(PAGE, "\n")
+        self._wide = any(letter > "\uffff" for letter in self._shown)
+
+    def offset(self, at: int) -> int:
+        """The place of character `at`; of one that is not shown, the end."""
+        at = min(at, len(self._shown))
+        wide = sum(letter > "\uffff" for letter in self._shown[:at]) if self._wide else 0
+        return at + bisect_right(self._added, at) + wide

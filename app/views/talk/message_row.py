@@ -139,7 +139,7 @@ class MessageRow(QObject):
     @property
     def unsaved(self) -> bool:
         """True if it has ended and could not be saved yet."""
-        return self._bench.chat.is_unsaved(self.message)
+        return self._bench.chat.writers.is_unsaved(self.message)
 
     @property
     def of_request(self) -> bool:

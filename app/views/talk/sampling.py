@@ -64,7 +64,7 @@ def in_words(bench: Workbench) -> str:
     words = (
         [tr("T {temperature:g}", temperature=drawn.temperature)]
         if name in ("", SUGGESTED.name)
-        else [_preset_title(name)]
+        else [preset_title(name)]
     )
     if drawn.seed is not None:
         words.append(tr("seed {seed}", seed=drawn.seed))
@@ -75,7 +75,7 @@ def in_words(bench: Workbench) -> str:
     return "  ·  ".join(words)
 
 
-def _preset_title(name: str) -> str:
+def preset_title(name: str) -> str:
     """Its name; of a built-in one in the language of the window."""
     return tr(name) if name in {preset.name for preset in BUILT_IN} else name
 
@@ -241,7 +241,7 @@ class SamplingPopover(Popover):
         if not now:
             self.presets.addItem(CUSTOM, "")
         for name in names:
-            self.presets.addItem(_preset_title(name), name)
+            self.presets.addItem(preset_title(name), name)
         self.presets.setCurrentIndex(self.presets.findData(now))
         self._remove.setEnabled(bool(now) and now not in {preset.name for preset in BUILT_IN})
         self._filling = False

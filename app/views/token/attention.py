@@ -111,6 +111,7 @@ class AttentionPanel(QWidget):
 
     place_wanted = Signal(int, int)  # a message and a place in its text
     picture_wanted = Signal(int)  # its number
+    document_wanted = Signal(object, int)  # a document and a place in its text
 
     def __init__(self, state: TokenState, selection: Selection) -> None:
         super().__init__()
@@ -300,6 +301,8 @@ class AttentionPanel(QWidget):
             self.says.setText(f"{line.text}, {percent(line.share)}: {ABOUT[line.text]}")
         elif source.picture is not None:
             self.picture_wanted.emit(source.picture)
+        elif source.part is not None and source.document is not None:
+            self.document_wanted.emit(source.document, source.part.first)
         elif source.part is not None:
             self.place_wanted.emit(source.part.message, source.part.first)
 
@@ -366,4 +369,7 @@ def _line(source: WordSource, sources: Sources) -> SourceLine:
     if source.picture is not None:
         return SourceLine(tr("Picture {picture}", picture=source.picture), source.share, None)
     strength = (source.share / sources.largest) ** 0.5 if sources.largest > 0 else 0.0
-    return SourceLine(shown(source.text), source.share, strength)
+    text = shown(source.text)
+    if source.document is not None and source.part is not None:
+        text = f"{text}  {source.document.place(source.part.first)}"
+    return SourceLine(text, source.share, strength)

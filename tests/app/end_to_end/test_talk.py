@@ -282,7 +282,7 @@ def test_an_engine_that_hangs_is_replaced_with_one_click(
     person.run("chat.new")
     ask(person, "Who are you?", ENDLESS)
     cut.append(bench.chat.path[1])
-    assert len(bench.chat.answers) == 2
+    assert len(bench.chat.writers.answers) == 2
     pid = bench.engine.local.pid
     assert pid is not None
     os.kill(pid, signal.SIGSTOP)
@@ -293,7 +293,7 @@ def test_an_engine_that_hangs_is_replaced_with_one_click(
     person.click("Restart the engine")
     person.wait(lambda: bench.session.status == "ready")
     assert not person.banners()
-    assert not bench.chat.answers
+    assert not bench.chat.writers.answers
     assert [message.finish for message in cut] == ["cancelled", "cancelled"]
     assert cut[0].text
     person.wait(lambda: not psutil.pid_exists(pid))

@@ -30,7 +30,7 @@ def test_what_is_wanted_goes_with_each_answer_and_reaches_the_one_under_way(
 
 def test_an_answer_that_ended_takes_no_order(bench: Workbench, engine: ScriptedEngine) -> None:
     assert bench.chat.send("Hello")
-    asked = bench.chat.answers[0].sent
+    asked = bench.chat.writers.answers[0].sent
     engine.write("Hi")
     engine.end(n=1)
     assert asked is not None

@@ -31,6 +31,7 @@ from tests.app.window.scenes import (
     ending_scenes,
     graph_scenes,
     layer_scenes,
+    pair_scenes,
     report_scenes,
     server_scenes,
     trial_scenes,
@@ -340,7 +341,8 @@ SCENES = (
     *numbers.SCENES,
     attached, broken_picture, looking, pictured, edited, blind, viewer, seen, seen_whole,
     word, word_of_many_layers, words_as_tables, no_word,
-    *graph_scenes.SCENES, *trial_scenes.SCENES, *compare_scenes.SCENES, *report_scenes.SCENES,
+    *graph_scenes.SCENES, *trial_scenes.SCENES, *pair_scenes.SCENES,
+    *compare_scenes.SCENES, *report_scenes.SCENES,
     *server_scenes.SCENES, *ending_scenes.SCENES, *discover_scenes.SCENES,
 )  # fmt: skip
 

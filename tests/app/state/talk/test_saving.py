@@ -62,7 +62,7 @@ def test_an_answer_is_saved_when_there_is_room_again(window: Window) -> None:
     engine.end()
     assert "make room" in window.problems[-1].text
     assert "the answer is kept here, and saved as soon as that works" in window.problems[-1].text
-    assert chat.is_unsaved(chat.path[1])
+    assert chat.writers.is_unsaved(chat.path[1])
     number = len(window.problems)
     window.later()
     assert window.kept[1] == ("", "")
@@ -74,7 +74,7 @@ def test_an_answer_is_saved_when_there_is_room_again(window: Window) -> None:
     window.is_full(False)
     window.later()
     assert window.kept[1] == ("In the haystack.", "stop")
-    assert not chat.is_unsaved(chat.path[1])
+    assert not chat.writers.is_unsaved(chat.path[1])
     assert len(chat.tokens(1)) == 3
 
 

@@ -46,7 +46,7 @@ def begin(bench: Workbench, question: str) -> int:
 
 def said(bench: Workbench, chat: int) -> int:
     """How many tokens the answer under way of a chat has."""
-    answer = bench.chat._answering.of(chat)
+    answer = bench.chat._answering.held(chat)
     return len(answer.tokens) if answer is not None else -1
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from app.state.talk.message import Message
 from app.state.talk.tokens import Tokens
-from app.state.token.context import ContextMap, WrittenAnswer
+from app.state.token.context import ContextMap, Part, WrittenAnswer
 from engine.protocol import ContextItems, PlacedRows, TokenInfo
 
 TOKEN = re.compile(r"<[^<>]+>|\n| ?[^\s<]+| ")
@@ -96,7 +96,7 @@ def test_an_answers_items_are_its_tokens() -> None:
     context = ContextMap(told, path, "", WrittenAnswer(2, tokens, count))
     assert said(context, [*path, answered]) == {1: ["Hi"], 2: ["Hé", "llo"]}
     assert [context.text(item) for item in context.items_of(2)] == ["Hé", "llo", " you"]
-    assert context.part(count + 2) == (2, 5, 9)  # written since
+    assert context.part(count + 2) == Part(2, 5, 9)  # written since
     assert context.of_chat(count + 3).tolist()[count:] == [True] * 3
     assert context.part(count + 3) is None
 

@@ -1,6 +1,7 @@
 """The window with edits: their bar, the answers with and without, the sheets that make edits."""
 
 from math import log
+from pathlib import Path
 
 import numpy as np
 from PySide6.QtTest import QTest
@@ -13,6 +14,7 @@ from engine.protocol import AnswerScored, Edit, ScoreAnswer
 from tests.app.helpers.records import memory
 from tests.app.helpers.scripted import ScriptedEngine
 
+PATH = Path("/models/SmolLM2-135M-Instruct.Q4_1.gguf")
 PLAIN = ("The ", "capital ", "of ", "France ", "is ", "Paris", ", ", "on ", "the ", "Seine", ".")
 TRIED = ("The ", "capital ", "of ", "France ", "is ", "a ", "city ", "of ", "the ", "French", ".")
 DRAWN = ("The ", "capital ", "of ", "France ", "is ", "Paris", " and ", "its ", "river", ".")
@@ -28,7 +30,7 @@ def client(window: MainWindow) -> ScriptedEngine:
 
 def with_edits(window: MainWindow) -> None:
     """A question was answered; a layer is switched off for the next one, and it is steered."""
-    window.bench.open_model("/models/SmolLM2-135M-Instruct.Q4_1.gguf")
+    window.bench.open_model(PATH)
     client(window).say(memory("planned"), memory("allocated"))
     client(window).load_done()
     assert window.bench.chat.send("What is the capital of France?")
