@@ -53,17 +53,14 @@ class Sheets(QObject):
         self.viewer.done.connect(self._viewer.dismiss)
         self._viewer.closed.connect(self.viewer.forget)
         self.trial = TrialView(bench)
-        self._trial = Sheet(parent, self.trial, 1000, 680)
-        self.trial.done.connect(self._trial.dismiss)
+        self._trial = _sheet(parent, self.trial, 1000, 680)
         self.steer, self.take = SteerView(bench), TakeView(bench)
         self._steer = Sheet(parent, self.steer, 860, 680)
         self.steer.done.connect(self._steer.dismiss)
         self._take = Sheet(parent, self.take, 560, 440)
         self.take.done.connect(self._take.dismiss)
         self.pair = PairView(bench)
-        self._pair = Sheet(parent, self.pair, 1280, 860)
-        self.pair.done.connect(self._pair.dismiss)
-        self._pair.closed.connect(lambda: bench.pair.show(False))
+        self._pair = _sheet(parent, self.pair, 1280, 860)
         self._prompt = Sheet(parent, self.prompt, 720, 560)
         self.prompt.done.connect(self._prompt.dismiss)
         self.document = DocumentView(bench)
@@ -76,10 +73,8 @@ class Sheets(QObject):
         self._news = Sheet(parent, self.news, 640, 560)
         self.news.done.connect(self._news.dismiss)
         self.serving = ServingView(bench)
-        self._serving = Sheet(parent, self.serving, 760, 680)
-        self.serving.done.connect(self._serving.dismiss)
-        self._report = Sheet(parent, self.report, 640, 560)
-        self.report.done.connect(self._report.dismiss)
+        self._serving = _sheet(parent, self.serving, 760, 680)
+        self._report = _sheet(parent, self.report, 640, 560)
         self._palette = Sheet(parent, self.palette, 560, 440)
         self.chooser.done.connect(self._chooser.dismiss)
         self.terms.done.connect(self._terms.dismiss)
@@ -197,3 +192,12 @@ class Sheets(QObject):
     def _ask_terms(self, name: str, terms: Terms) -> None:
         self.terms.ask(name, KNOWN.get(name), terms)
         self._terms.open()
+
+
+def _sheet(
+    parent: QWidget, content: PairView | TrialView | ServingView | ReportView, *size: int
+) -> Sheet:
+    """A sheet that is dismissed when its content is done."""
+    made = Sheet(parent, content, *size)
+    content.done.connect(made.dismiss)
+    return made
