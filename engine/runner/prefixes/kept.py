@@ -102,7 +102,11 @@ class KeptPrefixes:
     def files(
         self, sequence: Sequenced, known: Callable[[str], bool], chat: str = ""
     ) -> Iterator[tuple[str, Saved]]:
-        """Names and contents of what is not `known` of a sequence: blocks, then its tails."""
+        """Names and contents of what is not `known` of a sequence: blocks, then its tails. None of
+        one that is short, or was computed with edits.
+        """
+        if _savable(sequence) < LEAST:
+            return
         names = chain(self._facts, sequence.items[: _savable(sequence)])
         for i, name in enumerate(names[1:]):
             if self._whole and not known(name):

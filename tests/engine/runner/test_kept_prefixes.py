@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from engine import prefixes as files
 from engine.kvcache.causal import BITS
 from engine.runner.api import Model
+from engine.runner.edits import Instruction, SequenceEdits
 from engine.runner.pictures.items import Item
 from engine.runner.sequence import Sequenced
 from tests.engine.runner.answering.many import ids, tiny
@@ -221,6 +223,22 @@ def test_files_are_this_users_alone_and_go_with_their_chat(tmp_path: Path) -> No
         assert restored(model, sequence, PROMPT) == 2 * BLOCK
         files.forget_chat("2")
         assert names() == []
+
+
+def test_what_was_edited_or_follows_a_shift_is_not_kept(tmp_path: Path) -> None:
+    with opened(tiny(tmp_path, "llama"), kv="f32") as model:
+        sequence = Sequenced(model.loaded.stepper)
+        prefilled(sequence, PROMPT)
+        plain = sequence.edits
+        sequence.edits = SequenceEdits((cast(Instruction, None),))
+        save(model, sequence)
+        assert names() == []
+        sequence.edits, sequence.exact = plain, BLOCK - 1
+        save(model, sequence)
+        assert names() == []
+        sequence.exact = 3 * BLOCK + 2
+        save(model, sequence)
+        assert restored(model, sequence, [*PROMPT, 5]) == 3 * BLOCK + 2
 
 
 def test_a_longer_chat_replaces_its_tail(tmp_path: Path) -> None:
