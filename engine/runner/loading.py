@@ -16,7 +16,7 @@ from engine.models.base import Output
 from engine.models.build import BuiltModel
 from engine.protocol import Load, Loaded
 from engine.runner.devices import OpenedDevices, open_devices
-from engine.runner.drafting.model import DraftCosts, DraftModel
+from engine.runner.drafting.model import DraftModel
 from engine.runner.pictures.beside import Opened, open_model
 from engine.runner.pictures.marking import Marking
 from engine.runner.pictures.viewer import Viewer
@@ -204,6 +204,8 @@ def load_model(
             backend.watch_builds(lambda done, total: progress("compile", done, total))
         if not dry.main.is_host:
             warm_up(room.stepper)
+        if draft is not None:
+            draft.costs.ratio = _step_seconds(draft.stepper) / _step_seconds(room.stepper)
         viewer = _viewer(built, room.stepper, dry.backends[-1], template, stack)
         files = {opened.stored(tensor).file for tensor in built.sources}
         identities = sorted(one[1:] for each in files for one in each.identity)
@@ -245,20 +247,18 @@ def _draft_model(
         expected = f"a model of the same vocabulary: {difference}"
         raise BadSetting("--model-draft", options.model_draft, expected)
     known = min(n_vocab, loaded.built.n_vocab, tokenizer.size, loaded.tokenizer.size)
-    return DraftModel(
-        loaded.stepper, known, options.draft_p_min, options.draft_min, _step_costs(loaded.stepper)
-    )
+    return DraftModel(loaded.stepper, known, options.draft_p_min, options.draft_min)
 
 
-def _step_costs(stepper: Stepper) -> DraftCosts:
-    """The time that a draft takes, by steps of one token; the first of them is not counted."""
+def _step_seconds(stepper: Stepper) -> float:
+    """The time of a step of one token in an empty context; the first is not counted."""
     seconds = []
     for _ in range(3):
         begun = perf_counter()
         stepper.step([0], 0, [0])
         seconds.append(perf_counter() - begun)
         stepper.forget(0)
-    return DraftCosts(min(seconds[1:]), min(seconds[1:]))
+    return min(seconds[1:])
 
 
 def _viewer(

@@ -63,6 +63,7 @@ class Ahead:
         asking = sum(one.drafts is not None and one.drafts.asks_model for one in answers)
         if self._model is None or not asking:
             return 0
+        self._model.costs.expect(self.economy.plain(len(answers)))
         cost = self._model.costs.of
         n, saved = self.economy.guesses(asking, len(answers), n_rows, cost)
         is_ready = n and self._is_ready(n_rows + asking * n, len(answers), saved)

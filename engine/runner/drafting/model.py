@@ -18,12 +18,19 @@ _FIRST = 3  # measurements, of which the quickest counts
 @dataclass
 class DraftCosts:
     """Seconds that drafts take: their first token, with what was missing before it, and each that
-    follows. Moving averages; 0 until they were measured.
+    follows. Moving averages; until they were measured, a step of the other model times the `ratio`
+    of both models' steps, as both get slower with the context.
     """
 
     first: float = 0.0
     each: float = 0.0
+    ratio: float = 0.0
     _n: int = 0
+
+    def expect(self, plain: float) -> None:
+        """Expect the ratio of a step of the other model that takes so long, unless measured."""
+        if not self._n and self.ratio:
+            self.first = self.each = self.ratio * plain
 
     def took(self, first: float, rest: float, n: int) -> None:
         """A draft of n tokens took so long for its first and for the others."""
@@ -37,7 +44,7 @@ class DraftCosts:
         return self.first + (n - 1) * (self.each or self.first) if n else 0.0
 
     def _averaged(self, known: float, seconds: float) -> float:
-        if not known:
+        if not known or self._n == 1:  # what was expected counts no more
             return seconds
         if self._n <= _FIRST:
             return min(known, seconds)

@@ -154,7 +154,7 @@ def test_it_is_opened_with_the_model_and_closed_with_it(tmp_path: Path) -> None:
         without = system_pool().used
     with closing(load_model(target, replace(alone, model_draft=str(small)))) as model:
         assert model.draft is not None
-        assert model.draft.costs.of(1) > 0
+        assert 0.1 < model.draft.costs.ratio < 10  # it is as large
         assert system_pool().used > without
     assert system_pool().taken == before
     other = write_tiny(tmp_path / "c.gguf", "gemma3")
@@ -182,6 +182,18 @@ def test_now_and_then_it_is_tried_again() -> None:
     found = [economy.guesses(1, 1, 1, DraftCosts(0.5, 0.5).of)[0] for _ in range(2 * TRY_EVERY)]
     assert sum(n > 0 for n in found) == 2
     assert Economy().guesses(1, 1, 1, DraftCosts().of) == (0, 0.0)
+
+
+def test_costs_are_expected_by_the_models_steps_until_they_are_measured() -> None:
+    costs = DraftCosts(ratio=0.5)
+    for plain in (1.0, 4.0):
+        costs.expect(plain)
+        assert [costs.of(n) for n in (0, 1, 3)] == [0, 0.5 * plain, 1.5 * plain]
+    costs.took(3.0, 2.0, 3)
+    assert costs.of(3) == 5.0
+    costs.expect(1.0)
+    costs.took(6.0, 4.0, 3)
+    assert costs.of(3) == 5.0  # the quickest of the first
 
 
 def test_it_is_not_tried_where_even_right_drafts_would_not_pay() -> None:
