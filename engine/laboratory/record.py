@@ -8,6 +8,7 @@ from io import BytesIO
 from pathlib import Path
 from time import monotonic
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -214,8 +215,7 @@ class _Recording:
             return
         if not state.exists():
             return
-        with np.load(state, allow_pickle=False) as file:
-            arrays = dict(file)
+        arrays = _read_state(state)
         if str(arrays.pop("run")) != self._identity:
             expected = "the model, texts and options that it was begun with"
             raise BadSetting("resume", str(self.out), expected)
@@ -418,6 +418,18 @@ class _Recording:
         about = {"format": "linear_probe", "labels": json.dumps(self.labels)}
         self._write("probe.safetensors", packed(weights, about))
         return fits
+
+
+def _read_state(path: Path) -> Arrays:
+    """Everything that was saved. Raises `BadFile` for a damaged file."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = dict(file)
+        if arrays["done"].shape != (4,) or arrays["run"].shape != ():
+            raise ValueError("its position is missing")
+    except (OSError, ValueError, KeyError, EOFError, AttributeError, BadZipFile) as error:
+        raise BadFile(path, f"is damaged ({error}); begin again in another folder") from None
+    return arrays
 
 
 def _of(arrays: Arrays, name: str) -> Arrays:

@@ -274,6 +274,20 @@ def test_what_cannot_be_recorded_says_why(
         record_texts(llama, given.pop("paths"), tmp_path, *given.pop("what"), **given)
 
 
+@pytest.mark.parametrize("damage", ["cut", "other", "empty"])
+def test_a_damaged_state_is_refused_by_name(
+    llama: Model, folder: Path, tmp_path: Path, damage: str
+) -> None:
+    record_texts(llama, [folder / "texts"], tmp_path, "norms", n_ctx=CTX)
+    state = tmp_path / "state.npz"
+    if damage == "other":
+        np.savez(state, run=np.array([1, 2]), done=np.zeros(4))
+    else:
+        state.write_bytes(state.read_bytes()[: 200 if damage == "cut" else 0])
+    with pytest.raises(BadFile, match="state.npz: is damaged"):
+        record_texts(llama, [folder / "texts"], tmp_path, "norms", n_ctx=CTX, resume=True)
+
+
 def test_another_recording_is_not_continued(
     llama: Model, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
