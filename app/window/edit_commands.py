@@ -108,6 +108,15 @@ EDITS: tuple[Command[Desk], ...] = (
         icon="compare",
     ),
     _command(
+        "runs",
+        tr("Runs: patching maps…"),
+        lambda w: w.sheets.show_runs(),
+        lambda w: True,
+        words="patching activation causal tracing map effect laboratory",
+        key="Ctrl+Shift+R",
+        icon="chart",
+    ),
+    _command(
         "control",
         tr("Answer with a random control"),
         _control,

@@ -10,6 +10,7 @@ from app.documents.document import Document
 from app.fetch.known import KNOWN, Terms
 from app.state.talk.message import Picture
 from app.state.workbench import Workbench
+from app.views.lab.runs import RunsView
 from app.views.lab.steer import SteerView
 from app.views.lab.take import TakeView
 from app.views.models.chooser import Chooser
@@ -57,6 +58,8 @@ class Sheets(QObject):
         self.steer, self.take = SteerView(bench), TakeView(bench)
         self._steer = Sheet(parent, self.steer, 860, 680)
         self.steer.done.connect(self._steer.dismiss)
+        self.runs = RunsView(bench)
+        self._runs = _sheet(parent, self.runs, 860, 800)
         self._take = Sheet(parent, self.take, 560, 440)
         self.take.done.connect(self._take.dismiss)
         self.pair = PairView(bench)
@@ -97,6 +100,7 @@ class Sheets(QObject):
             self._steer,
             self._take,
             self._pair,
+            self._runs,
             self._preferences,
             self._news,
             self._report,
@@ -166,6 +170,11 @@ class Sheets(QObject):
         self.steer.refresh()
         self._steer.open()
 
+    def show_runs(self) -> None:
+        """Patching maps: started, stopped, kept."""
+        self.runs.refresh()
+        self._runs.open()
+
     def show_taking(self) -> None:
         """The answers from which the selection can be taken."""
         self.take.refresh()
@@ -195,7 +204,7 @@ class Sheets(QObject):
 
 
 def _sheet(
-    parent: QWidget, content: PairView | TrialView | ServingView | ReportView, *size: int
+    parent: QWidget, content: PairView | TrialView | ServingView | ReportView | RunsView, *size: int
 ) -> Sheet:
     """A sheet that is dismissed when its content is done."""
     made = Sheet(parent, content, *size)

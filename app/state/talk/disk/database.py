@@ -75,6 +75,11 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "ALTER TABLE messages ADD COLUMN edits TEXT NOT NULL DEFAULT ''",
         "CREATE TABLE vectors (hash TEXT PRIMARY KEY, data BLOB NOT NULL)",
     ),
+    (  # results of the laboratory's runs, as JSON
+        """CREATE TABLE runs (
+            id INTEGER PRIMARY KEY, made REAL NOT NULL, model TEXT NOT NULL,
+            title TEXT NOT NULL, data TEXT NOT NULL)""",
+    ),
 )
 VERSION = len(MIGRATIONS)
 
@@ -333,6 +338,7 @@ COLUMNS = {
     "pictures": "chat message place hash name most one_view",
     "texts": "hash text",
     "vectors": "hash data",
+    "runs": "id made model title data",
     "attachments": "chat message place hash name kind size",
 }
 

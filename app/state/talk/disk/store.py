@@ -25,6 +25,7 @@ from app.state.talk.disk.rows import (
     own_as_json,
     text_of,
 )
+from app.state.talk.disk.run_rows import RunRows
 from app.state.talk.disk.vector_rows import VectorRows
 from app.state.talk.edits import encoded
 from app.state.talk.message import Message
@@ -79,6 +80,7 @@ class ChatStore:
         self.pictures = PictureRows(self._db, PictureFiles(self._db.pictures))
         self.documents = DocumentRows(self._db)
         self.vectors = VectorRows(self._db)
+        self.runs = RunRows(self._db)
         self._deleted: list[int] = []
         self._purge("deleted < ?", time.time() - PURGE_AFTER)
         if isinstance(source, Path):

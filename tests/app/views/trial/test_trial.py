@@ -15,7 +15,7 @@ from app.views.trial import NO_EDITS, NOTE
 from app.window.edit_commands import VERBS
 from app.window.main_window import MainWindow
 from engine.errors import BadSetting
-from engine.protocol import Edit, Finished, Generate, ScoreAnswer
+from engine.protocol import Cancel, Edit, Finished, Generate, MapPatches, ScoreAnswer
 from tests.app.window.scenes.trial_scenes import (
     DRAWN,
     PLAIN,
@@ -24,6 +24,7 @@ from tests.app.window.scenes.trial_scenes import (
     client,
     control,
     edit_form,
+    patched,
     steering,
     taking,
     trial,
@@ -273,6 +274,27 @@ def test_a_vector_is_added_to_the_edits(window: MainWindow) -> None:
     view.layers.setText("nonsense")
     QTest.keyClick(view.use, Qt.Key.Key_Return)
     assert view.problem.text() == "Layers: a layer or layers, such as 5, or 8–20 is needed."
+
+
+def test_a_map_is_started_by_keyboard_and_its_cells_select(window: MainWindow) -> None:
+    patched(window)
+    view = window.sheets.runs
+    assert view.title.text() == "SmolLM2: Paris against Rome"
+    assert view.map.cells.says(14, 3, 0.2) == "layer 14, token 3 Italy: 0.20"
+    view.map.pointed.emit(14, 3)
+    assert window.bench.selection.now.layer == 14
+    assert [one.title for one in window.bench.runs.kept] == [
+        "The capital of France is / The capital of Italy is"
+    ]
+    QTest.keyClick(view.begin, Qt.Key.Key_Space)
+    asked = client(window).last_of(MapPatches)
+    assert isinstance(asked, MapPatches)
+    assert (asked.clean.prompt, asked.grid) == ("The capital of France is", "residual")
+    assert view.stop.isEnabled()
+    QTest.keyClick(view.stop, Qt.Key.Key_Space)
+    assert isinstance(client(window).last, Cancel)
+    view.copy_command.click()
+    assert QApplication.clipboard().text().startswith("cutaway patch /models/SmolLM2")
 
 
 def test_other_answers_are_listed(window: MainWindow) -> None:

@@ -10,7 +10,7 @@ from app.state.lab.steering import SteeringVector
 from app.state.talk.disk.vector_rows import pack
 from app.state.talk.edits import ChatEdit
 from app.window.main_window import MainWindow
-from engine.protocol import AnswerScored, Edit, ScoreAnswer
+from engine.protocol import AnswerScored, Edit, MapPatches, PatchTable, ScoreAnswer
 from tests.app.helpers.records import memory
 from tests.app.helpers.scripted import ScriptedEngine
 
@@ -102,4 +102,23 @@ def taking(window: MainWindow) -> None:
     window.sheets.show_taking()
 
 
-SCENES = (with_edits, edit_form, trial_form, trial, control, steering, taking)
+def patched(window: MainWindow) -> None:
+    """A patching map was computed."""
+    with_edits(window)
+    tokens = ["The", " capital", " of", " Italy", " is"]
+    effects = np.zeros((30, 5), "<f4")
+    effects[:15, 3] = np.linspace(1, 0.2, 15)
+    effects[15:, 4] = np.linspace(0.2, 1, 15)
+    effects[5:9, 2] = -0.3
+    table = PatchTable("residual", effects.tobytes(), effects.tobytes())
+    window.sheets.show_runs()
+    window.sheets.runs.begin.click()
+    client(window).answer(
+        MapPatches, "SmolLM2", "intel:0", "residual", "denoising", "logit-diff", tokens, tokens,
+        (1, " Paris"), (2, " Rome"), 4.0, -3.0, list(range(30)), list(range(5)), [table],
+        [(i, i) for i in range(5)], [],
+    )  # fmt: skip
+    QTest.qWait(20)
+
+
+SCENES = (with_edits, edit_form, trial_form, trial, control, steering, taking, patched)

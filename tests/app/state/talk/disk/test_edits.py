@@ -168,7 +168,7 @@ def test_a_file_with_other_edits_is_refused(spoil, store: ChatStore, chat: int, 
 def test_an_older_answer_of_a_changed_model_is_an_edited_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, older = tmp_path / "chats.sqlite", database.MIGRATIONS[:-1]
+    path, older = tmp_path / "chats.sqlite", database.MIGRATIONS[:8]
     with monkeypatch.context() as patch:
         patch.setattr(database, "MIGRATIONS", older)
         patch.setattr(database, "VERSION", len(older))

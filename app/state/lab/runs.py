@@ -1,0 +1,167 @@
+"""Runs of the laboratory: patching maps, foreseen, computed beside the chat, and kept."""
+
+import shlex
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from PySide6.QtCore import QObject, Signal
+
+from app.client import EngineClient, Latest
+from app.language import tr
+from app.state.models.model import ModelState
+from app.state.session import Session
+from app.state.talk.disk.database import StoreError
+from app.state.talk.disk.run_rows import KeptRun, RunRows
+from app.state.token.asking import parts_of
+from engine.protocol import ChatMessage, ComparedText, Failed, MapPatches, PatchesMapped, PatchGrid
+
+SITES: dict[PatchGrid, int] = {"residual": 1, "parts": 2, "heads": 1, "experts": 1}
+TITLE = 60  # characters of a prompt in a title
+
+
+@dataclass(frozen=True)
+class Foreseen:
+    """The cost of a map: patches, tokens that are computed, bytes of results in memory."""
+
+    patches: int
+    tokens: int
+    bytes: int
+
+
+class RunsState(QObject):
+    """`shown` is the map that is looked at, `kept` all runs. `problem` says what went wrong."""
+
+    changed = Signal()
+
+    def __init__(
+        self,
+        client: EngineClient,
+        session: Session,
+        file: ModelState,
+        rows: RunRows,
+        parent: QObject | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._session, self._file, self._rows = session, file, rows
+        self.kept: list[KeptRun] = []
+        self.shown: PatchesMapped | None = None
+        self.problem = ""
+        self._asked = Latest(client, self)
+        self._asked.moved.connect(self.changed)
+
+    @property
+    def running(self) -> bool:
+        return self._asked.running
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """How many patches are done, of how many."""
+        return self._asked.done, self._asked.total
+
+    def refresh(self) -> None:
+        """List the kept runs; show the newest where none is shown."""
+        try:
+            self.kept = self._rows.all()
+            if self.shown is None and self.kept:
+                self.shown = self._rows.read(self.kept[0].id)
+        except StoreError as error:
+            self.problem = str(error)
+        self.changed.emit()
+
+    def foreseen(self, tokens: int, grid: PatchGrid) -> Foreseen | None:
+        """Estimate a map of a prompt of so many tokens; None where the file lacks the sizes."""
+        parts, width = parts_of(self._file.content), self._width()
+        if parts is None or not width or tokens < 1:
+            return None
+        by_position = grid in ("residual", "parts")
+        columns = tokens if by_position else parts.n_head
+        patches = parts.n_layer * columns * SITES[grid]
+        each = (tokens + 1) / 2 if by_position else tokens
+        size = 4 * width * parts.n_layer * tokens * SITES[grid]
+        return Foreseen(patches, round(patches * each), size)
+
+    def start(self, request: MapPatches) -> None:
+        """Compute a map, beside the answers; it is kept once it has ended."""
+        self.problem = ""
+
+        def done(found: PatchesMapped) -> None:
+            self.shown = found
+            try:
+                self._rows.add(self._session.model_name, title_of_run(request), found)
+            except StoreError as error:
+                self.problem = str(error)
+            self.refresh()
+
+        self._asked.ask(request, done, self._failed)
+        self.changed.emit()
+
+    def stop(self) -> None:
+        """End the run; what was computed of it is shown."""
+        self._asked.cancel()
+
+    def open(self, number: int) -> None:
+        """Show a kept run."""
+        try:
+            found = self._rows.read(number)
+        except StoreError as error:
+            found, self.problem = None, str(error)
+        if found is None:
+            self.problem = self.problem or tr("This run cannot be read any more.")
+        self.shown = found
+        self.changed.emit()
+
+    def delete(self, number: int) -> None:
+        """Delete a kept run."""
+        try:
+            self._rows.remove(number)
+        except StoreError as error:
+            self.problem = str(error)
+        self.shown = None
+        self.refresh()
+
+    def _failed(self, failed: Failed) -> None:
+        self.problem = "" if failed.kind == "Cancelled" else failed.message
+        self.changed.emit()
+
+    def _width(self) -> int:
+        content = self._file.content
+        rows = content.metadata if content is not None else ()
+        found = (row.value for row in rows if row.key.endswith(".embedding_length"))
+        text = next(found, "")
+        return int(text) if text.isdecimal() else 0
+
+
+def text_of_run(text: str, chat: bool) -> ComparedText:
+    """A prompt of a map: as it stands, or as a message of a chat."""
+    return ComparedText([ChatMessage("user", text)]) if chat else ComparedText(prompt=text)
+
+
+def title_of_run(request: MapPatches) -> str:
+    """The prompts of a map, shortened."""
+    texts = []
+    for side in (request.clean, request.corrupt):
+        said = side.prompt if side.prompt is not None else side.messages[-1].text
+        line = " ".join(said.split())
+        texts.append(line if len(line) <= TITLE else f"{line[: TITLE - 1]}…")
+    return " / ".join(texts)
+
+
+def effects_of(found: PatchesMapped, number: int) -> NDArray[np.float32]:
+    """Effects [layers, columns] of one of a map's sites."""
+    shape = (len(found.layers), len(found.columns))
+    effects = np.frombuffer(found.tables[number].effects, "<f4")
+    return effects.reshape(shape) if effects.size == shape[0] * shape[1] else np.zeros((0, 0), "f4")
+
+
+def command_of(request: MapPatches, model: str) -> str:
+    """The command that computes the same map in a terminal."""
+    chat = request.clean.prompt is None
+    sides = (request.clean, request.corrupt)
+    clean, corrupt = (s.messages[-1].text if s.prompt is None else s.prompt for s in sides)
+    words = ["cutaway", "patch", model, "--clean", clean, "--corrupt", corrupt]
+    for name, text in (("--right", request.right), ("--wrong", request.wrong)):
+        words += [name, text] if text else []
+    words += ["--grid", request.grid, "--metric", request.metric]
+    words += ["--noising"] if request.noising else []
+    return shlex.join([*words, *(["--chat"] if chat else [])])

@@ -1,0 +1,69 @@
+"""Results of runs of the laboratory as JSON, in the database of chats; the oldest go."""
+
+import time
+from typing import NamedTuple
+
+import msgspec
+
+from app.state.talk.disk.database import Database
+from app.state.talk.disk.rows import text_of
+from engine.protocol import PatchesMapped
+
+MOST = 50 << 20
+"""Characters of all results together."""
+_OLDEST = "DELETE FROM runs WHERE id = (SELECT min(id) FROM runs)"
+
+
+class KeptRun(NamedTuple):
+    """A run without its result; `made` is in seconds since the epoch."""
+
+    id: int
+    made: float
+    model: str
+    title: str
+
+
+class RunRows:
+    """The rows of one database. All methods raise StoreError."""
+
+    def __init__(self, database: Database, most: int = MOST) -> None:
+        self._db, self._most = database, most
+
+    def all(self) -> list[KeptRun]:
+        """The runs, the newest first."""
+        rows = self._db.read("SELECT id, made, model, title FROM runs ORDER BY id DESC")
+        return [
+            KeptRun(int(r[0]), float(r[1]), text_of(r[2]), text_of(r[3]))
+            for r in rows
+            if isinstance(r[1], float | int)
+        ]
+
+    def add(self, model: str, title: str, result: PatchesMapped) -> int:
+        """Keep a result; its id. Older ones go where all are too large together."""
+        data = msgspec.json.encode(result).decode()
+        with self._db.transaction() as connection:
+            made = (time.time(), model, title, data)
+            number = connection.execute(
+                "INSERT INTO runs (made, model, title, data) VALUES (?, ?, ?, ?)", made
+            ).lastrowid
+            while self._size() > self._most and len(self.all()) > 1:
+                connection.execute(_OLDEST)
+        assert number is not None
+        return number
+
+    def read(self, number: int) -> PatchesMapped | None:
+        """A result; None where it is gone or damaged."""
+        for (data,) in self._db.read("SELECT data FROM runs WHERE id = ?", number):
+            try:
+                return msgspec.json.decode(data, type=PatchesMapped)
+            except (msgspec.MsgspecError, TypeError, ValueError):
+                return None
+        return None
+
+    def remove(self, number: int) -> None:
+        """Delete a run."""
+        with self._db.transaction() as connection:
+            connection.execute("DELETE FROM runs WHERE id = ?", (number,))
+
+    def _size(self) -> int:
+        return int(self._db.read("SELECT coalesce(sum(length(data)), 0) FROM runs")[0][0])
