@@ -3,19 +3,29 @@
 import ctypes
 import mmap
 import os
+import secrets
 import signal
 import socket
+import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import Literal
+from multiprocessing.connection import Client, Connection, Listener
+from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias
 
 if sys.platform == "win32":
     import msvcrt
+
+    Pipe: TypeAlias = "Connection[Any, Any] | PipeConnection[Any, Any]"
 else:
     import fcntl
     import resource
+
+    Pipe: TypeAlias = "Connection[Any, Any]"
+
+if TYPE_CHECKING and sys.platform == "win32":
+    from multiprocessing.connection import PipeConnection
 
 Advice = Literal["HUGEPAGE", "DONTNEED", "WILLNEED", "POPULATE_READ", "POPULATE_WRITE"]
 BLOCK = 512  # bytes of st_blocks, whatever the file system's are (POSIX)
@@ -145,7 +155,8 @@ def advise(memory: mmap.mmap, advice: Advice, start: int = 0, size: int | None =
 def limit_process(memory: int, seconds: int) -> None:
     """Bound the address space (bytes) and processor time of this process, where that is known."""
     if sys.platform != "win32":
-        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+        with suppress(ValueError):  # macOS refuses this one
+            resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
         resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
 
 
@@ -156,6 +167,70 @@ def end_with_parent() -> None:
     if sys.platform == "linux":
         assert _LIBC is not None
         _LIBC.prctl(1, signal.SIGKILL, 0, 0, 0)
+
+
+def start_with_pipe(
+    command: Sequence[str], log: IO[bytes], environment: dict[str, str]
+) -> tuple[subprocess.Popen[bytes], Pipe]:
+    """A process with a pipe to it; its last argument names its end for `pipe_of`. Ctrl+C in a
+    terminal does not reach it. Raises `OSError`.
+    """
+    if sys.platform == "win32":
+        return start_by_address(command, log, environment, "AF_PIPE")
+    ours, theirs = socket.socketpair()
+    with theirs:
+        os.set_inheritable(theirs.fileno(), True)
+        process = subprocess.Popen(
+            [*command, str(theirs.fileno())],
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env=environment,
+            process_group=0,
+        )
+    return process, Connection(ours.detach())
+
+
+def start_by_address(
+    command: Sequence[str], log: IO[bytes], environment: dict[str, str], family: str
+) -> tuple[subprocess.Popen[bytes], Pipe]:
+    """As `start_with_pipe` where processes inherit no handles: the process connects to an address,
+    with a key that it reads from its input.
+    """
+    flags = 0
+    if sys.platform == "win32":
+        flags = subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW
+    key = secrets.token_bytes(32)
+    with Listener(None, family, authkey=key) as listener:
+        process = subprocess.Popen(
+            [*command, str(listener.address)],
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
+            env=environment,
+            creationflags=flags,
+        )
+        assert process.stdin is not None
+        with suppress(OSError), process.stdin as given:
+            given.write(key)
+        waits = (process, listener.address, key)
+        threading.Thread(target=_connect_at_end, args=waits, daemon=True).start()
+        return process, listener.accept()
+
+
+def _connect_at_end(process: "subprocess.Popen[bytes]", address: Any, key: bytes) -> None:
+    """Connect in place of a process that ends before it has: else nobody would stop waiting."""
+    process.wait()
+    with suppress(OSError, EOFError):
+        Client(address, authkey=key).close()
+
+
+def pipe_of(name: str) -> Pipe:
+    """This process's end of the pipe that `start_with_pipe` names. Raises `OSError`."""
+    if name.isdigit() and sys.platform != "win32":
+        return Connection(int(name))
+    return Client(name, authkey=sys.stdin.buffer.read())
 
 
 def end_group(leader: int, force: bool) -> None:

@@ -1,13 +1,13 @@
-"""`python -m engine.worker N`: answers requests on the pipe that is file descriptor N."""
+"""`python -m engine.worker PIPE`: answers requests on the pipe (`start_with_pipe` names it)."""
 
 import gc
 import sys
-from multiprocessing.connection import Connection
 
 if __name__ == "__main__":
     gc.disable()  # what is imported stays: looking for garbage in it takes a sixth of the start
+    from engine.system import pipe_of
     from engine.worker.serve import serve
 
     gc.freeze()
     gc.enable()
-    serve(Connection(int(sys.argv[1])))
+    serve(pipe_of(sys.argv[1]))

@@ -11,15 +11,14 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from multiprocessing.connection import Connection
 from pathlib import Path
-from socket import socketpair
 from time import monotonic
 from typing import IO, Any, cast
 
 from engine.errors import CutawayError, WorkerDied
 from engine.protocol import Cancel, Failed, Heartbeat, Order, R, Reply, Request
 from engine.protocol.wire import decoder_of_replies, encode
+from engine.system import start_with_pipe
 
 PROGRAM = "engine.worker"
 GRACE = 2.0  # seconds to end by itself
@@ -49,20 +48,12 @@ class Worker:
     """
 
     def __init__(self, program: str = PROGRAM) -> None:
-        ours, theirs = socketpair()
         self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  closed in `close`
-        with theirs:
-            os.set_inheritable(theirs.fileno(), True)
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", program, str(theirs.fileno())],
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=self._log,
-                stderr=self._log,
-                env=os.environ | {"PYTHONPATH": _import_path()},
-                process_group=0,  # Ctrl+C is the terminal's word to the app, not to us
-            )
-        self._pipe = Connection(ours.detach())
+        self._process, self._pipe = start_with_pipe(
+            [sys.executable, "-m", program],
+            self._log,
+            os.environ | {"PYTHONPATH": _import_path()},
+        )
         self._decode = decoder_of_replies()
         self._next_id = 0
         self.heard = monotonic()

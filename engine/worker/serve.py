@@ -9,7 +9,6 @@ import traceback
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from multiprocessing.connection import Connection
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any
@@ -47,6 +46,7 @@ from engine.protocol import (
 )
 from engine.protocol.wire import decoder_of_requests, encode
 from engine.runner.aside import LONG
+from engine.system import Pipe
 from engine.worker.answering import failed
 from engine.worker.handlers import HANDLERS
 from engine.worker.prefixes import AFTER, CLOSING, LOOK
@@ -62,14 +62,14 @@ COMPUTED = (
 """Requests whose replies are numbers of the open model, beside answers."""
 
 
-def serve(pipe: Connection) -> None:
+def serve(pipe: Pipe) -> None:
     """Answer requests until the pipe closes or `Shutdown` comes."""
     keep_little()
     _Server(pipe).run()
 
 
 class _Server:
-    def __init__(self, pipe: Connection) -> None:
+    def __init__(self, pipe: Pipe) -> None:
         self._pipe = pipe
         self._requests: Requests = SimpleQueue()
         self._beside: Requests = SimpleQueue()

@@ -6,11 +6,16 @@ import os
 import stat
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import IO, Any
 
 import pytest
 
 from engine import system
+from engine.errors import WorkerDied
+from engine.protocol import ListDevices
+from engine.worker import handle
 
 ROOT = Path(__file__).parents[2]
 OF_ONE_SYSTEM = {"fcntl", "resource", "msvcrt", "winreg", "pwd", "grp", "termios", "pty"}
@@ -127,3 +132,20 @@ def test_a_size_on_disk_is_counted_in_blocks() -> None:
     """A file with a hole, or one that is not on the disk yet, takes less than its length."""
     told = os.stat_result([0] * 6 + [10**6, 0, 0, 0], {"st_blocks": 3})
     assert system.size_on_disk(told) == 3 * 512
+
+
+def test_a_worker_is_reached_by_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on Windows, where a process inherits no pipe; sockets at paths stand in for its pipes."""
+
+    def start(
+        command: Sequence[str], log: IO[bytes], environment: dict[str, str]
+    ) -> tuple[subprocess.Popen[bytes], Any]:
+        return system.start_by_address(command, log, environment, "AF_UNIX")
+
+    monkeypatch.setattr(handle, "start_with_pipe", start)
+    with handle.Worker() as worker:
+        assert worker.get(ListDevices(worker.new_id())) is not None
+    assert not worker.alive
+    with handle.Worker("engine.no_such_module") as worker, pytest.raises(WorkerDied) as told:
+        worker.get(ListDevices(worker.new_id()))
+    assert "No module named engine.no_such_module" in str(told.value)
