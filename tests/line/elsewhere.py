@@ -1,0 +1,92 @@
+"""A process as if on Windows, as far as that can be here: what Linux alone has is taken away.
+
+`python -m tests.line.elsewhere` imports every module then, and prints how many. Packages of others
+and Python's own are imported before: they know their systems.
+"""
+
+import importlib
+import mmap
+import os
+import signal
+import socket
+import sys
+import sysconfig
+import types
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+MODULES = ("fcntl", "resource", "readline", "pwd", "grp", "termios")
+NAMES: tuple[tuple[Any, tuple[str, ...]], ...] = (
+    (socket, ("AF_UNIX", "SO_PEERCRED")),
+    (signal, ("SIGKILL", "SIGBUS", "SIGHUP")),
+    (mmap, ("MAP_SHARED", "MAP_PRIVATE", "MAP_ANONYMOUS")),
+    (os, ("fork", "geteuid", "getuid", "killpg", "pread", "preadv", "pwrite", "pwritev")),
+    (os, ("fdatasync", "posix_fadvise", "sched_getaffinity", "O_CLOEXEC", "O_NOFOLLOW")),
+)
+FOLDERS = ("/proc/", "/sys/")
+KNOW_THEIRS = ("psutil", "multiprocessing", "numpy")  # packages with a part for each system
+
+
+def own() -> list[str]:
+    """Every module of ours but programs, which act when they are imported."""
+    files = (path for top in ("engine", "app") for path in sorted((ROOT / top).rglob("*.py")))
+    names = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in files]
+    return [name.removesuffix(".__init__") for name in names if not name.endswith(".__main__")]
+
+
+def take_away() -> None:
+    """Make this process one of another system. Our own modules are imported anew after it."""
+    sysconfig.get_config_vars()  # read once, from a file of this system
+    for name in own():
+        importlib.import_module(name)
+    for name in [n for n in sys.modules if n.partition(".")[0] in ("engine", "app")]:
+        del sys.modules[name]
+    for name in MODULES:
+        sys.modules[name] = None  # type: ignore[assignment]
+    for owner, names in NAMES:
+        for name in names:
+            if hasattr(owner, name):
+                delattr(owner, name)
+    for name in [n for n in dir(mmap) if n.startswith("MADV_")]:
+        delattr(mmap, name)
+    sys.addaudithook(_refuse)
+    sys.modules["msvcrt"] = _locking()
+    sys.platform = "win32"
+
+
+def _refuse(event: str, arguments: tuple[Any, ...]) -> None:
+    path = arguments[0] if event in ("open", "os.listdir", "os.scandir") and arguments else None
+    if isinstance(path, str) and path.startswith(FOLDERS):
+        frame = sys._getframe(1)
+        if frame.f_globals.get("__name__", "").partition(".")[0] not in KNOW_THEIRS:
+            raise FileNotFoundError(2, "another system has no such file", path)
+
+
+def _locking() -> types.ModuleType:
+    """Stand in for the module that locks files on Windows: a second lock of a file is refused."""
+    module = types.ModuleType("msvcrt")
+    locked: dict[tuple[int, int], int] = {}
+
+    def locking(handle: int, mode: int, size: int) -> None:
+        told = os.fstat(handle)
+        file = told.st_dev, told.st_ino
+        holder = locked.get(file)
+        if holder is not None and holder != handle:
+            try:
+                still = os.fstat(holder)
+            except OSError:
+                still = None
+            if still is not None and (still.st_dev, still.st_ino) == file:
+                raise OSError(36, "the file is locked")
+        locked[file] = handle
+
+    module.LK_LOCK, module.LK_NBLCK, module.locking = 1, 2, locking  # type: ignore[attr-defined]
+    return module
+
+
+if __name__ == "__main__":
+    take_away()
+    for name in own():
+        importlib.import_module(name)
+    print(len(own()))
