@@ -195,8 +195,8 @@ def start_with_pipe(
 def start_by_address(
     command: Sequence[str], log: IO[bytes], environment: dict[str, str], family: str
 ) -> tuple[subprocess.Popen[bytes], Pipe]:
-    """As `start_with_pipe` where processes inherit no handles: the process connects to an address,
-    with a key that it reads from its input.
+    """Do as `start_with_pipe` where processes inherit no handles: the process connects to an
+    address, with a key that it reads from its input.
     """
     flags = 0
     if sys.platform == "win32":
