@@ -152,20 +152,20 @@ def _command(name: str) -> ModuleType:
         module = import_module(f"app.commands.{name.replace('-', '_')}")
         if hasattr(module, "NAME"):
             return module
-    commands = [module.NAME for module in _commands()]
-    near = get_close_matches(name, commands, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(commands)}"
+    names = [module.NAME for module in commands()]
+    near = get_close_matches(name, names, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}"
     raise UsageError(f"no command {name!r}; {hint}")
 
 
-def _commands() -> list[ModuleType]:
+def commands() -> list[ModuleType]:
     modules = [import_module(f"app.commands.{name.replace('-', '_')}") for name in _names()]
     return [module for module in modules if hasattr(module, "NAME")]
 
 
 def _overview() -> str:
     lines = ["commands (each has --help):"]
-    lines += [f"  {module.NAME:<12} {module.HELP}" for module in _commands()]
+    lines += [f"  {module.NAME:<12} {module.HELP}" for module in commands()]
     lines += ["", "environment:"]
     lines += [f"  {setting.name:<16} {setting.help}" for setting in SETTINGS]
     return "\n".join(lines)

@@ -136,7 +136,7 @@ class Engine(ABC):
         self.lock = threading.RLock()
         self._ids = count(1)
         self._clients: list[Client] = []
-        self._requests: dict[int, OpenRequest] = {}
+        self.requests: dict[int, OpenRequest] = {}
 
     @property
     @abstractmethod
@@ -181,28 +181,28 @@ class Engine(ABC):
         with self.lock:
             number = next(self._ids)
             request = msgspec.structs.replace(request, id=number)
-            self._requests[number] = OpenRequest(client, request, hear)
+            self.requests[number] = OpenRequest(client, request, hear)
             self.send(request)
         return number
 
     def cancel(self, client: Client, request_id: int) -> None:
         """Cancel a request, as for `client.cancel`."""
         with self.lock:
-            asked = self._requests.get(request_id)
+            asked = self.requests.get(request_id)
             if asked is not None and asked.client is client:
                 self.stop(asked.request)
 
     def look(self, client: Client, request_id: int, live: Live) -> None:
         """Change the live data of a request, as for `client.look`."""
         with self.lock:
-            asked = self._requests.get(request_id)
+            asked = self.requests.get(request_id)
             if asked is not None and asked.client is client:
                 self.order(Look(request_id, live))
 
     def revise(self, client: Client, revision: ReviseEdits) -> None:
         """Change the edits of a request, as for `client.revise`."""
         with self.lock:
-            asked = self._requests.get(revision.id)
+            asked = self.requests.get(revision.id)
             if asked is not None and asked.client is client:
                 self.order(revision)
 
@@ -211,21 +211,21 @@ class Engine(ABC):
         with self.lock:
             if client in self._clients:
                 self._clients.remove(client)
-            for number, asked in list(self._requests.items()):
+            for number, asked in list(self.requests.items()):
                 if asked.client is client:
                     asked.hear = _ignore
                     self.stop(asked.request)
-                    self._requests.pop(number, None)
+                    self.requests.pop(number, None)
 
     def tell(self, event: Event) -> None:
         """Bring an event to those whom it concerns; from any thread."""
         with self.lock:
             if isinstance(event, Reply) and event.id:
-                asked = self._requests.get(event.id)
+                asked = self.requests.get(event.id)
                 if asked is None:
                     return
                 if isinstance(event, Failed | asked.request.ends):
-                    del self._requests[event.id]
+                    del self.requests[event.id]
                 asked.hear(event)
             else:
                 for client in list(self._clients):

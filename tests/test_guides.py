@@ -92,7 +92,7 @@ def test_python_runs_a_module_that_is_there(guide: str, line: str) -> None:
 
 @pytest.mark.parametrize(("guide", "line"), of("cutaway"))
 def test_cutaway_has_such_a_command(guide: str, line: str) -> None:
-    known = {module.NAME for module in cli._commands()}
+    known = {module.NAME for module in cli.commands()}
     name = shlex.split(line)[1]
     assert STANDS_FOR.fullmatch(name) or name.startswith(("-", "[")) or name in known, name
 

@@ -88,7 +88,7 @@ def test_ci_calls_exactly_the_second(tmp_path: Path, failing: str | None) -> Non
 
 def test_every_command_is_listed() -> None:
     listed = re.findall(r"^\| `cutaway ([a-z-]+)", README, re.MULTILINE)
-    assert sorted(listed) == sorted(module.NAME for module in cli._commands())
+    assert sorted(listed) == sorted(module.NAME for module in cli.commands())
 
 
 def test_the_folder_map_is_true() -> None:

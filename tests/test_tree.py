@@ -177,8 +177,16 @@ ONE_CONTRACT = "engine.models"
 LONGEST = 600
 LONGEST_FUNCTION = 50
 MOST_LONGER = 12  # functions that are longer still; only ever fewer
-MOST_PRIVATE = 186  # attributes of others that tests read; lower it with the count, never raise it
-OPEN = ("_replace", "_asdict", "_fields", "_make", "_getframe", "_exit")  # named so, yet public
+MOST_PRIVATE = 66  # attributes of others that tests read; lower it with the count, never raise it
+OPEN = (
+    "_replace",
+    "_asdict",
+    "_fields",
+    "_make",
+    "_getframe",
+    "_exit",
+    "_current_frames",
+)  # named so, yet public
 PRIVATE = re.compile(rf"(?!({'|'.join(OPEN)})$)_[^_].*")
 REACHES_IN = re.compile(r"[\w)\]]\._[a-zA-Z]")
 MOST_MODULES = 25

@@ -70,9 +70,9 @@ def run(args: argparse.Namespace) -> int:
     packages = missing_packages()
     works = any(driver.works for driver in drivers)
     if args.json:
-        print_json(_as_json(drivers, packages), indent=2)
+        print_json(as_json(drivers, packages), indent=2)
     else:
-        _print_rest(works, packages)
+        print_rest(works, packages)
     return 0 if works else 1
 
 
@@ -80,10 +80,10 @@ def missing_packages() -> list[str]:
     """Debian packages of the libraries that the window needs and the system does not have."""
     if sys.platform != "linux":
         return []
-    return list(dict.fromkeys(pkg for name, pkg in QT_LIBRARIES.items() if not _loads(name)))
+    return list(dict.fromkeys(pkg for name, pkg in QT_LIBRARIES.items() if not loads(name)))
 
 
-def _loads(library: str) -> bool:
+def loads(library: str) -> bool:
     try:
         ctypes.CDLL(library)
     except OSError:
@@ -91,7 +91,7 @@ def _loads(library: str) -> bool:
     return True
 
 
-def _as_json(drivers: list[DriverCheck], packages: list[str]) -> dict[str, object]:
+def as_json(drivers: list[DriverCheck], packages: list[str]) -> dict[str, object]:
     return {
         "drivers": [msgspec.to_builtins(driver) for driver in drivers],
         "missing_packages": packages,
@@ -123,7 +123,7 @@ def _print_driver(driver: DriverCheck) -> None:
         print(f"      next: {driver.advice}")
 
 
-def _print_rest(works: bool, packages: list[str]) -> None:
+def print_rest(works: bool, packages: list[str]) -> None:
     if not works:
         print(NO_DRIVER)
     if packages:

@@ -72,13 +72,13 @@ def fetch_with_progress(name: str, accept_terms: bool = False, text_only: bool =
             bar.update(f"{name}: {progress.stage}", progress.done, progress.total, amount)
 
         try:
-            accepted = accept_terms or _ask(name)
+            accepted = accept_terms or ask(name)
             return fetch(name, show, accept_terms=accepted, text_only=text_only)
         except KeyboardInterrupt:
             raise FetchStopped(name) from None
 
 
-def _ask(name: str) -> bool:
+def ask(name: str) -> bool:
     model = KNOWN.get(name)
     if not model or not model.terms or not interactive():
         return False

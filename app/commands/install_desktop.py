@@ -116,10 +116,10 @@ def _contents() -> dict[str, bytes]:
 
 def _command() -> str:
     """This Python with this program, by the quoting rules of desktop entries."""
-    return " ".join(map(_quoted, (sys.executable, "-m", "cutaway")))
+    return " ".join(map(quoted, (sys.executable, "-m", "cutaway")))
 
 
-def _quoted(word: str) -> str:
+def quoted(word: str) -> str:
     word = word.replace("%", "%%")
     if not SPECIAL & set(word):
         return word

@@ -104,7 +104,7 @@ class RemoteEngine(Engine):
     def restart(self) -> None:
         """End all running requests; the server itself is not ours to restart."""
         with self.lock:
-            open_requests = [asked.request for asked in self._requests.values()]
+            open_requests = [asked.request for asked in self.requests.values()]
             self.tell(Restarted())
             for request in open_requests:
                 self.stop(request)

@@ -48,18 +48,18 @@ class Engines(Engine):
         client = self._clients_of[engine]
         with self.lock:
             number = client.ask(request, lambda reply: self._pass_on(engine, request, reply))
-            asked = self._requests.get(request.id)
+            asked = self.requests.get(request.id)
             if asked is not None:
                 asked.forwarded = client, number
 
     def stop(self, request: Request[Any]) -> None:
-        asked = self._requests.get(request.id)
+        asked = self.requests.get(request.id)
         if asked is not None and asked.forwarded is not None:
             client, number = asked.forwarded
             client.cancel(number)
 
     def order(self, order: Look | ReviseEdits) -> None:
-        asked = self._requests.get(order.id)
+        asked = self.requests.get(order.id)
         if asked is not None and asked.forwarded is not None:
             client, number = asked.forwarded
             if isinstance(order, Look):
@@ -110,7 +110,7 @@ class Engines(Engine):
         loaded by this machine's engine.
         """
         if engine is self._shared and isinstance(reply, Failed) and reply.kind == NOT_SHARED:
-            if request.id in self._requests:
+            if request.id in self.requests:
                 self._current = self.local
                 self._forward(self.local, request)
         else:

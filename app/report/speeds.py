@@ -49,9 +49,9 @@ def measure(
             tell(f"{name}, {what}", i + done, len(shapes))
 
         try:
-            with tempfile.TemporaryDirectory(prefix="report-", dir=_folder()) as folder:
+            with tempfile.TemporaryDirectory(prefix="report-", dir=folder()) as made:
                 told("writing the file", 0.0)
-                path = Path(folder) / f"{shape.name.replace(' ', '_')}.gguf"
+                path = Path(made) / f"{shape.name.replace(' ', '_')}.gguf"
                 _write(path, shape)
                 _measure(device, path, row, told, stop)
         except Cancelled:
@@ -60,7 +60,7 @@ def measure(
             row.problem = str(error)
 
 
-def _folder() -> Path:
+def folder() -> Path:
     folder = cache_folder()
     folder.mkdir(parents=True, exist_ok=True)
     return folder

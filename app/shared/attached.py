@@ -88,7 +88,7 @@ class SharedEngine(Engine):
             self._link.out.put(request)
 
     def stop(self, request: Request[Any]) -> None:
-        if isinstance(request, Load) and request.id in self._requests:
+        if isinstance(request, Load) and request.id in self.requests:
             self.tell(_cancelled(request.id))
         elif self._link is not None:
             self._link.out.put(Cancel(request.id))
@@ -102,7 +102,7 @@ class SharedEngine(Engine):
         with self.lock:
             self._detach()
             self.tell(Restarted())
-            for number in list(self._requests):
+            for number in list(self.requests):
                 self.tell(_cancelled(number))
 
     def close(self) -> None:
@@ -118,7 +118,7 @@ class SharedEngine(Engine):
             self.tell(Failed(request.id, NOT_SHARED, str(error)))
             return
         with self.lock:
-            if self._closed or request.id not in self._requests:
+            if self._closed or request.id not in self.requests:
                 link.pipe.close()
                 return
             self._link = link
@@ -171,7 +171,7 @@ class SharedEngine(Engine):
     def _died(self, why: str) -> None:
         error = WorkerDied(None, why)
         self.tell(Died(error))
-        for number in list(self._requests):
+        for number in list(self.requests):
             self.tell(Failed(number, error.kind, str(error)))
 
 

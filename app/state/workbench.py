@@ -90,7 +90,7 @@ class Workbench(QObject):
         super().__init__(parent)
         self.log = LogState(self)
         self.preferences = PreferencesState(preferences_file(config), self)
-        self._store = ChatStore((data or data_folder()) / "chats.sqlite")
+        self.store = ChatStore((data or data_folder()) / "chats.sqlite")
         self.engine = engine
         self.client = EngineClient(engine, self)
         self.session = Session(self.client, self)
@@ -99,9 +99,9 @@ class Workbench(QObject):
         self.layers = LayersState(self.client, self.session, self.open_model, self)
         self.graph = GraphState(self.client, self.session, self)
         self.tools = ToolsState(config or config_folder(), self)
-        self.chat = ChatState(self._store, self.session, self.preferences, self, self.tools)
+        self.chat = ChatState(self.store, self.session, self.preferences, self, self.tools)
         self.profile = ProfileState(self.session, self.chat.live, self)
-        self.chats = ChatList(self._store, self)
+        self.chats = ChatList(self.store, self)
         self.library = LibraryState(
             lambda: self.preferences.value.recent,
             lambda: self.preferences.models_folder,
@@ -121,12 +121,12 @@ class Workbench(QObject):
         self.serving = ServingState(engine, self.session, self.file, keys, self)
         for moved in (self.serving.asked, self.serving.changed):
             moved.connect(lambda: self.layers.measuring.follow(self.serving.answers))
-        stored = self._store, self.serving, self.session, self.preferences
+        stored = self.store, self.serving, self.session, self.preferences
         self.served = ServedChats(*stored, self)
         self.served.written.connect(self.chats.refresh)
         self.selection = Selection(self)
         self.pair = PairState(
-            *(self.chat, self._store, self.preferences, self.open_model, self.options_for),
+            *(self.chat, self.store, self.preferences, self.open_model, self.options_for),
             *(start, self),
         )
         self.trial = TrialState(self.client, self.session, self.chat, self)
@@ -136,7 +136,7 @@ class Workbench(QObject):
         asks = self.client, self.session, self.chat
         self.verbs = Verbs(*asks, self.token, self.selection, self)
         self.steering = SteeringState(*asks, self.file, self)
-        self.runs = RunsState(self.client, self.session, self.file, self._store.runs, self)
+        self.runs = RunsState(self.client, self.session, self.file, self.store.runs, self)
         results = ResultsState(self.client, self.session, self.chat, self.selection, self)
         where = self.memory.layers_on
         self.tensors = TensorsState(self.client, self.file, self.selection, results, where, self)
@@ -145,7 +145,7 @@ class Workbench(QObject):
         self.comparison = ComparisonState(self.client, self.session, self.chat, self)
         self.texts = TextsState(self.client, self.session, self.chat, self)
         self.cells = CellsState(self.client, self.session, self.chat.live, self)
-        notices = (self.preferences.notice, self.preferences.folder_problem, self._store.notice)
+        notices = (self.preferences.notice, self.preferences.folder_problem, self.store.notice)
         self.notices = [notice for notice in notices if notice]
         self._closed = self._opening = False
         self._last_chat = self.preferences.value.last_chat
@@ -256,14 +256,14 @@ class Workbench(QObject):
         self.tools.close()
         self.client.close()
         close_jobs()
-        self._store.close()
+        self.store.close()
         self.log.close()
 
     def _open_message(self, message: int) -> None:
         """Show the chat that has a message, where that is not in sight."""
         if self.chat.row_of(message) is None:
             try:
-                chat = self._store.chat_of(message)
+                chat = self.store.chat_of(message)
             except StoreError as error:
                 raise BadLink(str(error)) from None
             if chat is not None:

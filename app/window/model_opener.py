@@ -22,7 +22,7 @@ class ModelOpener(QObject):
     def __init__(self, bench: Workbench, vision: GivenPictures, window: QWidget) -> None:
         super().__init__(window)
         self._bench, self._vision, self._window = bench, vision, window
-        self._fetched_for_use = ""
+        self.fetched_for_use = ""
         self._tries_demo = False
         bench.downloads.finished.connect(self._fetched)
         bench.session.opened.connect(self._opened)
@@ -87,7 +87,7 @@ class ModelOpener(QObject):
 
     def get(self, name: str = SMOLLM2.name) -> None:
         """Fetch a model and open it when it has come, unless another is open by then."""
-        self._fetched_for_use = name
+        self.fetched_for_use = name
         self._bench.downloads.start(name)
 
     def _opened(self) -> None:
@@ -105,6 +105,6 @@ class ModelOpener(QObject):
         self._tries_demo = False
 
     def _fetched(self, name: str, path: Path) -> None:
-        wanted, self._fetched_for_use = name == self._fetched_for_use, ""
+        wanted, self.fetched_for_use = name == self.fetched_for_use, ""
         if wanted and self._bench.session.model is None:
             self._bench.open_model(path)

@@ -273,8 +273,8 @@ class Planner:
         self._staging = Staging(NOTHING)
         self._staged: Buffer | None = None  # what the staging lies in
         self._plans: OrderedDict[Hashable, tuple[Plan, Any]] = OrderedDict()
-        self._edited: OrderedDict[Hashable, tuple[Plan, Any]] = OrderedDict()
-        self._probed: OrderedDict[Hashable, tuple[Plan, Any]] = OrderedDict()
+        self.edited: OrderedDict[Hashable, tuple[Plan, Any]] = OrderedDict()
+        self.probed_plans: OrderedDict[Hashable, tuple[Plan, Any]] = OrderedDict()
         self._rings = Rings()
 
     def pin(self, pins: Pins) -> None:
@@ -289,8 +289,8 @@ class Planner:
 
     def _drop(self) -> None:
         self._plans.clear()
-        self._edited.clear()
-        self._probed.clear()
+        self.edited.clear()
+        self.probed_plans.clear()
 
     def outline(self, graph: Graph) -> Outline:
         """Outline a plan of this graph; allocates nothing."""
@@ -359,8 +359,8 @@ class Planner:
         the plan without, where that is kept. So are those with edited results, which push out no
         others. Raises `CannotProbe`.
         """
-        unprobed = self._edited if edited else self._plans
-        plans, own = (self._probed, (key, probes)) if probes else (unprobed, key)
+        unprobed = self.edited if edited else self._plans
+        plans, own = (self.probed_plans, (key, probes)) if probes else (unprobed, key)
         kept = plans.get(own)
         if kept is not None:
             plans.move_to_end(own)
@@ -387,13 +387,13 @@ class Planner:
 
     def _with_probes(self, made: ProbedOutline) -> Plan:
         if not self._rings.fit(made):
-            self._probed.clear()
+            self.probed_plans.clear()
             self._rings.grow(made)
         return self._compiled(made, self._rings.of(made))
 
     def end_probes(self) -> None:
         """Drop the plans with probes and free their memory; harmless where there are none."""
-        self._probed.clear()
+        self.probed_plans.clear()
         self._rings.free()
 
     def close(self, keep: Collection[Buffer] = ()) -> None:

@@ -44,7 +44,7 @@ class ChatTemplate:
         self._tokens = {"bos_token": bos, "eos_token": eos}
         self._only_parts: dict[str, bool] = {}
         self._slow: TemplateTooSlow | None = None
-        self._tried_again = 0.0  # the moment before which it is not rendered once more
+        self.tried_again = 0.0  # the moment before which it is not rendered once more
 
     def render(
         self,
@@ -102,12 +102,12 @@ class ChatTemplate:
         self, messages: Sequence[Message], prompt: bool, variables: Mapping[str, object]
     ) -> str:
         chat = {"messages": list(messages), "add_generation_prompt": prompt}
-        if self._slow is not None and monotonic() < self._tried_again:
+        if self._slow is not None and monotonic() < self.tried_again:
             raise self._slow
         try:
             return RENDERER.render(self.text, {**self._tokens, **variables, **chat})
         except TemplateTooSlow as error:
-            self._slow, self._tried_again = error, monotonic() + SLOW_SECONDS
+            self._slow, self.tried_again = error, monotonic() + SLOW_SECONDS
             raise
 
     @cached_property

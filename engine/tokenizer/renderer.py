@@ -21,7 +21,7 @@ class Renderer:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._process: subprocess.Popen[bytes] | None = None
+        self.process: subprocess.Popen[bytes] | None = None
         self._ready = False
 
     def start(self) -> None:
@@ -40,7 +40,7 @@ class Renderer:
             raise TemplateError(f"chat template: variables cannot be passed: {error}") from None
         with self._lock:
             process = self._started()
-            line = _exchange(process, request, RENDER_LIMIT)
+            line = exchange(process, request, RENDER_LIMIT)
             if not line:
                 self._stop()
                 if line is None:
@@ -59,28 +59,28 @@ class Renderer:
 
     def _started(self) -> "subprocess.Popen[bytes]":
         process = self._running()
-        if not self._ready and _exchange(process, b"", START_LIMIT) != b"ready\n":
+        if not self._ready and exchange(process, b"", START_LIMIT) != b"ready\n":
             self._stop()
             raise TemplateError("chat template: the process that renders it does not start")
         self._ready = True
         return process
 
     def _running(self) -> "subprocess.Popen[bytes]":
-        if self._process is not None and self._process.poll() is None:
-            return self._process
+        if self.process is not None and self.process.poll() is None:
+            return self.process
         self._stop()
         # -P: the script's own folder must not be searched for modules.
-        self._process = subprocess.Popen(
+        self.process = subprocess.Popen(
             [sys.executable, "-P", str(_SCRIPT)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
         )
-        return self._process
+        return self.process
 
     def _stop(self) -> None:
-        process, self._process, self._ready = self._process, None, False
+        process, self.process, self._ready = self.process, None, False
         if process is None:
             return
         process.kill()
@@ -90,7 +90,7 @@ class Renderer:
             process.wait()
 
 
-def _exchange(process: "subprocess.Popen[bytes]", request: bytes, limit: float) -> bytes | None:
+def exchange(process: "subprocess.Popen[bytes]", request: bytes, limit: float) -> bytes | None:
     """The line that answers `request`, empty when the process ended; None: killed after `limit`."""
     assert process.stdin is not None
     assert process.stdout is not None

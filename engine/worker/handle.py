@@ -48,10 +48,10 @@ class Worker:
     """
 
     def __init__(self, program: str = PROGRAM) -> None:
-        self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  closed in `close`
-        self._process, self._pipe = start_with_pipe(
+        self.log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  closed in `close`
+        self._process, self.pipe = start_with_pipe(
             [sys.executable, "-m", program],
-            self._log,
+            self.log,
             os.environ | {"PYTHONPATH": _import_path()},
         )
         self._decode = decoder_of_replies()
@@ -76,7 +76,7 @@ class Worker:
     def send(self, message: Request[Any] | Order) -> None:
         """Hand over a request or an order. Raises `WorkerDied`."""
         try:
-            self._pipe.send_bytes(encode(message))
+            self.pipe.send_bytes(encode(message))
         except OSError as error:
             raise self._death() from error
 
@@ -86,8 +86,8 @@ class Worker:
         """
         end = None if timeout is None else monotonic() + timeout
         try:
-            while end is None or self._pipe.poll(max(0.0, end - monotonic())):
-                message = self._decode(self._pipe.recv_bytes())
+            while end is None or self.pipe.poll(max(0.0, end - monotonic())):
+                message = self._decode(self.pipe.recv_bytes())
                 self.heard = monotonic()
                 if not isinstance(message, Heartbeat):
                     return message
@@ -135,13 +135,13 @@ class Worker:
     def close(self) -> None:
         """End the process, by force where it does not listen. Harmless when done twice."""
         with contextlib.suppress(OSError):
-            self._pipe.close()
+            self.pipe.close()
         try:
             self._process.wait(GRACE)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        self._log.close()
+        self.log.close()
 
     def __enter__(self) -> "Worker":
         return self
@@ -158,8 +158,8 @@ class Worker:
 
     def _last_words(self) -> str:
         try:
-            self._log.seek(max(0, self._log.seek(0, os.SEEK_END) - _TAIL))
-            told = self._log.read().decode("utf-8", "replace")
+            self.log.seek(max(0, self.log.seek(0, os.SEEK_END) - _TAIL))
+            told = self.log.read().decode("utf-8", "replace")
             lines = told.rpartition(WENT_ON)[2].split("\n")
         except ValueError:  # closed
             return ""

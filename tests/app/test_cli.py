@@ -63,7 +63,7 @@ def test_help_lists_every_command_and_setting(own_home: Path) -> None:
     assert "--accept-terms" in run("get", "--help").stdout
 
 
-@pytest.mark.parametrize("module", cli._commands(), ids=lambda module: module.NAME)
+@pytest.mark.parametrize("module", cli.commands(), ids=lambda module: module.NAME)
 def test_every_command_keeps_the_convention(module: object) -> None:
     assert module.__name__.rpartition(".")[2].replace("_", "-") == module.NAME  # type: ignore[attr-defined]
     assert module.HELP  # type: ignore[attr-defined]
@@ -283,7 +283,7 @@ def test_terms_are_asked_on_a_terminal(server: Server, answer: bytes, message: b
 
 def test_terms_are_not_asked_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", None)
-    assert get._ask("smollm2-135m") is False
+    assert get.ask("smollm2-135m") is False
 
 
 @pytest.mark.usefixtures("kept_engines")

@@ -295,9 +295,9 @@ def test_a_closed_folder_does_not_end_the_list(
     assert list_models() == []
     from app.commands import doctor
 
-    doctor._print_rest(True, [])
+    doctor.print_rest(True, [])
     assert f"models are left out: {home / 'hf' / 'hub'}: Permission" in capsys.readouterr().out
-    assert doctor._as_json([], [])["unreadable"] == stores.unreadable()
+    assert doctor.as_json([], [])["unreadable"] == stores.unreadable()
 
 
 def test_broken_links_and_names_hide_nothing_else(home: Path) -> None:

@@ -142,7 +142,7 @@ def _shown(bench: Workbench, message: Any, said: list[str]) -> list[str]:
     found = []
     for picture in message.pictures:
         try:
-            data = bench._store.pictures.files.read(picture.hash, picture.name)
+            data = bench.store.pictures.files.read(picture.hash, picture.name)
             Image.open(BytesIO(data)).load()
             found.append(picture.hash[:8])
         except (PictureError, OSError) as error:

@@ -261,14 +261,14 @@ def listen_forever(worker: Worker) -> None:
 
 
 def test_a_message_that_cannot_be_read_ends_it(mortal: Worker) -> None:
-    mortal._pipe.send_bytes(b"\x00nonsense")
+    mortal.pipe.send_bytes(b"\x00nonsense")
     with pytest.raises(WorkerDied, match="last words: .*msgspec"):
         mortal.receive(30)
 
 
 def test_a_killed_worker_has_no_last_words(mortal: Worker) -> None:
     """Of an error that was answered long before, the reason of its end says nothing."""
-    mortal._log.write(b"Traceback ...\nValueError: old and unrelated\n")
+    mortal.log.write(b"Traceback ...\nValueError: old and unrelated\n")
     psutil.Process(mortal.pid).kill()
     with pytest.raises(WorkerDied) as death:
         mortal.receive(30)
@@ -276,8 +276,8 @@ def test_a_killed_worker_has_no_last_words(mortal: Worker) -> None:
 
 
 def test_errors_that_were_answered_are_no_last_words(mortal: Worker) -> None:
-    mortal._log.write(b"ValueError: old and unrelated\n" + WENT_ON.encode() + b"\n")
-    mortal._log.flush()
+    mortal.log.write(b"ValueError: old and unrelated\n" + WENT_ON.encode() + b"\n")
+    mortal.log.flush()
     psutil.Process(mortal.pid).terminate()
     with pytest.raises(WorkerDied) as death:
         mortal.receive(30)

@@ -100,11 +100,11 @@ class Discover(QObject):
         self._next = ""
         self._search: Work | None = None
         self._opening: Work | None = None
-        self._plans: dict[str, HeaderPlan] = {}
+        self.plans: dict[str, HeaderPlan] = {}
         self._waiting: list[_Planning] = []  # rows whose headers are not fetched yet
-        self._planning: list[_Planning] = []
-        self._patience = QTimer(self, singleShot=True, interval=AT_MOST_MS)
-        self._patience.timeout.connect(self._on_silence)
+        self.planning: list[_Planning] = []
+        self.patience = QTimer(self, singleShot=True, interval=AT_MOST_MS)
+        self.patience.timeout.connect(self._on_silence)
         self._shelf_asked = False
 
     @property
@@ -138,15 +138,15 @@ class Discover(QObject):
         row = self._row(key)
         if row is None or not row.supported or row.plan is not None or row.problem:
             return
-        if key in self._plans:
-            self._put(replace(row, plan=self._plans[key]))
-        elif all(key != planning.row.key for planning in (*self._waiting, *self._planning)):
+        if key in self.plans:
+            self.put(replace(row, plan=self.plans[key]))
+        elif all(key != planning.row.key for planning in (*self._waiting, *self.planning)):
             self._waiting.append(_Planning(row))
             self._plan_next()
 
     def cancel(self) -> None:
         """Stop searching and planning; what is there stays."""
-        self._patience.stop()
+        self.patience.stop()
         if self._search is not None:
             self._search.cancel()
             self._search = None
@@ -159,24 +159,24 @@ class Discover(QObject):
         """Order the shelf by what fits this machine; once a run."""
         if not self._shelf_asked:
             self._shelf_asked = True
-            self._client.ask(ListDevices(0), self._on_devices, lambda failed: None)
+            self._client.ask(ListDevices(0), self.on_devices, lambda failed: None)
 
     def _begin(self, request: Callable[[Hub], object]) -> None:
         if self._search is not None:
             self._search.cancel()
         self.state, self.problem, self.waiting_s = "searching", "", None
         work = Work.polling(_request, request).then(self._on_page)
-        work.progress(self._on_waiting).fail(lambda text: self._fail("failed", text))
+        work.progress(self._on_waiting).fail(lambda text: self.fail("failed", text))
         self._search = work.start(self)
-        self._patience.start()
+        self.patience.start()
         self.changed.emit()
 
     def _on_page(self, outcome: _Outcome) -> None:
-        self._patience.stop()
+        self.patience.stop()
         self._search, self.waiting_s = None, None
         if outcome.error is not None:
             kind: State = "offline" if outcome.error.cause == "offline" else "failed"
-            self._fail(kind, str(outcome.error))
+            self.fail(kind, str(outcome.error))
             return
         found, self._next = outcome.value
         known = {row.repo for row in self.results}
@@ -185,7 +185,7 @@ class Discover(QObject):
         self.changed.emit()
 
     def _on_waiting(self, seconds: float) -> None:
-        self._patience.stop()  # the Hub has answered
+        self.patience.stop()  # the Hub has answered
         self.waiting_s = seconds
         self.changed.emit()
 
@@ -197,10 +197,10 @@ class Discover(QObject):
             text = tr(
                 "{host} has not answered for 5 s; check the network and the proxy", host=Hub().host
             )
-            self._fail("offline", text)
+            self.fail("offline", text)
 
-    def _fail(self, state: State, problem: str) -> None:
-        self._patience.stop()
+    def fail(self, state: State, problem: str) -> None:
+        self.patience.stop()
         self._search, self.waiting_s = None, None
         self.state, self.problem = state, problem
         log.warning("%s", problem)
@@ -217,9 +217,9 @@ class Discover(QObject):
             self._opening = None
             self.repo_state = "idle"
         self._waiting.clear()
-        for planning in self._planning:
+        for planning in self.planning:
             planning.stop()
-        self._planning.clear()
+        self.planning.clear()
 
     def _on_opened(self, repo: str, outcome: _Outcome) -> None:
         self._opening = None
@@ -248,15 +248,15 @@ class Discover(QObject):
     def _row(self, key: str) -> FoundQuant | None:
         return next((row for row in self.rows if row.key == key), None)
 
-    def _put(self, row: FoundQuant) -> None:
+    def put(self, row: FoundQuant) -> None:
         self.rows = [row if old.key == row.key else old for old in self.rows]
         self._select()
         self.row_changed.emit(row.key)
 
     def _plan_next(self) -> None:
-        while self._waiting and len(self._planning) < AT_ONCE:
+        while self._waiting and len(self.planning) < AT_ONCE:
             planning = self._waiting.pop(0)
-            self._planning.append(planning)
+            self.planning.append(planning)
             work = Work.polling(_heads, planning.row).then(partial(self._on_heads, planning))
             planning.work = work.fail(partial(self._on_plan_failed, planning)).start(self)
 
@@ -294,18 +294,18 @@ class Discover(QObject):
     def _end_plan(
         self, planning: _Planning, plan: HeaderPlan | None = None, problem: str = ""
     ) -> None:
-        if planning not in self._planning:  # another repository was opened
+        if planning not in self.planning:  # another repository was opened
             return
-        self._planning.remove(planning)
+        self.planning.remove(planning)
         key = planning.row.key
         if plan is not None:
-            self._plans[key] = plan
+            self.plans[key] = plan
         row = self._row(key)
         if row is not None:
-            self._put(replace(row, plan=plan, problem=problem))
+            self.put(replace(row, plan=plan, problem=problem))
         self._plan_next()
 
-    def _on_devices(self, reply: Devices) -> None:
+    def on_devices(self, reply: Devices) -> None:
         room = max((device.memory for device in reply.devices), default=0)
         rows = [replace(row, fits=row.model.size * ROOM <= room) for row in self.shelf]
         self.shelf = sorted(rows, key=lambda row: not row.fits)

@@ -67,7 +67,7 @@ class ChatState(QObject):
         tools: ToolsState | None = None,
     ) -> None:
         super().__init__(parent)
-        self._store, self._session = store, session
+        self.store, self._session = store, session
         self.tools = tools
         self._rounds = None if tools is None else ToolRounds(store, session, tools)
         if tools is not None:
@@ -164,14 +164,14 @@ class ChatState(QObject):
         self.details.save_draft()
         self.set_sends_next(False)
         try:
-            chat = self._store.chat(chat_id) if chat_id is not None else None
-            tree = self._store.tree(chat.id) if chat is not None else Tree()
+            chat = self.store.chat(chat_id) if chat_id is not None else None
+            tree = self.store.tree(chat.id) if chat is not None else Tree()
         except StoreError as error:
             self.problem.emit(Problem(error.kind, str(error)))
             return
         held = self.writers.held(chat.id) if chat is not None else None
         tree = held.tree if held is not None else tree
-        self._thread = Thread(self._store, chat.id if chat is not None else None, tree)
+        self._thread = Thread(self.store, chat.id if chat is not None else None, tree)
         self.details.take(chat)
         self.edits.take(chat.edits if chat is not None else NO_EDITS)
         self._show_attached()
@@ -294,7 +294,7 @@ class ChatState(QObject):
     def edit_pictures(self, row: int, parent: QObject) -> EditedPictures:
         """The pictures of the question at `row`, to be changed for `edit_and_resend`."""
         pictures = self.path[row].pictures
-        made = EditedPictures(self._store, self._session, self._preferences, pictures, parent)
+        made = EditedPictures(self.store, self._session, self._preferences, pictures, parent)
         made.problem.connect(self.problem)
         made.destroyed.connect(self.write_draft)
         return made
@@ -444,7 +444,7 @@ class ChatState(QObject):
             if begins:
                 question = self._thread.begin(text, *details.settings, pictures, documents)
                 kept = {"edits": self.edits.value, "vectors": self.edits.fresh}
-                self._store.update(question.chat, touch=False, tools=details.tools, **kept)
+                self.store.update(question.chat, touch=False, tools=details.tools, **kept)
             else:
                 question = self._thread.ask(text, pictures, documents)
             answer = self._thread.answer_to(question, *self.edits.now(by is None))
@@ -463,13 +463,13 @@ class ChatState(QObject):
         pictures = (*question.pictures, *self.attached.pictures)
         documents = (*question.documents, *self.documents.documents)
         chat = self.chat_id if row else None
-        with self._store.together():
-            self._store.pictures.set_draft(chat, pictures)
-            self._store.documents.set_draft(chat, documents)
+        with self.store.together():
+            self.store.pictures.set_draft(chat, pictures)
+            self.store.documents.set_draft(chat, documents)
             if row:
                 self._thread.unsend(row)
             else:
-                self._store.delete(question.chat)
+                self.store.delete(question.chat)
         if row:
             self._show_path(row)
             self._show_attached()
@@ -513,7 +513,7 @@ class ChatState(QObject):
     def _begin(self, answer: Answer, most: int | None = None, by: Writer | None = None) -> None:
         self._thread.keep_tokens(answer.message, None)
         now, by, value = self.details, by or self.writer, self._preferences.value
-        is_kept = self._store.is_saved and value.kept_chats != 0 and by.own is None
+        is_kept = self.store.is_saved and value.kept_chats != 0 and by.own is None
         chat = str(answer.message.chat) if is_kept else None
         numbers, drafts = now.own if by.own is None else by.own, Speculation(value.speculation)
         manner = Manner(now.system, numbers, by.details, most, now.form, drafts, chat)
@@ -548,7 +548,7 @@ class ChatState(QObject):
 
     def _leave_deleted(self) -> None:
         """A new chat in place of one that is gone, with what was being typed there."""
-        self._thread = Thread(self._store)
+        self._thread = Thread(self.store)
         self.open(None)
         self.stored.emit()
 
@@ -566,7 +566,7 @@ class ChatState(QObject):
         if self.chat_id is None:
             return False
         with self._storing():
-            self._store.update(self.chat_id, touch=False, **fields)
+            self.store.update(self.chat_id, touch=False, **fields)
         return True
 
     def _on_appended(self, answer: Answer, first: int) -> None:

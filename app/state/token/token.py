@@ -106,7 +106,7 @@ class TokenState(QObject):
         self.sources: Sources | None = None
         self.questions = WordQuestions(session, chat.brought, self)
         self._shown = False
-        self._kept: OrderedDict[Key, Inside] = OrderedDict()
+        self.kept: OrderedDict[Key, Inside] = OrderedDict()
         self._contexts = Contexts()
         self._words = ChatWords(chat, self._contexts)
         self.asking = Asking(chat, selection, self._contexts, lambda: self.parts)
@@ -283,7 +283,7 @@ class TokenState(QObject):
         told = self._told_live.inside
         if told is not None and told.word.key == word.key:
             return told
-        return self._kept.get(word.key) or Inside(word)
+        return self.kept.get(word.key) or Inside(word)
 
     # Asking
 
@@ -365,10 +365,10 @@ class TokenState(QObject):
 
     def _keep(self, inside: Inside) -> None:
         """This is known of the word now."""
-        self.inside = self._kept[inside.word.key] = inside
-        self._kept.move_to_end(inside.word.key)
-        while len(self._kept) > KEPT:
-            self._kept.popitem(last=False)
+        self.inside = self.kept[inside.word.key] = inside
+        self.kept.move_to_end(inside.word.key)
+        while len(self.kept) > KEPT:
+            self.kept.popitem(last=False)
         self._want_rows()
         self._light()
         self.changed.emit()
@@ -425,7 +425,7 @@ class TokenState(QObject):
         if basis != self._basis:
             self._basis = basis
             self._stop()
-            self._kept.clear()
+            self.kept.clear()
             self._contexts.forget()
             self.word = self.inside = None
             self._refresh()

@@ -30,7 +30,7 @@ class SplitRibbon(Bands):
         super().__init__(tr("Splits of the step"))
         self._graph: GraphDone | None = None
         self._times: Sequence[SplitRecord] = ()
-        self._selected: int | None = None
+        self.selected: int | None = None
 
     def show_graph(self, graph: GraphDone | None, times: Sequence[SplitRecord]) -> None:
         """`times` of the same splits, or none."""
@@ -38,7 +38,7 @@ class SplitRibbon(Bands):
         self.changed()
 
     def show_selected(self, number: int | None) -> None:
-        self._selected = number
+        self.selected = number
         if number is not None:
             self._at = number
         self.changed()
@@ -72,7 +72,7 @@ class SplitRibbon(Bands):
         return Joint(text, now.warn if size else now.faint, mix(now.warn, now.text, 0.5))
 
     def framed(self, at: int) -> bool:
-        return at == self._selected
+        return at == self.selected
 
     def words(self, at: int) -> str:
         """A split in words, with what is copied for it and why it begins."""

@@ -54,7 +54,7 @@ class LanesChart(Painted):
         self.state = state
         self._room = 0.0
         self.walker = LaneCursor(LanesPicture((), 0, 1, self._measures()))
-        self._marked = Selected()
+        self.marked = Selected()
         self._drag: TileDrag | BoundaryDrag | None = None
         self._landing: list[tuple[ShownTile, QPointF]] = []
         self._over: str | None = None
@@ -161,7 +161,7 @@ class LanesChart(Painted):
 
     def show_selected(self, selected: Selected) -> None:
         """Mark the layer and the device that are selected, wherever that was done."""
-        self._marked = selected
+        self.marked = selected
         if self.walker.follow(selected, lambda tile: tile.device == selected.device):
             self._tell()
         self.update()
@@ -319,7 +319,7 @@ class LanesChart(Painted):
             labels,
             self.walker.chosen,
             self.walker.at if self.hasFocus() else None,
-            self._marked,
+            self.marked,
             carried,
             over,
             frozenset(paint.unusual_kinds(labels)) if labels else frozenset(),

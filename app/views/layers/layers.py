@@ -238,8 +238,8 @@ class LayersView(QWidget):
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
         # Before what is scrolled gets its place, so that no frame has lanes higher than theirs.
-        if watched is self._area and event.type() == QEvent.Type.Resize:
-            self.chart.set_room(self._area.height() * CHART_SHARE)
+        if watched is self.area and event.type() == QEvent.Type.Resize:
+            self.chart.set_room(self.area.height() * CHART_SHARE)
             self._body.fit()
         return super().eventFilter(watched, event)
 
@@ -265,14 +265,14 @@ class LayersView(QWidget):
         inside.addWidget(self.table, 100)
         inside.addWidget(self.rule)
         inside.addStretch(1)
-        self._area = scrolled(self._body)
-        self._area.installEventFilter(self)
+        self.area = scrolled(self._body)
+        self.area.installEventFilter(self)
         column = QVBoxLayout(self)
         column.setContentsMargins(PADDING, GRID, PADDING, GRID)
         column.setSpacing(GRID)
         column.addLayout(head)
         column.addWidget(self.figures)
-        column.addWidget(self._area, 1)
+        column.addWidget(self.area, 1)
         column.addWidget(divider())
         column.addWidget(self.apply)
 
@@ -290,7 +290,7 @@ class LayersView(QWidget):
         self.table.picked.connect(self._row_picked)
         self.legend.picked.connect(self._part_picked)
         self.rule.copied.connect(self.apply.tell)
-        self.rule.refused.connect(lambda: self._area.ensureWidgetVisible(self.rule))
+        self.rule.refused.connect(lambda: self.area.ensureWidgetVisible(self.rule))
         for keys, run in (
             (QKeySequence("Ctrl+Z"), self.state.undo),
             (QKeySequence("Ctrl+Shift+Z"), self.state.redo),
@@ -410,7 +410,7 @@ class LayersView(QWidget):
 
     def _scroll_to(self, place: QRect) -> None:
         middle = self.chart.mapTo(self._body, place.center())
-        self._area.ensureVisible(middle.x(), middle.y(), 0, place.height() // 2 + GRID)
+        self.area.ensureVisible(middle.x(), middle.y(), 0, place.height() // 2 + GRID)
 
 
 def layers_report(bench: Workbench, view: LayersView) -> ViewReport:

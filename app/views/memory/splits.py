@@ -46,7 +46,7 @@ class SplitBand(Bands):
     def __init__(self) -> None:
         super().__init__(tr("Splits of a token"))
         self._times: StepTimes | None = None
-        self._selected: int | None = None
+        self.selected: int | None = None
 
     def show_times(self, times: StepTimes | None) -> None:
         self._times = times
@@ -54,7 +54,7 @@ class SplitBand(Bands):
 
     def show_selected(self, number: int | None) -> None:
         """Mark the split that is selected."""
-        self._selected = number
+        self.selected = number
         if number is not None:
             self._at = number
         self.changed()
@@ -88,7 +88,7 @@ class SplitBand(Bands):
         return [*made, Piece(rest, None, (f"{REST} {text}", text), None, 0.0)]
 
     def framed(self, at: int) -> bool:
-        return at == self._selected
+        return at == self.selected
 
     def words(self, at: int) -> str:
         return describe_split(at, self._times.splits[at]) if self._times is not None else ""

@@ -158,7 +158,7 @@ class ProfileView(QWidget):
         self.time_line, self.roofline = TimeLine(), Roofline(self._state)
         self.totals = Table(TableRows(TOTALS, self), tr("Sums"), stretch=(0,))
         self.differences = Table(TableRows(DIFFERENCES, self), tr("Differences"), stretch=(0,))
-        self._alone = label(ALONE, tone="quiet", wrap=True)
+        self.alone = label(ALONE, tone="quiet", wrap=True)
         self.pages = QStackedWidget()
         self.tabs = FittedTabs(tr("Views of the recorded answer"))
         self._lay_out()
@@ -173,7 +173,7 @@ class ProfileView(QWidget):
             box.currentIndexChanged.connect(self.refresh)
         self.tabs.currentChanged.connect(self._tab_changed)
         self._state.changed.connect(self.refresh)
-        self.saving.said.connect(self._says.setText)
+        self.saving.said.connect(self.status.setText)
         bench.selection.changed.connect(self._show_selected)
         self.refresh()
 
@@ -192,7 +192,7 @@ class ProfileView(QWidget):
         self._empty.setVisible(answer is None)
         self._empty_says.setText(WAITING if state.recording else EMPTY)
         said = summary(answer) if answer is not None else []
-        self._says.setText(" ".join([*said, *([WAITING] if state.recording else [])]))
+        self.status.setText(" ".join([*said, *([WAITING] if state.recording else [])]))
         if answer is None:
             return
         if not answer.n_steps(self.shown_phase):
@@ -218,7 +218,7 @@ class ProfileView(QWidget):
             found = differences(before, answer, by, phase)
         self.differences.rows.show_rows(found)
         self.differences.setVisible(bool(found))
-        self._alone.setVisible(not found)
+        self.alone.setVisible(not found)
 
     # Selection
 
@@ -300,7 +300,7 @@ class ProfileView(QWidget):
         for by in BY:
             self.by.addItem(tr("by {by}", by=by), by)
         self.tabs.setProperty("level", "second")
-        self._sums, self._compared = _page(self.totals), _page(self._alone, self.differences)
+        self._sums, self._compared = _page(self.totals), _page(self.alone, self.differences)
         for title, page in (
             (tr("Time line"), self.time_line),
             (tr("Sums"), self._sums),
@@ -312,7 +312,7 @@ class ProfileView(QWidget):
         self.by.hide()
 
     def _place(self) -> None:
-        self._says = label(tone="quiet", size="small", wrap=True)
+        self.status = label(tone="quiet", size="small", wrap=True)
         first = QHBoxLayout()
         first.setSpacing(GRID)
         first.addWidget(self.tabs, 1)
@@ -331,7 +331,7 @@ class ProfileView(QWidget):
         body.setSpacing(GRID)
         body.addLayout(first)
         body.addLayout(second)
-        body.addWidget(self._says)
+        body.addWidget(self.status)
         body.addWidget(self.pages, 1)
         empty = QVBoxLayout(self._empty)
         empty.setContentsMargins(0, 0, 0, 0)

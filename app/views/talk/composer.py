@@ -59,10 +59,10 @@ class Composer(QWidget):
         self.tools = ToolsButton(bench)
         self.server = ServerQuestion(bench)
         self.sampling = IconButton("sliders", tr("Sampling and system prompt"), self.show_sampling)
-        self._settings = ElidedLabel(size="small")
-        self._settings.setProperty("tone", "quiet")
-        self._settings.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
-        self._count = label("", "quiet", "small")
+        self.settings_button = ElidedLabel(size="small")
+        self.settings_button.setProperty("tone", "quiet")
+        self.settings_button.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self.count = label("", "quiet", "small")
         self.send_button = SendButton(self.send, bench.chat.stop)
         self.next = Button(tr("Send next"), self.send, "link")
         set_tip(self.next, tr("Send when the answer ends (Enter)"))
@@ -71,7 +71,7 @@ class Composer(QWidget):
         self.copy = Button(tr("Copy and continue"), self._copy, picture="copy")
         self.overflow = Overflow(bench)
         self.overflow.document_wanted.connect(self.documents.opened)
-        self._popover: SamplingPopover | None = None
+        self.popover: SamplingPopover | None = None
         self._prompts: PromptMenu | None = None
         self._lay_out()
         chat = bench.chat
@@ -108,9 +108,9 @@ class Composer(QWidget):
 
     def show_sampling(self) -> None:
         """System prompt, presets and how tokens are drawn."""
-        if self._popover is None:
-            self._popover = SamplingPopover(self.bench, self)
-        self._popover.open_above(self._card)
+        if self.popover is None:
+            self.popover = SamplingPopover(self.bench, self)
+        self.popover.open_above(self._card)
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
         now, painter = tokens(), QPainter(self)
@@ -142,8 +142,8 @@ class Composer(QWidget):
         row.addWidget(self.add)
         row.addWidget(self.tools)
         row.addWidget(self.sampling)
-        row.addWidget(self._settings, 1)
-        row.addWidget(self._count)
+        row.addWidget(self.settings_button, 1)
+        row.addWidget(self.count)
         row.addWidget(self.copy)
         row.addWidget(self.next)
         row.addWidget(self.send_button)
@@ -228,10 +228,10 @@ class Composer(QWidget):
         self.copy.setVisible(bool(served))
         self.send_button.setVisible(not served)
         self.tools.refresh()
-        self._settings.setText(in_words(self.bench))
+        self.settings_button.setText(in_words(self.bench))
         count = self.counter.count
         known = written and count is not None
-        self._count.setText(tr("{count} tok", count=grouped(count)) if known else "")
+        self.count.setText(tr("{count} tok", count=grouped(count)) if known else "")
         asks = known or self.attachments.any or bool(chat.documents.documents)
         self.overflow.show_question((count or 0) if asks else None)
         self.queued.refresh()

@@ -32,11 +32,11 @@ class ContextMeter(QWidget):
         super().__init__()
         self.bench = bench
         self.use = ContextUse((), 0)
-        self._card: ContextCard | None = None
+        self.card: ContextCard | None = None
         self.bar = SegmentBar(BAR)
         self.bar.pointed.connect(self._pointed)
-        self._percent = label("", "quiet")
-        self._percent.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+        self.percent = label("", "quiet")
+        self.percent.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         row = QHBoxLayout(self)
         row.setContentsMargins(GRID // 2, 0, GRID // 2, 0)
@@ -44,7 +44,7 @@ class ContextMeter(QWidget):
         self._title = label("context", "quiet")
         row.addWidget(self._title)
         row.addWidget(self.bar)
-        row.addWidget(self._percent)
+        row.addWidget(self.percent)
         self._soon = QTimer(self, singleShot=True, interval=REFRESH_MS)
         self._soon.timeout.connect(self.refresh)
         chat, session = bench.chat, bench.session
@@ -71,10 +71,10 @@ class ContextMeter(QWidget):
         self.bar.show_segments(
             [self._segment(part, tight) for part in self.use.shares], model.n_ctx
         )
-        self._percent.setMinimumWidth(self._percent.fontMetrics().horizontalAdvance("100 %"))
-        self._percent.setText(self._amount)
+        self.percent.setMinimumWidth(self.percent.fontMetrics().horizontalAdvance("100 %"))
+        self.percent.setText(self._amount)
         self.setAccessibleName(self.words)
-        if self._card is not None and self._card.isVisible():
+        if self.card is not None and self.card.isVisible():
             self._show_card()
 
     @property
@@ -163,8 +163,8 @@ class ContextMeter(QWidget):
     def hide_card(self) -> None:
         """Take the card away."""
         self.bar.marked = None
-        if self._card is not None:
-            self._card.hide()
+        if self.card is not None:
+            self.card.hide()
 
     def _segment(self, part: Share, tight: bool) -> Segment:
         if part.row is None:
@@ -174,15 +174,15 @@ class ContextMeter(QWidget):
         return Segment(part.tokens, tone, 0.45 if asked else 0.8)
 
     def _pointed(self, index: int | None) -> None:
-        if self._card is not None and self._card.isVisible():
+        if self.card is not None and self.card.isVisible():
             self._show_card()
 
     def _show_card(self) -> None:
-        if self._card is None:
-            self._card = ContextCard(self.window())
-            self.destroyed.connect(self._card.deleteLater)
+        if self.card is None:
+            self.card = ContextCard(self.window())
+            self.destroyed.connect(self.card.deleteLater)
         corner = self.mapTo(self.window(), QPoint(0, 0))
-        self._card.show_use(self, QRect(corner, self.size()))
+        self.card.show_use(self, QRect(corner, self.size()))
 
     def _later(self) -> None:
         if not self._soon.isActive():

@@ -56,7 +56,7 @@ class MessageView(Row):
         self.tokens: TokenAnswer | None = None
         self.edit: MessageEdit | None = None
         self.thought: Thought | None = None
-        self._progress: AnswerProgress | None = None
+        self.progress: AnswerProgress | None = None
         self._banner: Banner | None = None
         self._dismissed = ""
         row.setParent(self)
@@ -372,15 +372,15 @@ class MessageView(Row):
     def _show_progress(self) -> None:
         message = self.row.message
         waits = self.row.answering and not message.text and not message.calls
-        if waits and self._progress is None:
-            self._progress = AnswerProgress()
-            self._put(self._progress)
+        if waits and self.progress is None:
+            self.progress = AnswerProgress()
+            self._put(self.progress)
             self.height_changed.emit()
-        if waits and self._progress is not None:
-            self._progress.show_stage(self.row.stage, self.row.past_stages)
-        elif self._progress is not None:
-            self._take_out(self._progress)
-            self._progress = None
+        if waits and self.progress is not None:
+            self.progress.show_stage(self.row.stage, self.row.past_stages)
+        elif self.progress is not None:
+            self._take_out(self.progress)
+            self.progress = None
 
     def _show_problem(self) -> None:
         message = self.row.message

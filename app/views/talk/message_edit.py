@@ -32,7 +32,7 @@ class MessageEdit(QFrame):
         self.field.cancelled.connect(self.cancelled)
         self.field.textChanged.connect(self._refresh)
         hint = tr("Sent as a new branch.") if question else tr("Saved as a new branch.")
-        self._send = Button(tr("Send") if question else tr("Keep"), self._submit, "primary")
+        self.send_button = Button(tr("Send") if question else tr("Keep"), self._submit, "primary")
         self._hint = label(hint, "quiet", "small", wrap=True)
         self.pictures: EditedPictures | None = None
         self.attachments: Attachments | None = None
@@ -54,13 +54,13 @@ class MessageEdit(QFrame):
         steps.addWidget(self.add)
         steps.addWidget(self._hint, 1)
         steps.addWidget(Button(tr("Cancel"), self.cancelled.emit, "flat"))
-        steps.addWidget(self._send)
+        steps.addWidget(self.send_button)
         self._column = QVBoxLayout(self)
         self._column.setContentsMargins(GRID, GRID, GRID, GRID)
         self._column.setSpacing(GRID)
         self._column.addWidget(self.field)
         self._column.addLayout(steps)
-        QWidget.setTabOrder(self.field, self._send)
+        QWidget.setTabOrder(self.field, self.send_button)
 
     def _show_pictures(self, loader: PictureLoader) -> None:
         self.pictures = self._row.edit_pictures(self)
@@ -90,4 +90,4 @@ class MessageEdit(QFrame):
             self.done.emit(self.field.text, () if self.pictures is None else self.pictures.pictures)
 
     def _refresh(self) -> None:
-        self._send.setEnabled(self._ready)
+        self.send_button.setEnabled(self._ready)

@@ -198,7 +198,7 @@ class AnswerProgress(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self._words = label("", "quiet", wrap=True)
+        self.words = label("", "quiet", wrap=True)
         self._bar = QProgressBar()
         self._bar.setTextVisible(False)
         self._bar.setAccessibleName(tr("Progress of the prompt"))
@@ -206,7 +206,7 @@ class AnswerProgress(QWidget):
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 2, 0, GRID)
         column.setSpacing(GRID)
-        column.addWidget(self._words)
+        column.addWidget(self.words)
         column.addWidget(self._bar)
         self.show_stage(None, [])
 
@@ -214,7 +214,7 @@ class AnswerProgress(QWidget):
         """Show the current stage, after the earlier stages of this answer."""
         before = [f"{tr(STAGES[done.name])} {duration(done.seconds)}" for done in past]
         if stage is None or stage.total <= 0:
-            self._words.setText(LINE.join([*before, stage_title(stage)]))
+            self.words.setText(LINE.join([*before, stage_title(stage)]))
             self._bar.setRange(0, 1)
             self._bar.setValue(0)
             return
@@ -227,7 +227,7 @@ class AnswerProgress(QWidget):
             amount = which_block(stage)
         left = stage_left(stage)
         parts = [*before, stage_title(stage), amount, tr("{left} left", left=left) if left else ""]
-        self._words.setText(LINE.join(filter(None, parts)))
+        self.words.setText(LINE.join(filter(None, parts)))
         self._bar.setRange(0, 1000)  # Qt counts to 2^31, less than the bytes of a file
         self._bar.setValue(1000 * stage.done // stage.total)
 

@@ -107,8 +107,12 @@ class SamplingPopover(Popover):
         self._soon = QTimer(self, singleShot=True, interval=SAVE_MS)
         self._soon.timeout.connect(self._save_system)
         self._offered = Button(tr("Use the system prompt from Ollama"), self._take_offered, "link")
-        self._save = Button(tr("Save as default for this model"), bench.chat.details.save_for_model)
-        self._forget = Button(tr("Reset saved default"), bench.chat.details.forget_saved, "flat")
+        self.save_button = Button(
+            tr("Save as default for this model"), bench.chat.details.save_for_model
+        )
+        self.forget_button = Button(
+            tr("Reset saved default"), bench.chat.details.forget_saved, "flat"
+        )
         self.numbers: dict[str, NumberSlider] = {}
         self.seed = QLineEdit()
         self.seed.setAccessibleName(tr("Seed"))
@@ -189,8 +193,8 @@ class SamplingPopover(Popover):
         column.addLayout(seeds)
         kept = QHBoxLayout()
         kept.setSpacing(GRID)
-        kept.addWidget(self._save)
-        kept.addWidget(self._forget)
+        kept.addWidget(self.save_button)
+        kept.addWidget(self.forget_button)
         kept.addStretch(1)
         column.addLayout(kept)
         column.addWidget(self.form)
@@ -225,8 +229,8 @@ class SamplingPopover(Popover):
         offered = details.suggested.system
         self._offered.setVisible(bool(offered) and details.system != offered)
         has_model = self._bench.session.path is not None
-        self._save.setEnabled(has_model and bool(details.own.values.keys() - {"seed"}))
-        self._forget.setVisible(bool(details.saved.values))
+        self.save_button.setEnabled(has_model and bool(details.own.values.keys() - {"seed"}))
+        self.forget_button.setVisible(bool(details.saved.values))
         seed = "" if drawn.seed is None else str(drawn.seed)
         if self.seed.text() != seed:
             self.seed.setText(seed)

@@ -129,7 +129,7 @@ class AttentionPanel(QWidget):
         self.says = label("", "quiet", "small", wrap=True)
         self.list = SourceList()
         self.list.picked.connect(self._source_picked)
-        self._choices = {measure: self._choice(measure) for measure in MEASURES}
+        self.choices = {measure: self._choice(measure) for measure in MEASURES}
         self._lay_out()
         self._scale()
 
@@ -261,7 +261,7 @@ class AttentionPanel(QWidget):
 
     def _show_measure(self, measure: Measure) -> None:
         self._measure = measure
-        for one, button in self._choices.items():
+        for one, button in self.choices.items():
             button.setChecked(one == measure)
         self.refresh()
 
@@ -311,7 +311,7 @@ class AttentionPanel(QWidget):
     def _lay_out(self) -> None:
         choices = QHBoxLayout()
         choices.setSpacing(GRID // 2)
-        for button in self._choices.values():
+        for button in self.choices.values():
             choices.addWidget(button)
         choices.addStretch(1)
         steppers = QHBoxLayout()

@@ -85,24 +85,24 @@ class TokenView(QWidget):
         column.addWidget(self.attention)
         column.addWidget(self.looked_at)
         self.sections = (
-            Section(tr("Logit lens"), self.lens, self._lens_rows, 2),
+            Section(tr("Logit lens"), self.lens, self.lens_rows, 2),
             Section(tr("Attention"), looks, self.attention.rows, 0),
             Section(tr("Choice"), self.choice, self.choice.rows),
             Section(tr("Time"), self.time, self.time.rows, 2),
         )
-        self._body = QWidget()
-        self._grid = QGridLayout(self._body)
+        self.body = QWidget()
+        self._grid = QGridLayout(self.body)
         self._grid.setContentsMargins(0, 0, 0, 0)
         self._grid.setHorizontalSpacing(2 * PADDING)
         self._grid.setVerticalSpacing(PADDING)
         self._columns = 0
-        self._area: QScrollArea = scrolled(self._body)
+        self.area: QScrollArea = scrolled(self.body)
         column = QVBoxLayout(self)
         column.setContentsMargins(PADDING, GRID, PADDING, GRID)
         column.setSpacing(GRID)
         column.addWidget(self.head)
         column.addWidget(divider())
-        column.addWidget(self._area, 1)
+        column.addWidget(self.area, 1)
         bench.token.changed.connect(self.refresh)
         bench.splits.changed.connect(self._show_time)
         bench.selection.changed.connect(self._show_selected)
@@ -123,7 +123,7 @@ class TokenView(QWidget):
 
     def picture(self) -> QImage:
         """All of the drawing, with the model, the prompt's beginning and the seed."""
-        return captioned(self._body, captions(self._bench, self.head.caption)).toImage()
+        return captioned(self.body, captions(self._bench, self.head.caption)).toImage()
 
     def copy_text(self) -> None:
         """The same as text, with all numbers."""
@@ -167,13 +167,13 @@ class TokenView(QWidget):
     def _show_picture(self, number: int) -> None:
         """One of the pictures that were looked at, with its patches."""
         self.looked_at.choose(number)
-        self._area.ensureWidgetVisible(self.looked_at)
+        self.area.ensureWidgetVisible(self.looked_at)
 
     def _open_layer(self, layer: int) -> None:
         self._bench.selection.select_layer(layer)
         self._bench.selection.show_in("tensors")
 
-    def _lens_rows(self) -> list[list[str]]:
+    def lens_rows(self) -> list[list[str]]:
         """Of each layer its words and the rank of the one that came, titles on top."""
         rows = [[tr("Layer"), tr("Says"), "%", tr("Rank"), tr("Its %"), tr("Bits")]]
         reading = self.lens.reading

@@ -153,14 +153,14 @@ class SegmentBar(Chart):
 
     def __init__(self, width: int) -> None:
         super().__init__(focus=False)
-        self._segments: Sequence[Segment] = ()
-        self._whole, self._width = 1.0, width
+        self.segments: Sequence[Segment] = ()
+        self.whole, self._width = 1.0, width
         self.marked: int | None = None
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
 
     def show_segments(self, segments: Sequence[Segment], whole: float) -> None:
-        self._segments = segments
-        self._whole = max(whole, sum(segment.size for segment in segments), 1e-9)
+        self.segments = segments
+        self.whole = max(whole, sum(segment.size for segment in segments), 1e-9)
         self.update()
 
     def sizeHint(self) -> QSize:  # noqa: N802
@@ -168,8 +168,8 @@ class SegmentBar(Chart):
 
     def areas(self) -> list[QRectF]:
         places, left = [], 0.0
-        for segment in self._segments:
-            wide = segment.size / self._whole * self.width()
+        for segment in self.segments:
+            wide = segment.size / self.whole * self.width()
             places.append(QRectF(left, 0, wide, self.height()))
             left += wide
         return places
@@ -183,12 +183,12 @@ class SegmentBar(Chart):
         with paper.rounded(self.rect().toRectF(), 3):
             paper.fill(self.rect().toRectF(), now.divider)
             painted = 0.0
-            for n, (segment, area) in enumerate(zip(self._segments, self.areas(), strict=True)):
+            for n, (segment, area) in enumerate(zip(self.segments, self.areas(), strict=True)):
                 if area.right() - painted < THIN and n != self.marked:
                     continue
                 area.setLeft(min(area.left(), painted))
                 painted = area.right()
                 share = 1.0 if n == self.marked else segment.share
-                gap = 1 if area.width() > 3 and n + 1 < len(self._segments) else 0
+                gap = 1 if area.width() > 3 and n + 1 < len(self.segments) else 0
                 colour = mix(getattr(now, segment.tone), now.panel, share)
                 paper.fill(area.adjusted(0, 0, -gap, 0), colour)

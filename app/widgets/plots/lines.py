@@ -111,7 +111,7 @@ class Lines(PlotCanvas):
         super().__init__(name)
         self.axes = x, y
         self.lines: list[PlotLine] = []
-        self._drawn: list[Any] = []
+        self.drawn: list[Any] = []
         self.at = 0
         self._cursor = toolkit().InfiniteLine(angle=90, movable=False)
         self._cursor.setVisible(False)
@@ -121,11 +121,11 @@ class Lines(PlotCanvas):
     def show_lines(self, lines: Sequence[PlotLine], keep: bool = False) -> None:
         """Show other lines; all of them are visible then, unless the range is to be kept."""
         self.lines = list(lines)
-        while len(self._drawn) > len(lines):
-            self.box.removeItem(self._drawn.pop())
-        while len(self._drawn) < len(lines):
-            self._drawn.append(toolkit().PlotCurveItem(connect="finite", antialias=True))
-            self.box.addItem(self._drawn[-1])
+        while len(self.drawn) > len(lines):
+            self.box.removeItem(self.drawn.pop())
+        while len(self.drawn) < len(lines):
+            self.drawn.append(toolkit().PlotCurveItem(connect="finite", antialias=True))
+            self.box.addItem(self.drawn[-1])
         self._trace()
         self.at = min(self.at, max(self.stops() - 1, 0))
         self.restyle()
@@ -197,14 +197,14 @@ class Lines(PlotCanvas):
     def _trace(self) -> None:
         """Give the curves what can be seen of their lines."""
         (x, y), seen, most = self.axes, self.seen, self.room.width()
-        for line, curve in zip(self.lines, self._drawn, strict=False):
+        for line, curve in zip(self.lines, self.drawn, strict=False):
             points = x.place(line.x), y.place(line.y)
             curve.setData(
                 *peaks(*points, seen.left(), seen.right(), most), antialias=len(line.x) <= FEW
             )
 
     def restyle(self) -> None:
-        for line, curve in zip(self.lines, self._drawn, strict=True):
+        for line, curve in zip(self.lines, self.drawn, strict=True):
             style = Qt.PenStyle.DashLine if line.dashed else Qt.PenStyle.SolidLine
             width = (
                 line.width if len(line.x) <= FEW else 1

@@ -127,9 +127,9 @@ class Inspector(QWidget):
         self.bar = QWidget()
         surface(self.bar, "panel")
         self._tabs = FittedTabs(tr("Inspector's tabs"))
-        self._stack = QStackedWidget()
+        self.stack = QStackedWidget()
         self._away = _Away(self.bring_back)
-        self._stack.addWidget(self._away)
+        self.stack.addWidget(self._away)
         line = QHBoxLayout(self.bar)
         line.setContentsMargins(GRID // 2, 0, GRID, 0)
         line.setSpacing(2)
@@ -152,7 +152,7 @@ class Inspector(QWidget):
         self.selection = SelectionStrip(bench)
         column.addWidget(self.selection)
         column.addWidget(divider())
-        column.addWidget(self._stack, 1)
+        column.addWidget(self.stack, 1)
         for page in pages:
             self._tabs.put(page.title, page.id)
         self._tabs.currentChanged.connect(self._changed)
@@ -183,8 +183,8 @@ class Inspector(QWidget):
     def _holder(self, id: str) -> SeenPage:
         if id not in self._made:
             view = self._pages[id].make(self._bench)
-            self._made[id] = SeenPage(self._bench, id, view, self._stack)
-            self._stack.addWidget(self._made[id])
+            self._made[id] = SeenPage(self._bench, id, view, self.stack)
+            self.stack.addWidget(self._made[id])
             if isinstance(view, MemoryView):
                 view.tensors_wanted.connect(self.tensors_wanted)
         return self._made[id]
@@ -210,7 +210,7 @@ class Inspector(QWidget):
         """Give a page a window of its own; bring it to the front where it has one."""
         if id not in self.windows:
             view = self._holder(id)
-            self._stack.removeWidget(view)
+            self.stack.removeWidget(view)
             window = ViewWindow(self._bench, id, self.title(id), view, of)
             window.closed.connect(self._take_back)
             self.windows[id] = window
@@ -228,7 +228,7 @@ class Inspector(QWidget):
 
     def _take_back(self, id: str) -> None:
         window = self.windows.pop(id)
-        self._stack.addWidget(window.view)
+        self.stack.addWidget(window.view)
         window.deleteLater()
         self.window().activateWindow()
         self._changed()
@@ -271,9 +271,9 @@ class Inspector(QWidget):
         tab = self.tab
         if tab in self.windows:
             self._away.show_page(tab, self.title(tab))
-            self._stack.setCurrentWidget(self._away)
+            self.stack.setCurrentWidget(self._away)
         elif tab in self._pages:
-            self._stack.setCurrentWidget(self._holder(tab))
+            self.stack.setCurrentWidget(self._holder(tab))
         self.tab_changed.emit(tab)
 
 

@@ -21,7 +21,7 @@ def found(monkeypatch, own_home):
 
     def put(drivers, missing=()):
         monkeypatch.setattr(doctor, "check_drivers", lambda: iter(drivers))
-        monkeypatch.setattr(doctor, "_loads", lambda library: library not in missing)
+        monkeypatch.setattr(doctor, "loads", lambda library: library not in missing)
 
     return put
 
@@ -63,8 +63,8 @@ def test_json_names_packages_once(found, capsys):
 
 
 def test_missing_library_is_seen():
-    assert doctor._loads("libc.so.6")
-    assert not doctor._loads("libnothing.so.0")
+    assert doctor.loads("libc.so.6")
+    assert not doctor.loads("libnothing.so.0")
 
 
 @pytest.mark.device

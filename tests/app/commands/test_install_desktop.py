@@ -76,5 +76,5 @@ def test_it_is_taken_out_again(share: Path) -> None:
 
 
 def test_a_path_with_spaces_is_quoted() -> None:
-    assert install_desktop._quoted("/a/b") == "/a/b"
-    assert install_desktop._quoted("/my files/50% $x") == '"/my files/50%% \\\\$x"'
+    assert install_desktop.quoted("/a/b") == "/a/b"
+    assert install_desktop.quoted("/my files/50% $x") == '"/my files/50%% \\\\$x"'

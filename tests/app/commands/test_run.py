@@ -365,7 +365,7 @@ def test_only_the_engine_needs_pyopencl() -> None:
     code = (
         "import sys; sys.modules['pyopencl'] = None\n"
         "from app import cli; import app.terminal.chat, app.terminal.engine\n"
-        "sys.exit(any(cli.main([module.NAME, '--help']) for module in cli._commands()))"
+        "sys.exit(any(cli.main([module.NAME, '--help']) for module in cli.commands()))"
     )
     ended = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=False)
     assert (ended.returncode, ended.stderr) == (0, b"")

@@ -105,7 +105,7 @@ def token(n: int) -> TokenInfo:
 
 def long_chat(window: MainWindow, watch: Watch, messages: int) -> None:
     """A chat of LONG tokens in so many answers: opened, scrolled, painted by token."""
-    bench, store = window.bench, window.bench.chat._store
+    bench, store = window.bench, window.bench.chat.store
     chat, parent = store.create(f"Long, {messages}"), None
     for n in range(2 * messages):
         role = "user" if n % 2 == 0 else "assistant"
@@ -145,7 +145,7 @@ def long_answer(window: MainWindow, watch: Watch, seconds: float) -> None:
     bench.chat.open(None)
     assert bench.chat.send("Write a book. zzzzzzzz")
     spin(30, lambda: bench.chat.path[-1].n_tokens > 2)
-    asked = bench.chat._answering.newest.sent  # type: ignore[union-attr]
+    asked = bench.chat.answer.sent  # type: ignore[union-attr]
     watch.late.clear()
     began, sent = monotonic(), 0
     while sent < LONG:

@@ -53,7 +53,7 @@ def snap(person: Person, folder: Path, request: pytest.FixtureRequest) -> Snap:
                 break
             person.look(100)
         assert found == [], scene
-        settings = person.window.talk.composer._settings
+        settings = person.window.talk.composer.settings_button
         if settings.isVisible():
             wanted = settings.fontMetrics().horizontalAdvance(settings.text())
             assert wanted <= settings.width(), f"{scene}: {settings.text()} is cut"

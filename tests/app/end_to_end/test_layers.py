@@ -91,7 +91,7 @@ class Hand:
 
     def seen(self, place: QPoint) -> QPoint:
         """Scroll to a place of the chart; where it is in the window."""
-        self.view._area.ensureVisible(place.x(), self.chart.y() + place.y(), 0, 60)
+        self.view.area.ensureVisible(place.x(), self.chart.y() + place.y(), 0, 60)
         self.person.look(5)
         return self.chart.mapTo(self.person.window, place)
 

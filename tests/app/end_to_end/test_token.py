@@ -83,7 +83,7 @@ def test_what_is_seen_of_a_word_is_what_the_engine_tells(person: Person) -> None
 
     ranks = np.frombuffer(told.lens.rank, "<i4").tolist()
     chances = np.exp(np.frombuffer(told.lens.wanted_logp, "<f4"))
-    rows = view._lens_rows()[1:]
+    rows = view.lens_rows()[1:]
     assert [row[3] for row in rows] == [place(rank) for rank in ranks]
     assert [row[4] for row in rows] == [percent(float(share)) for share in chances]
     assert ranks[-1] == 1

@@ -98,10 +98,10 @@ def test_a_driver_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HANGS", "1")
     monkeypatch.setattr(speeds, "SILENCE", 6.0)
     monkeypatch.setattr(speeds, "Worker", partial(Worker, "tests.app.report.dying"))
-    before = set(speeds._folder().glob("report-*"))
+    before = set(speeds.folder().glob("report-*"))
     (findings,) = gathered(DEVICES[0]).devices
     assert "no answer within 6 s" in findings.speeds[0].problem
-    assert set(speeds._folder().glob("report-*")) == before
+    assert set(speeds.folder().glob("report-*")) == before
 
 
 @pytest.mark.usefixtures("known")

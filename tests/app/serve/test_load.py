@@ -219,7 +219,7 @@ async def quiet(running: Served) -> None:
             or turns.waiting
             or gate._inboxes
             or running.serving.clients.now
-            or running.engine._requests
+            or running.engine.requests
         ):
             await asyncio.sleep(0.02)
 

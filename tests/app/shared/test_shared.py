@@ -157,8 +157,8 @@ def test_a_server_and_two_programs_share_one_engine(
 def wait_for_nobody(running: Served) -> None:
     """What guests asked is not gone on with once they or their host are gone."""
     deadline = time.monotonic() + PATIENCE
-    while running.engine._requests:
-        assert time.monotonic() < deadline, running.engine._requests
+    while running.engine.requests:
+        assert time.monotonic() < deadline, running.engine.requests
         time.sleep(0.01)
 
 

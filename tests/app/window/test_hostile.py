@@ -86,8 +86,8 @@ def test_a_file_of_chats_that_another_program_writes_to(
     """There is something to delete for good, which has to wait."""
     monkeypatch.setattr("app.state.talk.disk.database.BUSY_S", 0.1)
     bench = bench_of_a_script()
-    bench._store.create("kept")
-    bench._store.create("old")
+    bench.store.create("kept")
+    bench.store.create("old")
     bench.close()
     other = sqlite3.connect(own_home / "data" / "cutaway" / "chats.sqlite", isolation_level=None)
     other.execute("UPDATE chats SET deleted = 1.0 WHERE title = 'old'")

@@ -106,13 +106,13 @@ def memory_shows(window: MainWindow, now: Selected) -> None:
         columns = {str(title(i.column(), Qt.Orientation.Horizontal)) for i in marked}
         assert columns
         assert all(c.startswith(f"{now.device} {now.component or ''}") for c in columns)
-    split = window.inspector.memory.split_chart.band._selected
+    split = window.inspector.memory.split_chart.band.selected
     assert split == (now.split if now.split is not None else window.bench.splits.place_of(now))
 
 
 def layers_shows(window: MainWindow, now: Selected) -> None:
     view = window.inspector.view(LayersView)
-    assert view.chart._marked == now
+    assert view.chart.marked == now
     if now.layer is not None:
         tile = view.chart.walker.current
         assert tile is not None
@@ -130,7 +130,7 @@ def graph_shows(window: MainWindow, now: Selected) -> None:
         assert marks.selected is not None
         assert key_of(nodes[marks.selected]) == now.operation
         assert view.panel.title.text() == now.operation
-        assert view.ribbon._selected == nodes[marks.selected].split
+        assert view.ribbon.selected == nodes[marks.selected].split
         return
     assert marks.selected is None
     if now.layer is not None:
@@ -139,7 +139,7 @@ def graph_shows(window: MainWindow, now: Selected) -> None:
         assert index.blocks[card.shown].layer == now.layer
         assert view.panel.title.text().startswith(f"Layer {now.layer}")
     if now.split is not None:
-        assert view.ribbon._selected == now.split
+        assert view.ribbon.selected == now.split
         assert marks.clear == {i for i, node in enumerate(nodes) if node.split == now.split}
     elif now.device is not None:
         assert marks.clear == {i for i, node in enumerate(nodes) if node.device == now.device}
@@ -217,7 +217,7 @@ def lens_by_keys(window: MainWindow) -> None:
 
 def time_by_mouse(window: MainWindow) -> None:
     band = window.inspector.view(TokenView).time.band
-    window.inspector.view(TokenView)._area.ensureWidgetVisible(band)
+    window.inspector.view(TokenView).area.ensureWidgetVisible(band)
     at = max(n for n, share in enumerate(band.shares) if share.device == DEVICE)
     QTest.mouseClick(band, LEFT, pos=band.areas()[at].center().toPoint())
 

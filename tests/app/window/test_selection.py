@@ -81,7 +81,7 @@ def assert_shown(window: MainWindow, now: Selected) -> None:
     legend = view.split_chart.legend
     assert legend.selected == [device for device in legend.keys if device == now.device]
     wanted_split = now.split if now.split is not None else window.bench.splits.place_of(now)
-    assert view.split_chart.band._selected == wanted_split
+    assert view.split_chart.band.selected == wanted_split
     if wanted_split is not None:
         assert view.split_chart.band.at == wanted_split
         assert current(view.splits)[0] == wanted_split

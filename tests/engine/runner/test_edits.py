@@ -103,12 +103,12 @@ def test_without_edits_nothing_is_hooked(model: LoadedModel) -> None:
     assert built.build(shape)[1].text() == built.build(shape)[1].text()
     later = edits_for(built, [Edit.of("scale", "residual", 1, 0.0, positions="20:")], 9)
     np.testing.assert_array_equal(logits(model, TOKENS[:9], later), plain)
-    assert not model.stepper.planner._edited
+    assert not model.stepper.planner.edited
 
 
 def test_ten_values_are_one_plan(model: LoadedModel) -> None:
     planner, rng = model.stepper.planner, np.random.default_rng(0)
-    planner._edited.clear()
+    planner.edited.clear()
     rows = []
     for value in range(10):
         edits = [
@@ -116,7 +116,7 @@ def test_ten_values_are_one_plan(model: LoadedModel) -> None:
             Edit.of("scale", "heads", 2, value / 3, head=value % 4),
         ]
         rows.append(logits(model, TOKENS[:9], edits_for(model.built, edits, 9)))
-    assert len(planner._edited) == 2  # one for eight tokens, one for a single one
+    assert len(planner.edited) == 2  # one for eight tokens, one for a single one
     assert all(not np.array_equal(rows[0], one) for one in rows[1:])
 
 

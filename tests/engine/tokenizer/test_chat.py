@@ -206,8 +206,8 @@ def test_memory_is_bounded() -> None:
     try:
         with pytest.raises(TemplateError, match="memory"):
             renderer.render("{% set a = 'x' * n %}{{ (a ~ a ~ a)|length }}", {"n": 10**8})
-        assert renderer._process is not None
-        status = Path(f"/proc/{renderer._process.pid}/status").read_text()
+        assert renderer.process is not None
+        status = Path(f"/proc/{renderer.process.pid}/status").read_text()
         peak = int(status.split("VmHWM:")[1].split()[0])
         assert peak < 400 << 10  # KiB
     finally:
@@ -221,9 +221,9 @@ def test_variables_that_are_no_data_are_refused() -> None:
 
 def test_a_process_that_was_killed_is_replaced() -> None:
     render("x")
-    assert RENDERER._process is not None
-    RENDERER._process.kill()
-    RENDERER._process.wait()
+    assert RENDERER.process is not None
+    RENDERER.process.kill()
+    RENDERER.process.wait()
     assert render("y") == "y"
 
 
@@ -231,14 +231,14 @@ def test_a_template_that_loops_is_waited_for_once(monkeypatch: pytest.MonkeyPatc
     """A chat needs it rendered for each role, and for tools: one limit holds for all of that."""
     monkeypatch.setattr(LIMIT, 0.3)
     rendered = 0
-    exchange = renderer._exchange
+    exchange = renderer.exchange
 
     def counted(process: Any, request: bytes, limit: float) -> bytes | None:
         nonlocal rendered
         rendered += request != b""
         return exchange(process, request, limit)
 
-    monkeypatch.setattr(renderer, "_exchange", counted)
+    monkeypatch.setattr(renderer, "exchange", counted)
     template = ChatTemplate("file", "{{ 9 ** (9 ** 9) }}", "<s>", "</s>")
     for chat in (CHAT, [{"role": "system", "content": "brief"}, *CHAT]):
         with pytest.raises(TemplateError, match="not rendered within"):
@@ -246,7 +246,7 @@ def test_a_template_that_loops_is_waited_for_once(monkeypatch: pytest.MonkeyPatc
     assert not ToolForm(template).tools
     assert rendered == 1
     monkeypatch.setattr("engine.tokenizer.chat.SLOW_SECONDS", 0.0)
-    template._tried_again = 0.0
+    template.tried_again = 0.0
     with pytest.raises(TemplateError, match="not rendered within"):
         template.render(CHAT)
     assert rendered > 1
@@ -256,9 +256,9 @@ def test_a_process_started_ahead_renders() -> None:
     renderer = Renderer()
     try:
         renderer.start()
-        process = renderer._process
+        process = renderer.process
         assert renderer.render("x", {}) == "x"
-        assert renderer._process is process
+        assert renderer.process is process
         assert process is not None
         process.kill()
         process.wait()
@@ -272,7 +272,7 @@ PARENT = """
 import sys
 from engine.tokenizer.renderer import RENDERER
 RENDERER.render("x", {})
-print(RENDERER._process.pid, flush=True)
+print(RENDERER.process.pid, flush=True)
 if sys.argv[1] == "busy":
     import engine.tokenizer.renderer as renderer
     renderer.RENDER_LIMIT = 60
@@ -303,8 +303,8 @@ def test_no_process_is_left_behind(how: str) -> None:
 def test_closing_ends_the_process() -> None:
     renderer = Renderer()
     renderer.render("x", {})
-    assert renderer._process is not None
-    child = psutil.Process(renderer._process.pid)
+    assert renderer.process is not None
+    child = psutil.Process(renderer.process.pid)
     renderer.close()
     assert not child.is_running()
     renderer.close()

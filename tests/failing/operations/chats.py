@@ -131,8 +131,8 @@ def state(root: Path) -> Any:
         drafted = chat.draft, [picture.name for picture in pictures]
         found.append([chat.title, chat.system, drafted, messages, path])
         if messages:
-            assert store._find([messages[0][1].split()[0].casefold()]), "the search finds nothing"
-    problem = store._db.read("PRAGMA integrity_check")[0][0]
+            assert store.find([messages[0][1].split()[0].casefold()]), "the search finds nothing"
+    problem = store.db.read("PRAGMA integrity_check")[0][0]
     assert problem == "ok", problem
     store.close()
     outs = {path.name: path.read_text() for path in sorted(root.glob("out*"))}

@@ -75,12 +75,12 @@ class ChatStore:
     """
 
     def __init__(self, source: Path | Database) -> None:
-        self._db = source if isinstance(source, Database) else Database(source)
-        self.notice = self._db.notice
-        self.pictures = PictureRows(self._db, PictureFiles(self._db.pictures))
-        self.documents = DocumentRows(self._db)
-        self.vectors = VectorRows(self._db)
-        self.runs = RunRows(self._db)
+        self.db = source if isinstance(source, Database) else Database(source)
+        self.notice = self.db.notice
+        self.pictures = PictureRows(self.db, PictureFiles(self.db.pictures))
+        self.documents = DocumentRows(self.db)
+        self.vectors = VectorRows(self.db)
+        self.runs = RunRows(self.db)
         self._deleted: list[int] = []
         self._purge("deleted < ?", time.time() - PURGE_AFTER)
         if isinstance(source, Path):
@@ -89,17 +89,17 @@ class ChatStore:
     @property
     def is_saved(self) -> bool:
         """False where chats are gone when the window closes."""
-        return self._db.path is not None
+        return self.db.path is not None
 
     def close(self) -> None:
         """Remove for good what was deleted. Harmless when done twice."""
         self._purge_deleted()
-        self._db.close()
+        self.db.close()
 
     @contextmanager
     def elsewhere(self) -> Iterator["ChatStore"]:
         """The same chats for another thread, to be called there."""
-        with self._db.elsewhere() as database:
+        with self.db.elsewhere() as database:
             store = ChatStore(database)
             try:
                 yield store
@@ -109,25 +109,25 @@ class ChatStore:
     @contextmanager
     def together(self) -> Iterator[None]:
         """Do all changes made inside wholly or not at all."""
-        with self._db.transaction():
+        with self.db.transaction():
             yield
 
     def version(self) -> int:
         """A number that changes when another window has written."""
-        return int(self._db.read("PRAGMA data_version")[0][0])
+        return int(self.db.read("PRAGMA data_version")[0][0])
 
     def chats(self, query: str = "") -> list[ChatRow]:
         """Chats, the one changed last first; with `query` those that have all its words, and a tag
         that begins as each word with # does.
         """
-        rows = self._db.read("SELECT * FROM chats WHERE deleted IS NULL ORDER BY changed DESC, id")
+        rows = self.db.read("SELECT * FROM chats WHERE deleted IS NULL ORDER BY changed DESC, id")
         asked = query.casefold().split()
         words = [word for word in asked if not word.startswith("#")]
         tags = tuple(word[1:] for word in asked if word.startswith("#"))
         chats = [chat for chat in map(chat_of, rows) if _has_tags(chat, tags)]
         if not words:
             return chats
-        snippets = self._find(words)
+        snippets = self.find(words)
         found = []
         for chat in chats:
             snippet, hit = snippets.get(chat.id, ("", None))
@@ -138,12 +138,12 @@ class ChatStore:
 
     def chat(self, chat_id: int) -> ChatRow | None:
         """One chat, None if there is none of that id."""
-        rows = self._db.read("SELECT * FROM chats WHERE id = ? AND deleted IS NULL", chat_id)
+        rows = self.db.read("SELECT * FROM chats WHERE id = ? AND deleted IS NULL", chat_id)
         return chat_of(rows[0]) if rows else None
 
     def chat_of(self, message_id: int) -> int | None:
         """The chat that has a message; None if there is no such message any more."""
-        rows = self._db.read(
+        rows = self.db.read(
             "SELECT chats.id FROM messages JOIN chats ON chats.id = messages.chat"
             " WHERE messages.id = ? AND chats.deleted IS NULL",
             message_id,
@@ -165,7 +165,7 @@ class ChatStore:
         is a program's request.
         """
         now = time.time()
-        with self._db.transaction():
+        with self.db.transaction():
             chat_id = self._insert(
                 "INSERT INTO chats (title, created, changed, model, system, sampling, draft,"
                 " deleted, form, served, folder, tags)"
@@ -186,7 +186,7 @@ class ChatStore:
         """
         if touch:
             fields["changed"] = time.time()
-        with self._db.transaction() as connection:
+        with self.db.transaction() as connection:
             self.vectors.write(connection, fields.pop("vectors", {}))
             if "edits" in fields:
                 fields["edits"] = encoded(fields["edits"])
@@ -217,13 +217,13 @@ class ChatStore:
 
     def clear_draft_files(self, chat_id: int | None) -> None:
         """Nothing is attached to the draft any more."""
-        with self._db.transaction():
+        with self.db.transaction():
             self.pictures.set_draft(chat_id, ())
             self.documents.set_draft(chat_id, ())
 
     def tree(self, chat_id: int) -> Tree:
         """All messages of a chat."""
-        rows = self._db.read("SELECT * FROM messages WHERE chat = ? ORDER BY id", chat_id)
+        rows = self.db.read("SELECT * FROM messages WHERE chat = ? ORDER BY id", chat_id)
         pictures = self.pictures.of_chat(chat_id)
         documents = self.documents.of_chat(chat_id)
         messages = [
@@ -235,7 +235,7 @@ class ChatStore:
             if message.parent not in known or message.parent >= message.id:
                 message.parent = None
         chosen: dict[int | None, int] = {r["id"]: r["chosen"] for r in rows if r["chosen"]}
-        for (head,) in self._db.read("SELECT head FROM chats WHERE id = ?", chat_id):
+        for (head,) in self.db.read("SELECT head FROM chats WHERE id = ?", chat_id):
             if head is not None:
                 chosen[None] = head
         parents = {message.id: message.parent for message in messages}
@@ -246,7 +246,7 @@ class ChatStore:
         """Write a new message as the chosen one of its parent, and set its `id`; the chat moves
         to the top. Raises ChatGone.
         """
-        with self._db.transaction():
+        with self.db.transaction():
             if self.chat(message.chat) is None:
                 raise ChatGone
             number = self._insert_message(message)
@@ -258,7 +258,7 @@ class ChatStore:
         """Write messages below their parents, which may be among them, with their tokens, at
         once. Their ids are set; none is chosen.
         """
-        with self._db.transaction():
+        with self.db.transaction():
             for message, parent, tokens in new:
                 message.parent = parent.id if parent is not None else None
                 message.id = self._insert_message(message)
@@ -285,8 +285,8 @@ class ChatStore:
 
     def finish(self, message: Message, tokens: Tokens) -> None:
         """Write an answer that has ended; nothing where its chat was deleted for good meanwhile."""
-        with self._db.transaction():
-            if not self._db.read("SELECT 1 FROM messages WHERE id = ?", message.id):
+        with self.db.transaction():
+            if not self.db.read("SELECT 1 FROM messages WHERE id = ?", message.id):
                 return
             self.save(message)
             if message.calls:
@@ -304,7 +304,7 @@ class ChatStore:
         They move to a deleted chat, whose id is returned for `restore`: to take thousands out of
         the search's index takes a while.
         """
-        with self._db.transaction() as connection:
+        with self.db.transaction() as connection:
             gone = self.create(hidden=True)
             connection.execute("UPDATE messages SET parent = NULL WHERE id = ?", (message.id,))
             connection.execute(MOVE_BELOW, (message.id, gone))
@@ -319,7 +319,7 @@ class ChatStore:
         """Undo `remove`, whose deleted chat is `hidden`; `chosen` says that the path went through
         the message. Raises ChatGone, and StoreError where it was deleted for good meanwhile.
         """
-        with self._db.transaction() as connection:
+        with self.db.transaction() as connection:
             if self.chat(message.chat) is None:
                 raise ChatGone
             for table in ("messages", "pictures", "attachments"):
@@ -329,7 +329,7 @@ class ChatStore:
             back = connection.execute(put, (message.parent, message.id, message.chat))
             if not back.rowcount:
                 text = tr("the deleted messages are no longer in the file")
-                raise StoreError(self._db.path, text)
+                raise StoreError(self.db.path, text)
             if chosen:
                 self._choose(message, message.id)
             connection.execute("DELETE FROM chats WHERE id = ?", (hidden,))
@@ -338,17 +338,17 @@ class ChatStore:
     def save_tokens(self, message: Message, tokens: Tokens) -> None:
         """Write the tokens of an answer."""
         data = msgspec.msgpack.encode(tokens.data())
-        with self._db.transaction() as connection:
+        with self.db.transaction() as connection:
             connection.execute("REPLACE INTO tokens VALUES (?, ?)", (message.id, data))
 
     def tokens(self, message: Message) -> Tokens:
         """The tokens of an answer; none where none were kept, or not readably."""
-        rows = self._db.read("SELECT data FROM tokens WHERE message = ?", message.id)
+        rows = self.db.read("SELECT data FROM tokens WHERE message = ?", message.id)
         return next((tokens_of(data) for (data,) in rows), Tokens())
 
-    def _find(self, words: list[str]) -> dict[int, tuple[str, int]]:
+    def find(self, words: list[str]) -> dict[int, tuple[str, int]]:
         """Chats that have a message with all words: the newest such message's snippet and id."""
-        known = [word for word in words if len(word) >= SHORTEST] if self._db.has_search else []
+        known = [word for word in words if len(word) >= SHORTEST] if self.db.has_search else []
         query = (
             "SELECT m.chat, m.text, m.id FROM messages m JOIN chats c ON c.id = m.chat"
             " WHERE c.deleted IS NULL"
@@ -358,7 +358,7 @@ class ChatStore:
             query += f" AND m.id IN ({CANDIDATES})"
             values.append(" ".join('"' + word.replace('"', '""') + '"' for word in known))
         found: dict[int, tuple[str, int]] = {}
-        for chat, text, number in self._db.read(f"{query} ORDER BY m.id DESC", *values):
+        for chat, text, number in self.db.read(f"{query} ORDER BY m.id DESC", *values):
             text = text_of(text)
             if chat not in found and all(word in text.casefold() for word in words):
                 found[chat] = _snippet(text, words[0]), number
@@ -388,36 +388,36 @@ class ChatStore:
         What cannot be deleted now goes another time: it does not keep the window from opening.
         """
         try:
-            for (chat,) in self._db.read(f"SELECT id FROM chats WHERE {condition}", *values):
+            for (chat,) in self.db.read(f"SELECT id FROM chats WHERE {condition}", *values):
                 self.pictures.forget(chat)
                 self.documents.release()
                 left = True
                 while left:
-                    with self._db.transaction() as connection:
+                    with self.db.transaction() as connection:
                         rows = connection.execute(NEWEST, (chat, DELETED_AT_ONCE)).fetchall()
                         connection.executemany("DELETE FROM messages WHERE id = ?", rows)
                         left = bool(rows)
-                with self._db.transaction() as connection:
+                with self.db.transaction() as connection:
                     connection.execute("DELETE FROM chats WHERE id = ?", (chat,))
         except StoreError as error:
             log.warning("deleted chats are still in the file: %s", error)
 
     def _insert_message(self, message: Message) -> int:
         number = self._insert(*_insertion(message))
-        with self._db.transaction() as connection:
+        with self.db.transaction() as connection:
             self.pictures.write(connection, message.chat, number, message.pictures)
             self.documents.write(connection, message.chat, number, message.documents)
         return number
 
     def _insert(self, statement: str, values: tuple[object, ...]) -> int:
-        with self._db.transaction() as connection:
+        with self.db.transaction() as connection:
             number = connection.execute(statement, values).lastrowid
         assert number is not None
         return number
 
     def _set(self, table: str, row: int, fields: dict[str, Any]) -> None:
         names = ", ".join(f"{name} = ?" for name in fields)
-        with self._db.transaction() as connection:
+        with self.db.transaction() as connection:
             connection.execute(f"UPDATE {table} SET {names} WHERE id = ?", (*fields.values(), row))
 
 

@@ -84,7 +84,7 @@ def test_nobody_waits_for_a_silent_hub(
     state: Discover, hub: FakeHub, until: Until, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hub.silent = True
-    state._patience.setInterval(100)
+    state.patience.setInterval(100)
     state.search(SearchQuery())
     until(lambda: state.state == "offline")
     assert "has not answered for 5 s" in state.problem
@@ -141,7 +141,7 @@ def test_plans_of_rows_in_view(
     for label in ("Q8_0", "Q6_K", "Q4_K_M", "Q8_0"):
         state.plan(rows[label].key)
     state.plan("no such key")
-    assert len(state._planning) == discover.AT_ONCE
+    assert len(state.planning) == discover.AT_ONCE
     until(lambda: len(told) == 3)
     rows = {row.label: row for row in state.rows}
     plan = rows["Q8_0"].plan
@@ -189,7 +189,7 @@ def test_verdicts(
         monkeypatch.setattr(
             state, "_options", lambda room=room: EngineOptions(device=device, budget={device: room})
         )
-        state._plans.clear()
+        state.plans.clear()
         state.open_repo("o/r")
         until(lambda: state.repo_state == "done")
         key = state.rows[0].key
@@ -217,7 +217,7 @@ def test_the_shelf_puts_first_what_fits(state: Discover, until: Until) -> None:
     class Reply:
         devices = [Device]
 
-    state._on_devices(Reply)  # type: ignore[arg-type]
+    state.on_devices(Reply)  # type: ignore[arg-type]
     fits = [row.fits for row in state.shelf]
     assert fits == sorted(fits, reverse=True)  # type: ignore[type-var]
     assert 0 < fits.count(True) < 10

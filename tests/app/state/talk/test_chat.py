@@ -39,7 +39,7 @@ def logprobs_of(tokens: Tokens) -> list[float | None]:
 
 def kept(bench: Workbench) -> list[str]:
     """The path as a window that opens the chat later sees it."""
-    return [m.text for m in bench.chat._store.tree(bench.chat.chat_id or 0).path()]
+    return [m.text for m in bench.chat.store.tree(bench.chat.chat_id or 0).path()]
 
 
 def test_send(chat_bench: Workbench, until: Until) -> None:

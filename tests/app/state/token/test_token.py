@@ -316,4 +316,4 @@ def test_only_so_many_words_are_kept(
         talk.selection.select_token(talk.chat.path[3].id, n)
         talk.token.ask()
         inside.answer(engine, layers=2, heads=1)
-    assert len(talk.token._kept) == 16
+    assert len(talk.token.kept) == 16

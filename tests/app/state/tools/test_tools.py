@@ -156,7 +156,7 @@ class TestCalls:
         calling.engine.end()
         calling.until(lambda: not calling.bench.chat.busy)
         assert [m.text for m in calling.bench.chat.path] == ["Hi", "Let me see.", "It is done."]
-        stored = calling.bench.chat._store.tree(calling.bench.chat.chat_id or 0).path()
+        stored = calling.bench.chat.store.tree(calling.bench.chat.chat_id or 0).path()
         assert stored[1].calls == calling.bench.chat.path[1].calls
         assert (stored[1].finish, stored[1].calls[0].result) == ("calls", "done")
         assert [tool.name for tool in stored[1].tools] == [
@@ -231,7 +231,7 @@ class TestCalls:
         calling.engine.write("Done.")
         calling.engine.end()
         calling.until(lambda: not calling.bench.chat.busy)
-        chat, store = calling.bench.chat, calling.bench.chat._store
+        chat, store = calling.bench.chat, calling.bench.chat.store
         export_chat(store, chat.chat_id or 0, tmp_path / "chat.json")
         whole = json.loads((tmp_path / "chat.json").read_text())
         whole["messages"][1]["calls"][0]["state"] = "asking"

@@ -42,7 +42,7 @@ def stop(bench: Workbench, until: Until) -> None:
 
 def kept(bench: Workbench) -> list[Message]:
     """As a window that opens the chat later sees them."""
-    return list(bench.chat._store.tree(bench.chat.chat_id or 0).messages.values())
+    return list(bench.chat.store.tree(bench.chat.chat_id or 0).messages.values())
 
 
 def test_both_answers_are_found_as_likely_as_each_model_finds_them(

@@ -65,7 +65,7 @@ def click(window: MainWindow, words: str) -> None:
 
 
 def says(window: MainWindow) -> str:
-    return window.sheets.chooser.options._fits.text()
+    return window.sheets.chooser.options.fits.text()
 
 
 @pytest.mark.parametrize("kv", KV_TYPES)
@@ -278,7 +278,7 @@ def test_a_fetch_is_shown_and_cancelled(window: MainWindow, models: list[Stored]
 
 
 def test_a_fetched_model_opens_by_itself(window: MainWindow, asked: Asked, tmp_path: Path) -> None:
-    window.opener._fetched_for_use = "smollm2-135m"
+    window.opener.fetched_for_use = "smollm2-135m"
     path = tmp_path / "SmolLM2.gguf"
     window.bench.downloads.finished.emit("smollm2-135m", path)
     (load,) = asked(Load)

@@ -60,14 +60,14 @@ def test_enter_searches_and_a_repository_shows_which_models_fit(
     assert verdict(rows["Q1_0"]) == ("quiet", "Q1_0 cannot be read by Cutaway")
     text = "does not fit: 2.3 GB too much on cpu"
     plan = HeaderPlan("too_big", 512, 10, 5, "cpu", None, text)
-    page.state._put(replace(rows["Q8_0"], plan=plan))
+    page.state.put(replace(rows["Q8_0"], plan=plan))
     rows = {row.label: row for row in page.repo.table.rows.shown}
     assert verdict(rows["Q8_0"]) == ("bad", "Does not fit: 2.3 GB too much on cpu")
     assert page.repo.verdict.text() == NONE_KNOWN  # the other's header is still read
-    page.state._put(replace(rows["Q4_0"], plan=plan))
+    page.state.put(replace(rows["Q4_0"], plan=plan))
     assert page.repo.verdict.text() == NONE_FITS
     assert page.repo.verdict.property("tone") == "warn"
-    page.state._put(replace(rows["Q4_0"], plan=replace(plan, verdict="fits", text="fits, x")))
+    page.state.put(replace(rows["Q4_0"], plan=replace(plan, verdict="fits", text="fits, x")))
     assert page.repo.verdict.text() == "Fits, x"
     assert [r.label for r in page.repo.table.rows.shown] == ["Q1_0", "Q8_0", "Q4_0"]
     QTest.keyClick(page.repo.table.view, Qt.Key.Key_Up)

@@ -97,7 +97,7 @@ def test_each_page_says_what_cannot_be_seen(window: MainWindow, engine: Scripted
     on_server(window)
     for page in PAGES:
         window.inspector.show_tab(page.id)
-        shown = window.inspector._stack.currentWidget()
+        shown = window.inspector.stack.currentWidget()
         assert isinstance(shown, SeenPage)
         assert shown.is_missing
         assert "Qwen3-32B runs on the server work." in shown.says.text()

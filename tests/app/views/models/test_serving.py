@@ -126,7 +126,7 @@ def read_as_chat(served: MainWindow, qtbot: QtBot, said: str) -> None:
     assert chat.send("More")
     qtbot.waitUntil(lambda: not chat.busy)
     assert [message.text for message in chat.path[:3]] == ["hi", said, "More"]
-    assert len(bench.chat._store.tree(row.id).messages) == 2
+    assert len(bench.chat.store.tree(row.id).messages) == 2
 
 
 def test_others_need_the_key(served: MainWindow, qtbot: QtBot, ring: Ring) -> None:

@@ -61,8 +61,8 @@ def test_the_next_answer_is_recorded_and_no_other(
     client.say(recorded(asked.id))
     client.end()
     assert view.time_line.lanes.isVisible()
-    assert "4 tokens in 4 steps" in view._says.text()
-    assert "recording cost +10 %" in view._says.text()
+    assert "4 tokens in 4 steps" in view.status.text()
+    assert "recording cost +10 %" in view.status.text()
     assert window.bench.chat.send("And again")
     asked = client.last_of(Generate)
     assert isinstance(asked, Generate)
@@ -164,9 +164,9 @@ def test_two_answers_are_compared(
     window: MainWindow, shown: ProfileView, client: ScriptedEngine
 ) -> None:
     shown.tabs.setCurrentIndex(3)
-    assert shown._alone.isVisible()
+    assert shown.alone.isVisible()
     answered(window, client, us=15)
-    assert not shown._alone.isVisible()
+    assert not shown.alone.isVisible()
     row = shown.differences.text().splitlines()[1].split("\t")
     assert row == ["MUL_MAT", "0.0400", "0.0600", "+0.0200"]
 
@@ -178,13 +178,13 @@ def test_a_recording_is_saved(
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(path), ""))
     (save,) = [b for b in shown.findChildren(IconButton) if "trace" in b.accessibleName()]
     save.click()
-    qtbot.waitUntil(lambda: shown._says.text().startswith("Saved a."))
+    qtbot.waitUntil(lambda: shown.status.text().startswith("Saved a."))
     assert json.loads(path.read_text())["traceEvents"]
     monkeypatch.setattr(
         QFileDialog, "getSaveFileName", lambda *_: (str(tmp_path / "no" / "a.json"), "")
     )
     save.click()
-    qtbot.waitUntil(lambda: "cannot be written" in shown._says.text())
+    qtbot.waitUntil(lambda: "cannot be written" in shown.status.text())
 
 
 @pytest.mark.full_cases(r"\[(0\.75|1\.0)")  # at all sizes in window/test_legible.py

@@ -220,9 +220,9 @@ def test_progress_of_the_prompt_until_the_first_token(
     request = engine.last.id
     engine.say(Progress(request, "prefill", 256, 1024))
     shown = view(talk, 1)
-    assert shown._progress is not None
-    assert "256 of 1\u2009024 tokens" in shown._progress._words.text()
-    bar = shown._progress.findChild(QProgressBar)
+    assert shown.progress is not None
+    assert "256 of 1\u2009024 tokens" in shown.progress.words.text()
+    bar = shown.progress.findChild(QProgressBar)
     assert isinstance(bar, QProgressBar)
     assert (bar.value(), bar.maximum()) == (250, 1000)
     for view_of, block, told in (
@@ -230,10 +230,10 @@ def test_progress_of_the_prompt_until_the_first_token(
         ((3, 13), (7, 12), "picture  ·  view 3 of 13, block 7 of 12"),
     ):
         engine.say(Progress(request, "encode", 6, 27, None, (1, 1), view_of, block))
-        assert shown._progress._words.text().endswith(told)
+        assert shown.progress.words.text().endswith(told)
         assert (bar.value(), bar.maximum()) == (222, 1000)
     engine.write("A")
-    assert view(talk, 1)._progress is None
+    assert view(talk, 1).progress is None
 
 
 def test_statistics_stand_under_the_answer(talk: Talk, ask: Ask) -> None:

@@ -200,16 +200,16 @@ def test_the_drafts_tokens_are_counted_by_the_models_tokenizer(
     with open_gguf(smollm2_path) as file:
         expected = len(load_tokenizer(file.metadata).encode(text, add_special=False))
     assert composer.counter.count == expected
-    assert composer._count.text() == f"{expected} tok"
+    assert composer.count.text() == f"{expected} tok"
     composer.field.set_text("")
-    assert composer._count.text() == ""
+    assert composer.count.text() == ""
     composer.deleteLater()
 
 
 @pytest.fixture
 def popover(talk: Talk) -> SamplingPopover:
     QTest.mouseClick(talk.composer.sampling, Qt.MouseButton.LeftButton)
-    popover = talk.composer._popover
+    popover = talk.composer.popover
     assert popover is not None
     assert popover.isVisible()
     return popover
@@ -229,7 +229,7 @@ def test_sliders_and_fields_set_the_sampling(
     assert talk.bench.chat.details.sampling == Sampling(
         temperature=1.5, top_k=10, min_p=0.0, seed=42
     )
-    assert "seed 42" in talk.composer._settings.text()
+    assert "seed 42" in talk.composer.settings_button.text()
     talk.bench.chat.send("Q")
     request = engine.last
     assert isinstance(request, Generate)
@@ -255,7 +255,7 @@ def test_presets_are_chosen_kept_and_deleted(talk: Talk, popover: SamplingPopove
     assert popover.presets.currentText() == "Custom"
     popover.save_as("Mine")
     assert popover.presets.currentText() == "Mine"
-    assert talk.composer._settings.text().startswith("Mine")
+    assert talk.composer.settings_button.text().startswith("Mine")
     popover._remove.click()
     assert popover.presets.currentText() == "Custom"
 

@@ -167,7 +167,7 @@ def test_a_message_and_its_documents_are_stored_together(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     attach(bench, qtbot, story)
-    rows = bench.chat._store.documents
+    rows = bench.chat.store.documents
 
     def refuse(*_: object) -> None:
         raise StoreError("chats.sqlite", "disk is full")
@@ -188,7 +188,7 @@ def test_out_and_in_again(
     assert bench.chat.send("Who?")
     engine.write("Marta.")
     engine.end()
-    store, chat = bench.chat._store, bench.chat.chat_id or 0
+    store, chat = bench.chat.store, bench.chat.chat_id or 0
     export_chat(store, chat, tmp_path / "chat.json")
     again = store.tree(import_chat(store, tmp_path / "chat.json")).path()
     assert again[0].documents == bench.chat.path[0].documents

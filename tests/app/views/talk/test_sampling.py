@@ -91,11 +91,11 @@ def test_numbers_are_saved_for_the_model(
     talk: Talk, panel: SamplingPopover, engine: ScriptedEngine
 ) -> None:
     details = talk.bench.chat.details
-    assert not panel._save.isEnabled()
+    assert not panel.save_button.isEnabled()
     panel.numbers["temperature"].field.setValue(0.5)
     details.set_number("seed", 7)
-    assert panel._save.isEnabled()
-    panel._save.click()
+    assert panel.save_button.isEnabled()
+    panel.save_button.click()
     talk.bench.chat.open(None)
     assert panel.numbers["temperature"].origin.text() == "yours, saved for this model"
     assert details.sampling.temperature == 0.5
@@ -106,10 +106,10 @@ def test_numbers_are_saved_for_the_model(
     assert details.sampling.temperature == 0.2
     details.reset_number("temperature")
     assert details.sampling.temperature == 0.5
-    panel._forget.click()
+    panel.forget_button.click()
     assert details.sampling.temperature == 0.2
     assert details.saved == OwnSampling()
-    assert panel._forget.isHidden()
+    assert panel.forget_button.isHidden()
 
 
 def test_a_preset_changes_only_its_own_numbers(talk: Talk, panel: SamplingPopover) -> None:

@@ -75,7 +75,7 @@ def test_the_windows_picture_of_the_view_has_all_of_it(window: MainWindow) -> No
     copied = QGuiApplication.clipboard().image()
     own = view.picture()
     assert copied.size() == own.size()
-    assert copied.height() > view._body.height()
+    assert copied.height() > view.body.height()
 
 
 def _with_rows(told: object, rows: PlacedRows) -> object:

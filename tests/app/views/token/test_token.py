@@ -82,7 +82,7 @@ def test_the_lens_shows_each_layers_words_and_the_climb(
     assert reading.leads_from == 20
     assert token.lens.cell_words(0).startswith("The model's answer: Paris 90 %")
     assert "at rank 4\u2009000 with < 0.1 %" in token.lens.cell_words(30)
-    rows = token._lens_rows()
+    rows = token.lens_rows()
     assert [row[3] for row in rows[1:]] == [
         f"{rank:,}".replace(",", "\u2009") for rank in reading.rank.tolist()
     ]
@@ -137,7 +137,7 @@ def test_the_map_shows_all_heads_and_selects_one(
     full = inside.rows(places)
     entropy = -(full * np.log2(full)).sum(-1)
     assert panel.map.value(7, 3) == pytest.approx(entropy[7, 3], rel=1e-4)
-    panel._choices["first"].click()
+    panel.choices["first"].click()
     assert panel.map.value(7, 3) == pytest.approx(full[7, 3, 0], rel=1e-4)
     panel.map.setFocus()
     panel.map.set_cursor(7, 2)
@@ -313,8 +313,8 @@ def test_it_is_copied_with_model_prompt_and_seed(
         assert said in text
     assert "First token\t" in text
     picture = token.picture()
-    assert picture.width() >= token._body.width()
-    assert picture.height() > token._body.height() + 60
+    assert picture.width() >= token.body.width()
+    assert picture.height() > token.body.height() + 60
     colours = {picture.pixel(x, y) for x in range(16, 200) for y in range(16, 96, 3)}
     assert len(colours) > 3  # the words above
 

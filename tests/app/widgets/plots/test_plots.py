@@ -157,18 +157,18 @@ def test_of_a_long_line_no_more_is_drawn_than_can_be_seen_and_no_peak_is_lost(sh
     y[[12_345, 200_000]], y[100_000:100_010] = (50, -40), np.nan
     plot = show(Lines("Norms", *axes()))
     plot.show_lines([PlotLine("norm", x, y)])
-    drawn_x, drawn_y = plot._drawn[0].getData()
+    drawn_x, drawn_y = plot.drawn[0].getData()
     assert plot.room.width() <= len(drawn_x) <= 2 * plot.room.width()
     run = many / plot.room.width()
     for at, value in ((12_345, 50), (200_000, -40)):
         assert abs(drawn_x[np.flatnonzero(drawn_y == value)[0]] - at) <= run
     assert (drawn_x[0], np.isnan(drawn_y).any()) == (0, False)
     plot.box.setRange(xRange=(12_300, 12_400), padding=0)
-    drawn_x, drawn_y = plot._drawn[0].getData()
+    drawn_x, drawn_y = plot.drawn[0].getData()
     assert drawn_x.tolist() == [*range(12_299, 12_402)], "each point, and to both edges"
     assert drawn_y.tolist() == y[12_299:12_402].tolist()
     plot.show_all()
-    assert len(plot._drawn[0].getData()[0]) <= 2 * plot.room.width()
+    assert len(plot.drawn[0].getData()[0]) <= 2 * plot.room.width()
 
 
 def test_dots_are_walked_from_left_to_right_and_clicked(show: Show) -> None:

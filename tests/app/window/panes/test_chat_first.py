@@ -124,7 +124,7 @@ def test_the_chat_keeps_its_width_and_nothing_is_cut(
     assert answered.chats.isVisible() == (width >= 1440)
     assert answered.inspector.isVisible() == inside
     assert [*faults(answered), *overlapping(answered)] == []
-    settings = answered.talk.composer._settings
+    settings = answered.talk.composer.settings_button
     wanted = settings.fontMetrics().horizontalAdvance(settings.text())
     assert wanted <= settings.width(), f"{settings.text()} is cut"
 

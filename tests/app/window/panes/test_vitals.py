@@ -101,9 +101,9 @@ def test_segments_are_the_messages_tokens(
     answer(engine, n_prompt=180, n=20)
     meter.refresh()
     assert [part.tokens for part in meter.use.shares] == [100, 50, 30, 20]
-    assert [segment.size for segment in meter.bar._segments] == [100, 50, 30, 20]
-    assert meter.bar._whole == 2048
-    assert meter._percent.text() == "10 %"
+    assert [segment.size for segment in meter.bar.segments] == [100, 50, 30, 20]
+    assert meter.bar.whole == 2048
+    assert meter.percent.text() == "10 %"
     assert meter.accessibleName() == "Context: 200 of 2\u2009048 tokens, 10 %"
 
 
@@ -116,7 +116,7 @@ def test_the_card_tells_the_parts_by_mouse_and_keyboard(
     QApplication.sendEvent(meter, QEvent(QEvent.Type.Leave))
     talk.composer.field.setFocus()
     meter.setFocus(Qt.FocusReason.TabFocusReason)
-    card = meter._card
+    card = meter.card
     assert card is not None
     assert card.isVisible()
     assert card._lines[0][:2] == ("You: What is a cat?", "100")
@@ -135,7 +135,7 @@ def test_a_nearly_full_context_warns(
     talk.bench.chat.send("One")
     answer(engine, n_prompt=1900, n=20)
     meter.refresh()
-    assert {segment.tone for segment in meter.bar._segments} == {"warn"}
+    assert {segment.tone for segment in meter.bar.segments} == {"warn"}
 
 
 def test_above_full_it_says_by_how_many_tokens(
@@ -144,7 +144,7 @@ def test_above_full_it_says_by_how_many_tokens(
     talk.bench.chat.send("One")
     answer(engine, n_prompt=2048, n=1200)
     meter.refresh()
-    assert meter._percent.text() == "1\u2009200 tokens too long"
+    assert meter.percent.text() == "1\u2009200 tokens too long"
     assert meter.accessibleName() == (
         "Context: 3\u2009248 of 2\u2009048 tokens, 1\u2009200 tokens too long"
     )
@@ -158,7 +158,7 @@ def test_an_answer_that_fills_the_context_is_100_percent(
     answer(engine, n_prompt=1000, n=1049)
     meter.refresh()
     assert meter.use.over == 1
-    assert meter._percent.text() == "100 %"
+    assert meter.percent.text() == "100 %"
 
 
 def test_another_model_has_no_speed_yet(

@@ -160,10 +160,10 @@ def test_a_question_without_words_or_pictures_is_none(
 ) -> None:
     made, attachments = edit(window)
     made.field.set_text("")
-    assert made._send.isEnabled()
+    assert made.send_button.isEnabled()
     for _ in range(3):
         attachments.strip.removed.emit(0)
-    assert not made._send.isEnabled()
+    assert not made.send_button.isEnabled()
     before = generate(engine)
     QTest.keyClick(made.field, Qt.Key.Key_Return)
     assert generate(engine) is before

@@ -125,7 +125,7 @@ def test_nothing_is_done_where_nobody_looks(model: Model, monkeypatch: pytest.Mo
     monkeypatch.setattr(Glance, "of", never)
     monkeypatch.setattr(TokenWatch, "seen", never)
     assert not looks(told(model, Live))
-    assert not model.loaded.stepper.planner._probed
+    assert not model.loaded.stepper.planner.probed_plans
 
 
 def test_pinned_probes_go_on_beside_it(

@@ -324,7 +324,7 @@ def test_pictures_of_an_older_cutaway_have_no_limits(
         patch.setattr(database, "COLUMNS", {})
         before = ChatStore(path)
         hash = before.pictures.keep(CAT, "cat.png")
-        before._db.connection.execute(
+        before.db.connection.execute(
             "INSERT INTO pictures VALUES (NULL, NULL, 0, ?, 'cat.png')", (hash,)
         )
         before.close()

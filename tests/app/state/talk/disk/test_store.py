@@ -301,7 +301,7 @@ def test_thousands_of_messages_go_in_a_few_statements(tmp_path: Path) -> None:
     parents = [first, *below[:-1]]
     store.add_all([(m, parent, None) for m, parent in zip(below, parents, strict=True)])
     statements: list[str] = []
-    store._db.connection.set_trace_callback(statements.append)
+    store.db.connection.set_trace_callback(statements.append)
     hidden = store.remove(below[0])
     assert [m.text for m in store.tree(chat).path()] == ["kept"]
     store.restore(below[0], hidden, chosen=True)
@@ -309,7 +309,7 @@ def test_thousands_of_messages_go_in_a_few_statements(tmp_path: Path) -> None:
     assert [m.id for m in store.tree(chat).path()] == [first.id, *(m.id for m in below)]
     assert titles(store, "gone") == ["A"]
     store.remove(below[0])
-    store._db.connection.set_trace_callback(None)
+    store.db.connection.set_trace_callback(None)
     assert titles(store) == ["A"]
     assert titles(store, "gone") == []
     assert titles(store, "kept") == ["A"]

@@ -40,7 +40,7 @@ def test_a_long_chat_can_be_deleted(tmp_path: Path) -> None:
     store.close()
     store = ChatStore(tmp_path / "chats.sqlite")
     assert [row.id for row in store.chats()] == [other]
-    assert store._db.read("SELECT count(*) FROM messages")[0][0] == 0
+    assert store.db.read("SELECT count(*) FROM messages")[0][0] == 0
     store.close()
 
 
@@ -174,7 +174,7 @@ def test_long_messages_are_found_beyond_what_the_index_takes(tmp_path: Path) -> 
     store.save(late)
     assert titles(store, "needle") == ["c", "b", "a"]
     assert titles(store, "nowhere") == []
-    ((size,),) = store._db.read("SELECT max(length(text)) FROM search")
+    ((size,),) = store.db.read("SELECT max(length(text)) FROM search")
     assert size == database.INDEXED  # so that a write takes no longer than that
     store.close()
 

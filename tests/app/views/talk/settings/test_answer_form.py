@@ -105,7 +105,7 @@ def test_what_the_engine_says_of_forms() -> None:
 
 def test_it_is_legible_in_its_place(talk: Talk, engine: ScriptedEngine) -> None:
     QTest.mouseClick(talk.composer.sampling, Qt.MouseButton.LeftButton)
-    popover = talk.composer._popover
+    popover = talk.composer.popover
     assert popover is not None
     choose(popover.form, "schema")
     write(popover.form, '{"type": "object", "properties": {"name": {"type": "string"}}}')
