@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from PySide6.QtCore import QEvent, QObject, QRect, Qt, QTimer, Signal
-from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QResizeEvent
+from PySide6.QtGui import QBrush, QColor, QKeyEvent, QMouseEvent, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QApplication,
     QBoxLayout,
@@ -22,6 +22,7 @@ from app.theme.theme import tokens
 from app.theme.tokens import GRID, RADIUS_CONTROL
 from app.widgets.basics import LOOKS, TEXT_SIZE, Button, IconButton, label, surface
 from app.widgets.focus import focus_first, has_focus, move_focus
+from app.widgets.plots.paper import painting
 
 LEAST_TEXT = 320  # pixels for the words beside the steps
 LEAST_BESIDE = 48  # pixels on each side of the steps
@@ -130,13 +131,10 @@ class Banner(QWidget):
             self._grid.addWidget(self._steps, 0, 2)
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setPen(QColor(tokens().on(self._tone, 0.45)))
-        painter.setBrush(QColor(tokens().on(self._tone, 0.08)))
         area = self.rect().toRectF().adjusted(0.5, 0.5, -0.5, -0.5)
-        painter.drawRoundedRect(area, RADIUS_CONTROL, RADIUS_CONTROL)
-        painter.end()
+        with painting(self) as paper:
+            paper.fill(area, tokens().on(self._tone, 0.08), radius=RADIUS_CONTROL)
+            paper.frame(area, tokens().on(self._tone, 0.45), 1, RADIUS_CONTROL)
 
     def _tint(self) -> None:
         colour = getattr(tokens(), self._tone)
@@ -217,9 +215,8 @@ class Sheet(QWidget):
         return move_focus(self, forward) or True  # the keyboard stays
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
-        painter = QPainter(self)
-        painter.fillRect(event.rect(), QColor(0, 0, 0, 90))
-        painter.end()
+        with painting(self) as paper:
+            paper.fill(event.rect().toRectF(), QBrush(QColor(0, 0, 0, 90)))
 
     def _place(self) -> None:
         area = self._over.rect()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QEvent, QPoint, Signal
-from PySide6.QtGui import QColor, QPainter, QPaintEvent
+from PySide6.QtGui import QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
 from app.language import tr
@@ -23,6 +23,7 @@ from app.widgets.controls.elided import ElidedLabel
 from app.widgets.controls.growing_edit import GrowingEdit
 from app.widgets.numbers import grouped
 from app.widgets.pictures.loader import PictureLoader
+from app.widgets.plots.paper import painting
 from app.widgets.tips import set_tip
 
 
@@ -113,14 +114,11 @@ class Composer(QWidget):
         self.popover.open_above(self._card)
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
-        now, painter = tokens(), QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        focused = self.field.hasFocus()
-        painter.setPen(QColor(now.accent if focused else now.faint))
-        painter.setBrush(QColor(now.panel))
+        now = tokens()
         area = self._card.geometry().toRectF().adjusted(0.5, 0.5, -0.5, -0.5)
-        painter.drawRoundedRect(area, RADIUS_CARD, RADIUS_CARD)
-        painter.end()
+        with painting(self) as paper:
+            paper.fill(area, now.panel, radius=RADIUS_CARD)
+            paper.frame(area, now.accent if self.field.hasFocus() else now.faint, 1, RADIUS_CARD)
 
     def eventFilter(self, watched: object, event: QEvent) -> bool:  # noqa: N802
         if event.type() in (QEvent.Type.FocusIn, QEvent.Type.FocusOut):

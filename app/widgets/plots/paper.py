@@ -34,6 +34,14 @@ Brush = str | QBrush
 TAKEN = QWidget.RenderFlag.DrawWindowBackground | QWidget.RenderFlag.DrawChildren
 
 
+@contextmanager
+def painting(widget: QWidget) -> "Iterator[Paper]":
+    """Paint a widget, in its `paintEvent`."""
+    painter = QPainter(widget)
+    yield Paper(painter, widget.rect().toRectF())
+    painter.end()
+
+
 class Paper:
     """Wraps the painter of a widget. `seen` is the part that is painted now; colours are written
     as the theme writes them.
