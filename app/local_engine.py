@@ -61,11 +61,11 @@ class LocalEngine(Engine):
         self._worker: Worker | None = None
         self._reader: _Reader | None = None
         self._writer: _Writer | None = None
-        self._sent: dict[int, _Sent] = {}  # what the worker has not ended, in its order
+        self.sent: dict[int, _Sent] = {}  # what the worker has not ended, in its order
         self._waits_since = 0.0  # when the worker got something to do
         self._is_silent = False
         self._ignores: tuple[_Sent, float] | None = None  # a cancelled load, and since when it runs
-        self._files = LocalFiles()
+        self.files = LocalFiles()
         self._reading: list[threading.Thread] = []
         self._closed = False
 
@@ -86,15 +86,15 @@ class LocalEngine(Engine):
     def send(self, request: Request[Any]) -> None:
         if self._closed:
             return
-        if type(request) in self._files.answers:
+        if type(request) in self.files.answers:
             self._reading = [thread for thread in self._reading if thread.is_alive()]
             job = threading.Thread(target=self._read, args=(request,), name="file", daemon=True)
             self._reading.append(job)
             job.start()
             return
-        if not self._sent:
+        if not self.sent:
             self._waits_since = monotonic()
-        self._sent[request.id] = _Sent(request)
+        self.sent[request.id] = _Sent(request)
         if self._worker is None:
             self._start_worker()
         self._hand_over(request)
@@ -103,13 +103,13 @@ class LocalEngine(Engine):
         return LocalWeights(path)
 
     def stop(self, request: Request[Any]) -> None:
-        sent = self._sent.get(request.id)
+        sent = self.sent.get(request.id)
         if sent is not None:
             sent.cancelled = sent.cancelled or monotonic()
             self._hand_over(Cancel(request.id))
 
     def order(self, order: Look | ReviseEdits) -> None:
-        if order.id in self._sent:
+        if order.id in self.sent:
             self._hand_over(order)
 
     def restart(self) -> None:
@@ -136,9 +136,9 @@ class LocalEngine(Engine):
         with self.lock:
             if worker is not self._worker:
                 return
-            sent = self._sent.get(reply.id)
+            sent = self.sent.get(reply.id)
             if sent is not None and isinstance(reply, Failed | sent.request.ends):
-                del self._sent[reply.id]
+                del self.sent[reply.id]
             self.tell(reply)
 
     def died(self, worker: Worker | None, error: WorkerDied) -> None:
@@ -153,7 +153,7 @@ class LocalEngine(Engine):
     def replace_if_hung(self, worker: Worker) -> None:
         """Kill a worker whose load has been ignoring Cancel for too long. For its reader."""
         with self.lock:
-            first = next(iter(self._sent.values()), None)
+            first = next(iter(self.sent.values()), None)
             if worker is not self._worker or first is None or not first.should_stop:
                 self._ignores = None
             elif self._ignores is None or self._ignores[0] is not first:
@@ -162,7 +162,7 @@ class LocalEngine(Engine):
                 log.warning("loading did not stop; the engine was restarted")
                 rest = self._abandon()
                 del rest[first.request.id]
-                self._sent = {number: _Sent(sent.request) for number, sent in rest.items()}
+                self.sent = {number: _Sent(sent.request) for number, sent in rest.items()}
                 if self._start_worker():
                     self.tell(Restarted())
                 self._fail([first.request.id], Cancelled("loading"))
@@ -177,11 +177,11 @@ class LocalEngine(Engine):
             if worker is not self._worker:
                 return
             now = monotonic()
-            silence = now - max(worker.heard, self._waits_since) if self._sent else 0.0
-            late = [sent for sent in self._sent.values() if sent.ignores_for(now) > STOPS]
+            silence = now - max(worker.heard, self._waits_since) if self.sent else 0.0
+            late = [sent for sent in self.sent.values() if sent.ignores_for(now) > STOPS]
             given_up = any(sent.ignores_for(now) > GIVES_UP for sent in late)
             self._fail([sent.request.id for sent in late], Cancelled("the request"))
-            first = next(iter(self._sent.values()), None)
+            first = next(iter(self.sent.values()), None)
             if late and (silence > QUIET or (given_up and first in late)):
                 log.warning("a cancelled request did not stop; the engine is replaced")
                 self.died(worker, WorkerDied(None, "it did not respond and was ended"))
@@ -194,7 +194,7 @@ class LocalEngine(Engine):
         return worker is not self._worker
 
     def _read(self, request: Request[Any]) -> None:
-        self.tell(self._files.answer(request))
+        self.tell(self.files.answer(request))
 
     def _hand_over(self, message: Request[Any] | Order) -> None:
         if self._writer is not None:
@@ -218,7 +218,7 @@ class LocalEngine(Engine):
             self._worker.kill()
         self._worker = self._reader = self._writer = self._ignores = None
         self._is_silent = False
-        lost, self._sent = self._sent, {}
+        lost, self.sent = self.sent, {}
         return lost
 
     def _fail(self, lost: Iterable[int], error: CutawayError) -> None:

@@ -60,13 +60,13 @@ class LocalWeights:
         size, at = len(wanted) * info.fmt.bytes, info.offset + wanted.start * info.fmt.bytes
         if rows.step == 1 and size * PART > info.row_bytes:
             start = info.offset + rows.start * info.row_bytes
-            data = self._read(info.file, start, len(rows) * info.row_bytes)
+            data = self.read_numbers(info.file, start, len(rows) * info.row_bytes)
             skip = at - info.offset
             found = data.reshape(len(rows), info.row_bytes)[:, skip : skip + size]
         else:
             found = np.empty((len(rows), size), np.uint8)
             for i, row in enumerate(rows):
-                found[i] = self._read(info.file, at + row * info.row_bytes, size)
+                found[i] = self.read_numbers(info.file, at + row * info.row_bytes, size)
         found = np.ascontiguousarray(found)
         return swap_blocks(found, info.fmt) if self._swapped else found
 
@@ -82,7 +82,7 @@ class LocalWeights:
             raise BadFile(self._paths[0], f"has no tensor {name!r}")
         return self.tensors[name]
 
-    def _read(self, part: int, start: int, size: int) -> NDArray[np.uint8]:
+    def read_numbers(self, part: int, start: int, size: int) -> NDArray[np.uint8]:
         path = self._paths[part]
         data = bytearray(size)
         try:

@@ -177,7 +177,7 @@ ONE_CONTRACT = "engine.models"
 LONGEST = 600
 LONGEST_FUNCTION = 50
 MOST_LONGER = 12  # functions that are longer still; only ever fewer
-MOST_PRIVATE = 66  # attributes of others that tests read; lower it with the count, never raise it
+MOST_PRIVATE = 26  # attributes of others that tests read; lower it with the count, never raise it
 OPEN = (
     "_replace",
     "_asdict",

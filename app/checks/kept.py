@@ -275,6 +275,10 @@ TABLE = (
         *("cutaway get downloads it again", _model, False),
     ),
     Kind(
+        *("vectors of documents", _data, "vectors/*.sealed", "app/state/talk/embedder.py"),
+        *("they are computed again when parts are searched", _sealed),
+    ),
+    Kind(
         *("partial downloads", _models, "*.part", "app/storage.py"),
         *("the file is moved again", _fine),
     ),

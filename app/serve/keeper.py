@@ -41,7 +41,7 @@ class Keeper:
         options: EngineOptions,
         host: EngineHost | None = None,
     ) -> None:
-        self._host, self._engine = host, engine
+        self.host, self._engine = host, engine
         self._serving, self._paths, self._options = serving, paths, options
         self._name = next(iter(paths))
         self._events: Queue[Event | WantedModel] = Queue()
@@ -74,8 +74,8 @@ class Keeper:
             elif isinstance(event, Failed):
                 raise RemoteError(event)
         self._serving.open(self._name, loaded, file)
-        if self._host is not None:
-            self._host.open(loaded)
+        if self.host is not None:
+            self.host.open(loaded)
         return loaded
 
     def keep(self, note: Callable[[str], None], stopped: Callable[[], bool]) -> None:
@@ -103,8 +103,8 @@ class Keeper:
             sleep(TICK)
         before, self._name = self._name, name
         self._serving.shut()
-        if self._host is not None:
-            self._host.shut("another model is opened in place of this one")
+        if self.host is not None:
+            self.host.shut("another model is opened in place of this one")
         try:
             self.load(lambda progress: None, stopped)
             return

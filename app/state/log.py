@@ -32,7 +32,7 @@ class LogState(QObject):
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.lines: list[LogLine] = []
-        self._inbox = Inbox(self._take, self)
+        self._inbox = Inbox(self.take, self)
         self._handler = _Handler(self._inbox)
         root = logging.getLogger()
         self._level_before = root.level
@@ -53,7 +53,7 @@ class LogState(QObject):
             root.setLevel(self._level_before)
         self._inbox.close()
 
-    def _take(self, lines: list[LogLine]) -> None:
+    def take(self, lines: list[LogLine]) -> None:
         self.lines += lines
         self.appended.emit(len(lines))
         excess = len(self.lines) - LONGEST

@@ -139,7 +139,7 @@ class Plan:
         """
         self._fill(inputs, recorder)
         for number in range(len(self._stages)):
-            self._queue(number, recorder)
+            self.queue(number, recorder)
         if self._reader is not None:
             self._lent += self._reader.start()
             recorder.done("probe")
@@ -152,7 +152,7 @@ class Plan:
         self._fill(inputs, UNRECORDED)
         passed = 0
         for number, part in enumerate(self.outline.splits):
-            self._queue(number, UNRECORDED)
+            self.queue(number, UNRECORDED)
             if part.split.nodes[-1] in self.outline.graph.pauses:
                 for device in {part.split.backend for part in self.outline.splits}:
                     device.synchronize()
@@ -175,7 +175,7 @@ class Plan:
             recorder.moved(i, f"{device}#inputs", block.size, (uploaded,))
         recorder.done("inputs")
 
-    def _queue(self, number: int, recorder: Recorder) -> None:
+    def queue(self, number: int, recorder: Recorder) -> None:
         """Bring in what a split reads, run it, and send off what others read."""
         stage = self._stages[number]
         if stage.backend.is_host:
@@ -335,7 +335,7 @@ class Planner:
     def reserve(self, graph: Graph) -> Outline:
         """Grow the arenas to what this graph needs, without compiling it. Raises `NoMem`."""
         made = self.outline(graph)
-        self._grow(made)
+        self.grow(made)
         return made
 
     def plan(self, key: Hashable, build: Callable[[], Graph]) -> Plan:
@@ -405,7 +405,7 @@ class Planner:
             _shrink(arena, 0)
         self._stage()
 
-    def _grow(self, made: Outline) -> None:
+    def grow(self, made: Outline) -> None:
         for backend in self.backends:
             layout, arena = made.layouts[backend.name], self._arenas[backend.name]
             self._grow_one(backend, layout, arena, Component.GRAPH)

@@ -65,27 +65,27 @@ class Contest:
         with self._ready(base) as champion:
             return self._meet(champion, tuned)
 
-    def _meet(self, champion: "_Runner", tuned: Tuned) -> Trial:
+    def _meet(self, champion: "Runner", tuned: Tuned) -> Trial:
         with self._ready(tuned) as challenger:
             before, now = alternate(champion, challenger)
         gain = median(a / b for a, b in zip(before, now, strict=True))
         return Trial(tuned, self.amount / median(now) / 1e9, gain)
 
     @contextmanager
-    def _ready(self, tuned: Tuned) -> Iterator["_Runner"]:
+    def _ready(self, tuned: Tuned) -> Iterator["Runner"]:
         info = self.device.info
         info = replace(info, traits=replace(info.traits, tuned=tuned))
         (backend,) = open_together([Device(info, self.device.handle)])
         values = self.operands.values
         with prepared(backend, self.nodes, values, matmul_only=True, fused=True) as ready:
-            runner = _Runner(backend, ready.commands)
+            runner = Runner(backend, ready.commands)
             runner.seconds()
             yield runner
         backend.close()
 
 
 @dataclass(frozen=True)
-class _Runner:
+class Runner:
     backend: OpenCLBackend
     commands: Commands
 
@@ -97,7 +97,7 @@ class _Runner:
         return perf_counter() - start
 
 
-def alternate(first: _Runner, second: _Runner) -> tuple[list[float], list[float]]:
+def alternate(first: Runner, second: Runner) -> tuple[list[float], list[float]]:
     """Seconds of runs by turns."""
     times: tuple[list[float], list[float]] = ([], [])
     end = perf_counter() + SECONDS

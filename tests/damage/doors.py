@@ -32,6 +32,7 @@ from app.language import use
 from app.state.preferences import PreferencesState, chosen_language
 from app.state.talk.disk.picture_files import PictureError
 from app.state.talk.disk.store import ChatStore
+from app.state.talk.embedder import MAGIC as VECTORS
 from app.state.talk.message import Message, Picture, Role
 from app.state.workbench import Workbench, config_folder, data_folder
 from app.tools.config import ServerConfig, write_servers
@@ -187,6 +188,7 @@ def fill(model: str) -> int:
     keep(own_folder() / f"{name}.json", TuningFile({"panel": 4}, device.title))
     trial = kept_folder("trials") / f"{'0' * 32}.sealed"
     write_sealed(trial, MAGIC, b'[{"way":"AMD","refused":""}]')
+    write_sealed(data_folder() / "vectors" / f"{'0' * 64}.sealed", VECTORS, b"no vectors")
     keep_generation_config("0" * 40, b'{"temperature": 0.5}')
     write_servers(config_folder() / "mcp.json", [ServerConfig("notes", command="notes-server")])
     write_atomically(consent_file(), b'{"servers": {}, "tools": {"own/calculator": "0f"}}')

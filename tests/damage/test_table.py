@@ -30,7 +30,7 @@ READERS = {
     "run": ("model files", "prepared weights", "tuning", "trials of devices", "makers' sampling"),
     "serve": ("built kernels",),
     "models": ("headers of models",),
-    "doctor": ("measured speeds", "permissions of tools", "kept chats"),
+    "doctor": ("measured speeds", "permissions of tools", "kept chats", "vectors of documents"),
 }
 """A door that reads each kind, which another may leave alone."""
 

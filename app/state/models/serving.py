@@ -61,7 +61,7 @@ class ServingState(QObject):
     ) -> None:
         super().__init__(parent)
         self._engine, self._session, self._file, self._keys = engine, session, file, keys
-        self._serving: Serving | None = None
+        self.serving: Serving | None = None
         self._thread: ThreadPoolExecutor | None = None
         self._inbox = Inbox(self._deliver, self)
         self.busy = False  # it starts or stops
@@ -75,12 +75,12 @@ class ServingState(QObject):
     @property
     def is_on(self) -> bool:
         """True while the server is running."""
-        return self._serving is not None
+        return self.serving is not None
 
     @property
     def rows(self) -> list[ServedRequest]:
         """Current and past requests, the newest first."""
-        serving = self._serving
+        serving = self.serving
         if serving is None:
             return []
         return [*reversed(serving.clients.now), *reversed(serving.clients.log)]
@@ -88,7 +88,7 @@ class ServingState(QObject):
     @property
     def answers(self) -> bool:
         """Whether a request is under way."""
-        return self._serving is not None and bool(self._serving.clients.now)
+        return self.serving is not None and bool(self.serving.clients.now)
 
     def start(self, port: int = PORT, shared: bool = False) -> None:
         """Listen; `shared` for other machines too, which then need the key."""
@@ -101,7 +101,7 @@ class ServingState(QObject):
 
     def stop(self) -> None:
         """Let nobody ask any more; answers under way get some seconds to end."""
-        serving, self._serving = self._serving, None
+        serving, self.serving = self.serving, None
         if serving is not None:
             self.busy, self.address, self.key = True, "", ""
             self._open_model = None
@@ -111,7 +111,7 @@ class ServingState(QObject):
     def close(self) -> None:
         """End it now; to be called before the engine is left."""
         self._inbox.close()
-        serving, self._serving = self._serving, None
+        serving, self.serving = self.serving, None
         if self._thread is not None:
             if serving is not None:
                 self._thread.submit(serving.stop, 0)
@@ -137,7 +137,7 @@ class ServingState(QObject):
         return key
 
     def _started(self, serving: Serving) -> None:
-        self.busy, self._serving = False, serving
+        self.busy, self.serving = False, serving
         port = serving.address.rpartition(":")[2]
         near = f"http://{_names()[0]}:{port}"  # where others find it
         self.address = near if serving.settings.key else serving.address
@@ -151,7 +151,7 @@ class ServingState(QObject):
 
     def _open(self) -> None:
         """Have the model of the session answer, once it is open and when its file has been read."""
-        session, serving = self._session, self._serving
+        session, serving = self._session, self.serving
         if serving is None or session.model is None or session.connection is not None:
             return
         content = self._file.content if self._file.path == session.path else None
@@ -162,7 +162,7 @@ class ServingState(QObject):
 
     def _follow(self) -> None:
         """While no model is open, those who ask wait, or are told."""
-        serving = self._serving
+        serving = self.serving
         gone = self._session.model is None or self._session.connection is not None
         if serving is not None and gone and self._open_model is not None:
             self._open_model = None

@@ -50,7 +50,7 @@ class AttachedDocuments(QObject):
         self._store, self._pictures = store, pictures
         self._chat: int | None = None
         self._coming: deque[tuple[int | None, Path]] = deque()
-        self._job: Work | None = None
+        self.job: Work | None = None
         self._session = session
         self.documents: tuple[Document, ...] = ()
         self.counts = DocumentTokens(session, self)
@@ -110,9 +110,9 @@ class AttachedDocuments(QObject):
 
     def cancel(self) -> None:
         """Stop reading."""
-        if self._job is not None:
-            self._job.cancel()
-            self._job = None
+        if self.job is not None:
+            self.job.cancel()
+            self.job = None
         self._coming.clear()
         self.changed.emit()
 
@@ -126,10 +126,10 @@ class AttachedDocuments(QObject):
         self.changed.emit()
 
     def _next(self) -> None:
-        if self._job is None and self._coming:
+        if self.job is None and self._coming:
             chat, path = self._coming[0]
-            self._job = Work.polling(self._read, path).then(partial(self._take, chat, path))
-            self._job.fail(self._failed).start(self)
+            self.job = Work.polling(self._read, path).then(partial(self._take, chat, path))
+            self.job.fail(self._failed).start(self)
         self.changed.emit()
 
     @staticmethod
@@ -162,7 +162,7 @@ class AttachedDocuments(QObject):
         self._end()
 
     def _end(self) -> None:
-        self._job = None
+        self.job = None
         self._coming.popleft()
         self._next()
 
@@ -219,7 +219,7 @@ class PartsSearch(QObject):
     def __init__(self, embedder: Embedder, parent: QObject) -> None:
         super().__init__(parent)
         self._index: tuple[str, Ranking] | None = None  # of the document with that hash
-        self._job: Work | None = None
+        self.job: Work | None = None
         self._embedder = embedder
         self._by_words: list[float] = []
         self._most = 0
@@ -235,7 +235,7 @@ class PartsSearch(QObject):
     @property
     def searching(self) -> bool:
         """True while the pieces are ranked."""
-        return self._job is not None or self.embedding
+        return self.job is not None or self.embedding
 
     @property
     def embedded(self) -> tuple[int, int]:
@@ -250,12 +250,12 @@ class PartsSearch(QObject):
 
     def stop(self) -> None:
         """Stop searching; what the words have found stays."""
-        if self._job is not None:
-            self._job.cancel()
+        if self.job is not None:
+            self.job.cancel()
         if self.embedding:
             self._embedder.cancel()
             self.note = tr("Stopped: parts are found by their words.")
-        self._job, self.embedding = None, False
+        self.job, self.embedding = None, False
         self.changed.emit()
 
     def release(self) -> None:
@@ -269,13 +269,13 @@ class PartsSearch(QObject):
         self.question, self._most = question, most
         index = self._index
         known = index[1] if index is not None and index[0] == document.hash else None
-        self._job = Work(_ranked, document, known, question)
-        self._job.then(partial(self._take, document.hash)).fail(lambda _: self.clear()).start(self)
+        self.job = Work(_ranked, document, known, question)
+        self.job.then(partial(self._take, document.hash)).fail(lambda _: self.clear()).start(self)
         self.changed.emit()
 
     def _take(self, key: str, result: tuple[Ranking, list[float]]) -> None:
         ranking, self._by_words = result
-        self._index, self._job = (key, ranking), None
+        self._index, self.job = (key, ranking), None
         self._show(ranking, self._by_words)
         self.by = ["words"] * len(self.found)
         model = self._embedder.model

@@ -14,15 +14,16 @@ from PySide6.QtCore import QObject, Signal
 from app.client import Asked, EngineClient
 from app.documents.pieces import PREFIXES
 from app.engine import Engine
-from app.files import write_atomically
 from app.language import tr
 from app.library import Stored
 from app.work import Work
+from engine.kept import read_sealed, write_sealed
 from engine.protocol import Embed, Embedded, Failed, Load, Progress, Unload
 from engine.settings import EngineOptions
 
 Vectors = NDArray[np.float32]
 ARCHITECTURES = ("bert", "nomic-bert", "nomic-bert-moe", "modern-bert", "gemma-embedding")
+MAGIC = b"CutawayVectors1\n"
 NAMED = "embed"  # in the name of an embedder whose architecture also writes
 MOST_PIECES = 2000  # that are embedded; more take minutes on a CPU
 SHORTEST = 200  # characters that a piece is cut to at most, where a model reads few tokens
@@ -133,7 +134,7 @@ class Embedder(QObject):
         """Where the vectors of a document are kept."""
         stat = model.paths[0].stat()
         basis = f"{model.paths[0]}\0{stat.st_size}\0{stat.st_mtime_ns}\0{key}"
-        return self._folder / f"{hashlib.sha256(basis.encode()).hexdigest()}.npy"
+        return self._folder / f"{hashlib.sha256(basis.encode()).hexdigest()}.sealed"
 
     def tell(self, done: int, total: int) -> None:
         """Note how many pieces are embedded."""
@@ -261,7 +262,8 @@ class _Run:
 def _kept(path: Path, count: int) -> Vectors | None:
     """The vectors of a file, f32 [count, width]; None where they are not all there."""
     try:
-        vectors: Any = np.load(path, allow_pickle=False)
+        kept = io.BytesIO(read_sealed(path, MAGIC))
+        vectors: Any = np.load(kept, allow_pickle=False)
     except (OSError, ValueError, EOFError):
         return None
     whole = isinstance(vectors, np.ndarray) and vectors.dtype == np.float32
@@ -273,4 +275,4 @@ def _kept(path: Path, count: int) -> Vectors | None:
 def _keep(path: Path, vectors: Vectors) -> None:
     buffer = io.BytesIO()
     np.save(buffer, vectors, allow_pickle=False)
-    write_atomically(path, buffer.getvalue())
+    write_sealed(path, MAGIC, buffer.getvalue())

@@ -138,7 +138,7 @@ class GraphView(QWidget):
         self._comparison.changed.connect(self.refresh)
         self._selection.changed.connect(self._show_selected)
         bar.steps_chosen.connect(lambda phases: state.show_phases(*phases))
-        bar.shows_chosen.connect(self._show_as)
+        bar.shows_chosen.connect(self.show_as)
         bar.overlay_chosen.connect(self._colour)
         bar.collapse_chosen.connect(state.collapse)
         bar.query_changed.connect(self._find)
@@ -171,7 +171,7 @@ class GraphView(QWidget):
     def _launched(self) -> bool:
         return self._state.shows == "launches"
 
-    def _show_as(self, shows: str) -> None:
+    def show_as(self, shows: str) -> None:
         self._launch = None
         self._state.show_as("launches" if shows == "launches" else "operations")
 
@@ -220,7 +220,7 @@ class GraphView(QWidget):
             return
         self._pick_node(number, phase)
         if index.graph.nodes[number].launch >= 0:
-            self._show_as("launches")
+            self.show_as("launches")
 
     def _walk(self, way: int) -> None:
         index = self.index
@@ -239,7 +239,7 @@ class GraphView(QWidget):
         """From launches to operations, from an operation to its block, from there to all."""
         index, now = self.index, self.selected
         if self._launched:
-            self._show_as("operations")
+            self.show_as("operations")
         elif index is not None and now is not None:
             at = self.canvas.card_of(now)
             self._selection.select_layer(index.graph.nodes[now].layer)

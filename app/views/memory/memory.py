@@ -94,7 +94,7 @@ class MemoryView(QWidget):
         self._choices = {page: self._choice(page, name) for page, name in PAGES.items()}
         self._says = ElidedLabel(size="small")
         self._says.setProperty("tone", "quiet")
-        self._copy = IconButton("copy", tr("Copy the matrix as text"), self.matrix.copy)
+        self.copy_button = IconButton("copy", tr("Copy the matrix as text"), self.matrix.copy)
         self._switch = IconButton("table", tr("Show as a table (Ctrl+T)"), self.toggle_table)
         self.details = label(wrap=True, tone="quiet")
         self._line = divider()
@@ -198,7 +198,7 @@ class MemoryView(QWidget):
         self.tracks.setVisible(chart and self._page == "timeline")
         self.split_chart.setVisible(chart and self._page == "splits")
         self._stack.setVisible(full[self._page])
-        self._copy.setVisible(layers and some)
+        self.copy_button.setVisible(layers and some)
         for widget in (self._switch, *self._choices.values()):
             widget.setVisible(some or past)
 
@@ -230,7 +230,7 @@ class MemoryView(QWidget):
             head.addWidget(choice)
         head.addSpacing(GRID)
         head.addWidget(self._says, 1)
-        head.addWidget(self._copy)
+        head.addWidget(self.copy_button)
         head.addWidget(self._switch)
         body = QWidget()
         inside = QVBoxLayout(body)

@@ -37,7 +37,7 @@ class DownloadBar(QWidget):
     ) -> None:
         super().__init__()
         self._bench, self._start = bench, start
-        self._name, self._of, self._supported = of, f" {of}".rstrip(), bool(of)
+        self.name, self._of, self._supported = of, f" {of}".rstrip(), bool(of)
         self.progress = QProgressBar()
         self.progress.setTextVisible(False)
         self.progress.setAccessibleName(tr("Progress of {of}", of=of or tr("the download")))
@@ -46,10 +46,10 @@ class DownloadBar(QWidget):
         kind = "" if of else "primary"
         self.get = Button(tr("Download"), self.take, kind, "download")
         self.pause = Button(
-            tr("Pause"), lambda: downloads.pause(self._name), name=tr("Pause{of}", of=self._of)
+            tr("Pause"), lambda: downloads.pause(self.name), name=tr("Pause{of}", of=self._of)
         )
         self.cancel = Button(
-            tr("Cancel"), lambda: downloads.cancel(self._name), name=tr("Cancel{of}", of=self._of)
+            tr("Cancel"), lambda: downloads.cancel(self.name), name=tr("Cancel{of}", of=self._of)
         )
         buttons = QHBoxLayout()
         buttons.setSpacing(GRID)
@@ -69,7 +69,7 @@ class DownloadBar(QWidget):
 
     def show_model(self, name: str, supported: bool) -> None:
         """The download of `org/repo:quant`."""
-        self._name, self._supported = name, supported
+        self.name, self._supported = name, supported
         self.refresh()
 
     def take(self) -> None:
@@ -79,9 +79,9 @@ class DownloadBar(QWidget):
             self._bench.open_model(str(item.path))
             self.opening.emit()
         elif item is not None and item.state in ("paused", "failed"):
-            self._bench.downloads.resume(self._name)
+            self._bench.downloads.resume(self.name)
         elif self._supported and (item is None or item.state == "stopped"):
-            self._start(self._name)
+            self._start(self.name)
 
     def refresh(self) -> None:
         """Show how far it is."""
@@ -106,10 +106,10 @@ class DownloadBar(QWidget):
 
     @property
     def _item(self) -> Download | None:
-        return self._bench.downloads.items.get(self._name)
+        return self._bench.downloads.items.get(self.name)
 
     def _on_changed(self, name: str) -> None:
-        if name == self._name:
+        if name == self.name:
             self.refresh()
 
 
@@ -215,7 +215,7 @@ class TermsView(QWidget):
     def __init__(self, downloads: Downloads) -> None:
         super().__init__()
         self.setAccessibleName(tr("Terms of use"))
-        self._downloads, self._name = downloads, ""
+        self._downloads, self.name = downloads, ""
         self._title = label(size="strong", wrap=True)
         self._says = label(tone="quiet", wrap=True)
         self._link = QLabel()
@@ -238,7 +238,7 @@ class TermsView(QWidget):
 
     def ask(self, name: str, model: KnownModel | None, terms: Terms) -> None:
         """Show the terms of a model."""
-        self._name = name
+        self.name = name
         self._title.setText(
             tr("{name} is licensed under the {title}", name=name, title=terms.title)
         )
@@ -251,5 +251,5 @@ class TermsView(QWidget):
         self._link.setText(f'<a href="{terms.url}">{terms.url}</a>')
 
     def _accept(self) -> None:
-        self._downloads.start(self._name, accept_terms=True)
+        self._downloads.start(self.name, accept_terms=True)
         self.done.emit()

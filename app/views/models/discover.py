@@ -148,7 +148,7 @@ class DiscoverView(QWidget):
         super().__init__()
         self.state = bench.discover
         self._label = ""  # the quant that the shelf recommends
-        self._wanted = ""  # the repository under the cursor
+        self.wanted = ""  # the repository under the cursor
         self._reason = ""  # why it is on the shelf
         self.downloads = FetchView(bench)
         self.words = QLineEdit()
@@ -255,7 +255,7 @@ class DiscoverView(QWidget):
         self.again.setVisible(wrong)
         self.more.setVisible(state.has_more)
         for widget in (self._line, self.repo):
-            widget.setVisible(bool(self._wanted) or not shelf)
+            widget.setVisible(bool(self.wanted) or not shelf)
         self.downloads.offer(shelf)
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
@@ -285,13 +285,13 @@ class DiscoverView(QWidget):
 
     def _want(self, repo: str, quant: str = "", reason: str = "") -> None:
         """Open a repository soon, unless it is open."""
-        if (repo, quant) != (self._wanted, self._label):
-            self._wanted, self._label, self._reason = repo, quant, reason
+        if (repo, quant) != (self.wanted, self._label):
+            self.wanted, self._label, self._reason = repo, quant, reason
             self.refresh()
             self._soon.start()
 
     def _open(self) -> None:
-        self.repo.open(self._wanted, self._label, self._reason)
+        self.repo.open(self.wanted, self._label, self._reason)
 
     def _go_to_repo(self, row: ShelfRow | FoundRepo) -> None:
         """Open it and move the keyboard to its files; they may be out of sight below."""

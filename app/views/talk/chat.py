@@ -60,11 +60,11 @@ class ChatView(QWidget):
         stack.addWidget(self.legend)
         stack.addWidget(self.column, 1)
         self._made_anew = QTimer(self, singleShot=True, interval=0)
-        self._made_anew.timeout.connect(lambda: self._path_changed(0))
+        self._made_anew.timeout.connect(lambda: self.show_path(0))
         self._ticks = QTimer(self, interval=TICK_MS)
         self._ticks.timeout.connect(self._tick)
         chat = bench.chat
-        chat.path_changed.connect(self._path_changed)
+        chat.path_changed.connect(self.show_path)
         chat.message_added.connect(self._message_added)
         chat.message_changed.connect(self.row_changed)
         chat.tokens_appended.connect(self._tokens_appended)
@@ -75,7 +75,7 @@ class ChatView(QWidget):
         bench.preferences.changed.connect(self._preference_changed)
         bench.selection.changed.connect(self._show_selected)
         bench.token.lit_changed.connect(self._show_lights)
-        self._path_changed(0)
+        self.show_path(0)
         self._show_legend()
 
     @property
@@ -90,7 +90,7 @@ class ChatView(QWidget):
         path = self.bench.chat.path
         rows = [row for row, message in enumerate(path) if message.role == "user"]
         if rows:
-            self._view(rows[-1]).begin_edit()
+            self.view_of(rows[-1]).begin_edit()
 
     def copy_last(self) -> None:
         """Put the last answer on the clipboard."""
@@ -156,7 +156,7 @@ class ChatView(QWidget):
         if self.bench.chat.answering is None:
             self.column.arrange()
 
-    def _path_changed(self, first: int) -> None:
+    def show_path(self, first: int) -> None:
         if first == 0:
             self.column.set_rows(0, 0)
             self.column.follow()
@@ -169,7 +169,7 @@ class ChatView(QWidget):
         for view in self._views():
             view.mark([])
         if row is not None:
-            view = self._view(row)
+            view = self.view_of(row)
             at = view.mark(words)
             if at is not None:
                 self._reveal_mark(view, at)
@@ -302,7 +302,7 @@ class ChatView(QWidget):
         view.height_changed.connect(self.column.arrange, Qt.ConnectionType.DirectConnection)
         return view
 
-    def _view(self, row: int) -> MessageView:
+    def view_of(self, row: int) -> MessageView:
         view = self.column.require(row)
         assert isinstance(view, MessageView)
         return view

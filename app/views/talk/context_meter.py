@@ -196,7 +196,7 @@ class ContextCard(Painted):
         super().__init__(tr("Context by message"), focus=False)
         self.setParent(parent)
         self._over = parent
-        self._lines: list[tuple[str, str, bool]] = []
+        self.lines: list[tuple[str, str, bool]] = []
         self._title = ""
         self._marked: int | None = None
         self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
@@ -212,7 +212,7 @@ class ContextCard(Painted):
             left_out = 0
         self._title = meter.words
         self._marked = next((n for n, (at, _) in enumerate(shown) if at == marked), None)
-        self._lines = [
+        self.lines = [
             (
                 meter.who(part),
                 ("" if part.counted else "~") + grouped(part.tokens),
@@ -222,18 +222,18 @@ class ContextCard(Painted):
         ]
         if left_out:
             earlier = sum(part.tokens for _, part in shares[:left_out])
-            self._lines.insert(
+            self.lines.insert(
                 0, (tr("{left_out} earlier", left_out=left_out), grouped(earlier), False)
             )
             self._marked = None if self._marked is None else self._marked + 1
         row = fonts.px(ROW_COMPACT)
-        height = 44 + len(self._lines) * row + (GRID if self._lines else 0)
+        height = 44 + len(self.lines) * row + (GRID if self.lines else 0)
         room = self._over.rect()
         width = min(fonts.px(CARD_WIDTH), room.width() - 2 * GRID)
         left = min(beside.left(), room.width() - width - GRID)
         self.setGeometry(left, beside.bottom() - GRID // 2, width, height)
         self.setAccessibleDescription(
-            ". ".join([self._title, *(f"{a}, {b}" for a, b, _ in self._lines)])
+            ". ".join([self._title, *(f"{a}, {b}" for a, b, _ in self.lines)])
         )
         self.raise_()
         self.show()
@@ -244,7 +244,7 @@ class ContextCard(Painted):
         paper.card(self.rect().toRectF())
         inner = QRectF(14, 0, self.width() - 28, 40)
         paper.elided(inner, self._title, now.text, LEFT, fonts.body())
-        for n, (who, count, _) in enumerate(self._lines):
+        for n, (who, count, _) in enumerate(self.lines):
             area = QRectF(14, 40 + n * row, self.width() - 28, row)
             if n == self._marked:
                 paper.fill(area.adjusted(-8, 0, 8, 0), now.selection)

@@ -90,11 +90,11 @@ class MessageButtons(QWidget):
         self.after = IconButton(
             "chevron-right", tr("Next branch"), lambda: row.sibling_wanted.emit(1), 16
         )
-        self._place = label("", "quiet", "small")
+        self.place = label("", "quiet", "small")
         inside = QHBoxLayout(self._branches)
         inside.setContentsMargins(0, 0, 0, 0)
         inside.setSpacing(0)
-        for part in (self.before, self._place, self.after):
+        for part in (self.before, self.place, self.after):
             inside.addWidget(part)
         self._copy = IconButton("copy", tr("Copy the message"), self._do_copy, 16)
         self.edit = IconButton("edit", tr("Edit"), row.edit_wanted.emit, 16)
@@ -123,8 +123,8 @@ class MessageButtons(QWidget):
         several = message.siblings > 1
         self._branches.setVisible(several)
         if several:
-            self._place.setText(f"{message.place + 1}/{message.siblings}")
-            self._place.setAccessibleName(
+            self.place.setText(f"{message.place + 1}/{message.siblings}")
+            self.place.setAccessibleName(
                 tr(
                     "Branch {place} of {siblings}",
                     place=message.place + 1,

@@ -97,7 +97,7 @@ class SamplingPopover(Popover):
         self.presets.view().setAccessibleName(tr("Presets"))
         self.presets.activated.connect(self._choose_preset)
         self._keep = IconButton("plus", tr("Save as preset…"), self.keep_preset)
-        self._remove = IconButton("trash", tr("Delete preset"), self._delete_preset)
+        self.remove_button = IconButton("trash", tr("Delete preset"), self._delete_preset)
         self.system = QPlainTextEdit()
         self.system.setAccessibleName(tr("System prompt"))
         self.system.setPlaceholderText(tr("Instructions sent before the chat"))
@@ -160,7 +160,7 @@ class SamplingPopover(Popover):
         top.setSpacing(GRID // 2)
         top.addWidget(self.presets, 1)
         top.addWidget(self._keep)
-        top.addWidget(self._remove)
+        top.addWidget(self.remove_button)
         column.addLayout(top)
         column.addWidget(_named(tr("System prompt"), self.system))
         column.addWidget(self.system)
@@ -247,7 +247,7 @@ class SamplingPopover(Popover):
         for name in names:
             self.presets.addItem(preset_title(name), name)
         self.presets.setCurrentIndex(self.presets.findData(now))
-        self._remove.setEnabled(bool(now) and now not in {preset.name for preset in BUILT_IN})
+        self.remove_button.setEnabled(bool(now) and now not in {preset.name for preset in BUILT_IN})
         self._filling = False
 
     def _choose_preset(self) -> None:

@@ -51,11 +51,11 @@ class TensorTree(QWidget):
         self.query.setClearButtonEnabled(True)
         self.query.textChanged.connect(self._filter)
         self._rows = QStandardItemModel(self)
-        self._filtered = _Filtered(self)
-        self._filtered.setSourceModel(self._rows)
+        self.filtered = _Filtered(self)
+        self.filtered.setSourceModel(self._rows)
         self.view = QTreeView()
         self.view.setAccessibleName(tr("Tensors"))
-        self.view.setModel(self._filtered)
+        self.view.setModel(self.filtered)
         self.view.setHeaderHidden(True)
         self.view.setUniformRowHeights(True)
         self.view.setIndentation(fonts.px(INDENTATION))
@@ -81,7 +81,7 @@ class TensorTree(QWidget):
             group = self._rows.item(row)
             for at in range(group.rowCount()):
                 if group.child(at).data(_ITEM) == item:
-                    index = self._filtered.mapFromSource(group.child(at).index())
+                    index = self.filtered.mapFromSource(group.child(at).index())
                     if index.isValid() and index != self.view.currentIndex():
                         self._by_program = True
                         self.view.setCurrentIndex(index)
@@ -114,11 +114,11 @@ class TensorTree(QWidget):
         self.go_to(self._at)
 
     def _filter(self, text: str) -> None:
-        self._filtered.look_for(text)
+        self.filtered.look_for(text)
         if text.strip():
             self.view.expandAll()
         elif self._rows.rowCount():
-            self.view.expand(self._filtered.index(0, 0))
+            self.view.expand(self.filtered.index(0, 0))
 
     def _activated(self, index: QModelIndex) -> None:
         if isinstance(index.siblingAtColumn(0).data(_ITEM), TensorItem):

@@ -65,7 +65,7 @@ class Table(QWidget):
         self.query.setAccessibleName(tr("Filter {name}", name=self._name))
         self.query.setClearButtonEnabled(True)
         self.query.textChanged.connect(rows.look_for)
-        self._count = label(tone="quiet", size="small")
+        self.count = label(tone="quiet", size="small")
         self._stretch = tuple(stretch) or (len(rows.columns) - 1,)
         self.view = _view(rows, name)
         self.view.horizontalHeader().sectionResized.connect(self._border_moved)
@@ -83,9 +83,9 @@ class Table(QWidget):
         if short:
             self.head.addWidget(label(name, size="strong"), 1)
             self.query.hide()
-            self._count.hide()
+            self.count.hide()
         self.head.addWidget(self.query, 1)
-        self.head.addWidget(self._count)
+        self.head.addWidget(self.count)
         self._copy = IconButton("copy", tr("Copy {name} as text", name=self._name), self.copy_all)
         self._copying: Work | None = None
         self.head.addWidget(self._copy)
@@ -126,7 +126,7 @@ class Table(QWidget):
             self._copying = job.then(self._take).fail(self._not_copied).start(self)
 
     def _copying_is_at(self, done: float) -> None:
-        self._count.setText(tr("copying {done:.0%}", done=done))
+        self.count.setText(tr("copying {done:.0%}", done=done))
 
     def _take(self, text: str) -> None:
         QGuiApplication.clipboard().setText(text)
@@ -134,7 +134,7 @@ class Table(QWidget):
 
     def _not_copied(self, problem: str) -> None:
         self._end_copying()
-        self._count.setText(problem)
+        self.count.setText(problem)
 
     def _end_copying(self) -> None:
         self._copying = None
@@ -190,7 +190,7 @@ class Table(QWidget):
             if shown == total
             else tr("{shown} of {total}", shown=grouped(shown), total=grouped(total))
         )
-        self._count.setText(text)
+        self.count.setText(text)
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         super().resizeEvent(event)

@@ -28,12 +28,12 @@ class CodeBar(QWidget):
         self._pieces: Sequence[Laid] = ()
         self._language = label("", "quiet", "small")
         self._copy = IconButton("copy", tr("Copy code"), self.copy, 16)
-        self._bar = QScrollBar(Qt.Orientation.Horizontal, parent)
-        self._bar.setAccessibleName(tr("Scroll the code sideways"))
-        self._bar.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self._bar.setSingleStep(fonts.px(24))
-        self._bar.valueChanged.connect(lambda shift: self.scrolled.emit(self._block, shift))
-        self._bar.hide()
+        self.bar = QScrollBar(Qt.Orientation.Horizontal, parent)
+        self.bar.setAccessibleName(tr("Scroll the code sideways"))
+        self.bar.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.bar.setSingleStep(fonts.px(24))
+        self.bar.valueChanged.connect(lambda shift: self.scrolled.emit(self._block, shift))
+        self.bar.hide()
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         row = QHBoxLayout(self)
         row.setContentsMargins(CODE_PADDING, 2, 4, 0)
@@ -42,8 +42,8 @@ class CodeBar(QWidget):
         row.addWidget(self._copy)
         self.setAccessibleName(tr("Code"))
         self.setCursor(Qt.CursorShape.ArrowCursor)
-        self._bar.setCursor(Qt.CursorShape.ArrowCursor)
-        self.destroyed.connect(self._bar.deleteLater)
+        self.bar.setCursor(Qt.CursorShape.ArrowCursor)
+        self.destroyed.connect(self.bar.deleteLater)
 
     def follow(self, block: int, pieces: Sequence[Laid]) -> None:
         """Take the place and the content of code that begins with a block."""
@@ -55,21 +55,21 @@ class CodeBar(QWidget):
             self._copy.setAccessibleName(tr("Copy {language} code", language=language))
         self.setGeometry(laid.left, laid.top, laid.width, fonts.px(CODE_BAR))
         overflow = max(piece.overflow for piece in pieces)
-        self._bar.setVisible(overflow > 0)
+        self.bar.setVisible(overflow > 0)
         if overflow:
-            self._bar.setRange(0, overflow)
-            self._bar.setPageStep(laid.width)
-            self._bar.setGeometry(
+            self.bar.setRange(0, overflow)
+            self.bar.setPageStep(laid.width)
+            self.bar.setGeometry(
                 laid.left + 4, last.bottom - SCROLL_BAR - 1, laid.width - 8, SCROLL_BAR
             )
         for piece in pieces:
-            piece.shift = self._bar.value() if overflow else 0
+            piece.shift = self.bar.value() if overflow else 0
 
     def scroll_by(self, by: int) -> bool:
         """Move the code sideways; False where all of it is visible."""
-        if self._bar.maximum() == 0 or self._bar.isHidden():
+        if self.bar.maximum() == 0 or self.bar.isHidden():
             return False
-        self._bar.setValue(self._bar.value() + by)
+        self.bar.setValue(self.bar.value() + by)
         return True
 
     def copy(self) -> None:
@@ -81,7 +81,7 @@ class CodeBar(QWidget):
         QTimer.singleShot(SAID_MS, self, self._as_before)
 
     def hideEvent(self, event: object) -> None:  # noqa: N802
-        self._bar.hide()
+        self.bar.hide()
 
     def _as_before(self) -> None:
         self._copy.set_picture("copy", tr("Copy {language} code", language=self._language.text()))

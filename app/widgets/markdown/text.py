@@ -328,10 +328,10 @@ class MarkdownText(QWidget):
         return [
             (self.laid[row].document.toRawText()[first:last], strength)
             for row in range(len(self.laid))
-            for first, last, strength in self._lit_in(row)
+            for first, last, strength in self.lit_in(row)
         ]
 
-    def _lit_in(self, row: int) -> list[Light]:
+    def lit_in(self, row: int) -> list[Light]:
         """Return the highlighted ranges of a block, by displayed characters."""
         return self._lit.of_block(row, self.laid[row].document.toRawText())
 
@@ -434,7 +434,7 @@ class MarkdownText(QWidget):
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         for n in rows:
-            lights = self._lit_in(n) if self._lit.lights else ()
+            lights = self.lit_in(n) if self._lit.lights else ()
             selected = self.selection.within(n, END)
             self.laid[n].paint(painter, selected, self._marked, parts.get(n), lights)
         if self._live and self.laid:

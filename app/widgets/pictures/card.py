@@ -72,7 +72,7 @@ class Card(QWidget):
     def __init__(self, loader: PictureLoader, editable: bool) -> None:
         super().__init__()
         self._loader, self._editable = loader, editable
-        self._item = PictureItem(None, "")
+        self.item = PictureItem(None, "")
         self.shown: tuple[PictureItem, int, int] | None = None
         self._hint: tuple[QFont, QSize] | None = None
         self._pressed: QPointF | None = None
@@ -92,7 +92,7 @@ class Card(QWidget):
 
     def show_item(self, item: PictureItem, place: int, count: int) -> None:
         """Another picture, or more that is known of it."""
-        self._item, self.shown, self._hint = item, (item, place, count), None
+        self.item, self.shown, self._hint = item, (item, place, count), None
         says = [
             item.name,
             tr("picture {place} of {count}", place=place + 1, count=count),
@@ -123,7 +123,7 @@ class Card(QWidget):
 
     def _size(self) -> QSize:
         words = QFontMetrics(fonts.small())
-        name = QFontMetrics(fonts.body()).horizontalAdvance(self._item.name)
+        name = QFontMetrics(fonts.body()).horizontalAdvance(self.item.name)
         about = max((words.horizontalAdvance(line) for line in self._about), default=0)
         if self._has_more:
             last = words.horizontalAdvance(self._about[-1])
@@ -184,7 +184,7 @@ class Card(QWidget):
             painter.end()
             return
         marked = self.hasFocus() or self.lifted
-        edge = now.bad if self._item.bad else now.accent if marked else now.divider
+        edge = now.bad if self.item.bad else now.accent if marked else now.divider
         painter.setPen(QColor(edge))
         over = self.underMouse() or self.lifted
         painter.setBrush(QColor(now.raised if over else now.panel))
@@ -205,7 +205,7 @@ class Card(QWidget):
 
     @property
     def _about(self) -> tuple[str, ...]:
-        return (BROKEN,) if self._item.bad else self._item.lines
+        return (BROKEN,) if self.item.bad else self.item.lines
 
     @property
     def _text_height(self) -> int:
@@ -214,7 +214,7 @@ class Card(QWidget):
 
     @property
     def _has_more(self) -> bool:
-        return self._editable and len(self._item.offered) > 1 and not self._item.bad
+        return self._editable and len(self.item.offered) > 1 and not self.item.bad
 
     def _place_buttons(self) -> None:
         """One in the corner, one behind the last line."""
@@ -233,7 +233,7 @@ class Card(QWidget):
         menu = QMenu(self)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         menu.setAccessibleName(self.more_button.accessibleName())
-        for place, offered in enumerate(self._item.offered):
+        for place, offered in enumerate(self.item.offered):
             line = menu.addAction(f"{offered.name}\t{offered.price}")
             line.setCheckable(True)
             line.setChecked(offered.chosen)
@@ -250,11 +250,11 @@ class Card(QWidget):
         painter.setFont(fonts.body())
         painter.setPen(QColor(now.text))
         metrics = painter.fontMetrics()
-        name = metrics.elidedText(self._item.name, Qt.TextElideMode.ElideMiddle, room - close)
+        name = metrics.elidedText(self.item.name, Qt.TextElideMode.ElideMiddle, room - close)
         painter.drawText(QRectF(left, top, room, metrics.height()), 0, name)
         top += metrics.height()
         painter.setFont(fonts.small())
-        painter.setPen(QColor(now.bad if self._item.bad else now.quiet))
+        painter.setPen(QColor(now.bad if self.item.bad else now.quiet))
         height = painter.fontMetrics().height()
         for n, line in enumerate(self._about, 1):
             beside = self.more_button.width() if self._has_more and n == len(self._about) else 0
@@ -263,12 +263,12 @@ class Card(QWidget):
             top += height
 
     def _paint_picture(self, painter: QPainter, area: QRectF) -> None:
-        path = self._item.path
+        path = self.item.path
         loaded = self._loader.thumbnail(path) if path is not None else None
         paint_thumbnail(painter, area, loaded.image if loaded is not None else None)
 
     def _ready(self, path: Path) -> None:
-        if path == self._item.path:
+        if path == self.item.path:
             self.update()
 
 

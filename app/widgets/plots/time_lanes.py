@@ -51,7 +51,7 @@ class TimeLanes(PlotCanvas):
         self.at: tuple[int, int] | None = None
         self.marked = False  # whether the span under the cursor is framed without the keyboard
         self.whole = (0.0, 1.0)
-        self._spans = _Spans(self)
+        self._spans = Spans(self)
         self.box.invertY(True)
         self.box.setMouseEnabled(x=True, y=False)
         self.box.setDefaultPadding(0.0)
@@ -199,7 +199,7 @@ def _between(lane: SpanLane, start: float, end: float) -> range:
     return range(first, int(np.searchsorted(lane.starts, end, side="left")))
 
 
-class _Spans(QGraphicsObject):
+class Spans(QGraphicsObject):
     """Paints, in pixels, what is visible; spans of less than a pixel are drawn as one."""
 
     def __init__(self, plot: TimeLanes) -> None:
@@ -243,9 +243,9 @@ class _Spans(QGraphicsObject):
             area = QRectF(
                 left[place], whole.top(), max(right[place] - left[place], 1), whole.height()
             )
-            self._paint_span(painter, lane, span, area & whole)
+            self.paint_span(painter, lane, span, area & whole)
 
-    def _paint_span(self, painter: QPainter, lane: SpanLane, span: int, area: QRectF) -> None:
+    def paint_span(self, painter: QPainter, lane: SpanLane, span: int, area: QRectF) -> None:
         kind = int(lane.kind[span])
         ground = QColor(colour(lane.tones[kind]))
         painter.fillRect(area, ground)

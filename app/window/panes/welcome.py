@@ -40,7 +40,7 @@ class Welcome(QWidget):
         self._picture = QLabel()
         self._title = label(size="title", wrap=True)
         self._says = label(tone="quiet", wrap=True)
-        self._work = _Progress(self._cancel)
+        self.work = _Progress(self._cancel)
         self.get = Button(
             tr("Download SmolLM2, {fetch_mb} MB", fetch_mb=FETCH_MB),
             self._runs("model.get"),
@@ -71,7 +71,7 @@ class Welcome(QWidget):
         block.addLayout(self._buttons)
         block.addWidget(self.demo)
         block.addLayout(self._stored)
-        block.addWidget(self._work)
+        block.addWidget(self.work)
         body = QWidget()
         across = QHBoxLayout()
         across.addStretch(1)
@@ -122,7 +122,7 @@ class Welcome(QWidget):
         self.open.setVisible(not busy)
         self.demo.setVisible(not busy and bundled.is_there())
         self._set_stored_visible(not busy)
-        self._work.setVisible(busy)
+        self.work.setVisible(busy)
         self._show_work()
         self._arrange()
         if had and not has_focus(self):  # what had the keyboard is hidden now
@@ -158,14 +158,14 @@ class Welcome(QWidget):
         if session.status == "loading":
             stage = session.stage
             if stage is None:
-                self._work.show_part(tr("Reading the file"), 0, 0, "")
+                self.work.show_part(tr("Reading the file"), 0, 0, "")
             else:
                 left = stage_left(stage)
                 numbers = [stage_percent(stage), tr("{left} left", left=left) if left else ""]
                 text = " · ".join(filter(None, numbers))
-                self._work.show_part(stage_title(stage), stage.done, stage.total, text)
+                self.work.show_part(stage_title(stage), stage.done, stage.total, text)
         elif download is not None:
-            self._work.show_download(download)
+            self.work.show_download(download)
 
     def _cancel(self) -> None:
         download = self._download()
@@ -213,7 +213,7 @@ class _Progress(QWidget):
         super().__init__()
         assert callable(cancel)
         self._text = ElidedLabel()
-        self._numbers = label(tone="quiet", size="small", wrap=True)
+        self.numbers = label(tone="quiet", size="small", wrap=True)
         self._bar = QProgressBar()
         self._bar.setTextVisible(False)
         self._bar.setAccessibleName(tr("Progress"))
@@ -224,7 +224,7 @@ class _Progress(QWidget):
         column.addWidget(self._text)
         column.addWidget(self._bar)
         row = QHBoxLayout()
-        row.addWidget(self._numbers, 1)
+        row.addWidget(self.numbers, 1)
         row.addWidget(Button(tr("Cancel"), cancel))
         column.addLayout(row)
 
@@ -232,7 +232,7 @@ class _Progress(QWidget):
         self._text.setText(text)
         self._bar.setRange(0, 1000 if total else 0)
         self._bar.setValue(round(1000 * done / total) if total else 0)
-        self._numbers.setText(numbers)
+        self.numbers.setText(numbers)
 
     def show_download(self, download: Download) -> None:
         words = {"download": tr("Downloading"), "verify": tr("Checking"), "unpack": tr("Unpacking")}

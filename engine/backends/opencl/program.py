@@ -102,7 +102,7 @@ class Programs:
         program = self._from_file(path, device, options)
         if program is None:
             program = self._from_source(key, text, options)
-            _keep(path, binary_of(program, device))
+            keep_binary(path, binary_of(program, device))
         return program
 
     def _from_source(self, key: ProgramKey, text: str, options: list[str]) -> cl.Program:
@@ -117,7 +117,7 @@ class Programs:
 
     def _from_file(self, path: Path, device: cl.Device, options: list[str]) -> cl.Program | None:
         """The program that was built before; None where there is none, or it is damaged."""
-        binary = _kept(path)
+        binary = kept_binary(path)
         if binary is None:
             return None
         try:
@@ -150,7 +150,7 @@ def binary_of(program: cl.Program, device: cl.Device) -> bytes:
     return program.binaries[at]
 
 
-def _kept(path: Path) -> bytes | None:
+def kept_binary(path: Path) -> bytes | None:
     """The binary that was kept; None where there is none, or the file is damaged."""
     try:
         return read_sealed(path, MAGIC)
@@ -161,7 +161,7 @@ def _kept(path: Path) -> bytes | None:
         return None
 
 
-def _keep(path: Path, binary: bytes) -> None:
+def keep_binary(path: Path, binary: bytes) -> None:
     """Write a binary for the next run. A disk that is full or read-only costs that run its time."""
     try:
         write_sealed(path, MAGIC, binary)

@@ -267,8 +267,8 @@ class RunningAnswer:
         self._ending = "length"  # once nothing is pending
         self._token: int | None = None  # drawn and not told
         self._source, self._refused = "", ""  # of what was drafted in its place
-        self._to_read = 0
-        self._n_drawn = 0  # of the pending items: the last, or none
+        self.to_read = 0
+        self.n_drawn = 0  # of the pending items: the last, or none
         self.words = Words(model, request, self.prompt)
         so_far = request.prefix + self.words.begun
         self.drawing = Drawing(model, request, self.prompt, so_far)
@@ -295,7 +295,7 @@ class RunningAnswer:
         n = sequence.reuse(self.pending, self._turn() if was_new else 0, self.edits)
         sequence.chat = self.request.chat
         del self.pending[:n]
-        self._to_read = len(self.pending) - self._n_drawn
+        self.to_read = len(self.pending) - self.n_drawn
         if not was_new:
             return
         self.tally.n_cached = n
@@ -333,7 +333,7 @@ class RunningAnswer:
     @property
     def is_reading(self) -> bool:
         """True if what is pending is more than the token drawn last."""
-        return len(self.pending) > self._n_drawn
+        return len(self.pending) > self.n_drawn
 
     @property
     def is_alone(self) -> bool:
@@ -360,7 +360,7 @@ class RunningAnswer:
             raise Cancelled("reading the prompt")
         if self._prompt_infos is not None:
             most = min(most, self.model.stepper.most_outputs)
-        n_read = len(self.pending) - self._n_drawn
+        n_read = len(self.pending) - self.n_drawn
         part = self.sequence.part(self.pending[:n_read], most) if n_read else self.pending[:]
         extras = self.sequence.extras(part, self.cancelled)
         return part, (yield from telling(extras, self._encoding))
@@ -442,8 +442,8 @@ class RunningAnswer:
         was_reading = self.is_reading
         del self.pending[: len(part)]
         if was_reading:
-            done = self._to_read - len(self.pending) + self._n_drawn
-            yield Progress(self.request.id, "prefill", done, self._to_read)
+            done = self.to_read - len(self.pending) + self.n_drawn
+            yield Progress(self.request.id, "prefill", done, self.to_read)
         if self.pending or self.reason is not None:
             return
         self.tally.prefilled = self.tally.prefilled or perf_counter()
@@ -498,7 +498,7 @@ class RunningAnswer:
         """These are to be computed again, before what is pending."""
         if self.pending:
             self.pending = [*again, *self.pending]
-            self._n_drawn = len(self.pending)
+            self.n_drawn = len(self.pending)
 
     def end(self) -> Iterator[Reply]:
         """Yield the remaining replies, `Finished` last."""
@@ -522,7 +522,7 @@ class RunningAnswer:
     def _asked_infos(self) -> PromptInfos | None:
         """Return the collector of the prompt's log-probabilities, until they are sent."""
         n_top = self.request.prompt_logprobs
-        if n_top is None or self._n_drawn:
+        if n_top is None or self.n_drawn:
             return None
         return PromptInfos(self.model.tokenizer, self.prompt.items, n_top)
 
@@ -556,7 +556,7 @@ class RunningAnswer:
             if is_full:
                 self._shift()
             self.pending.append(token)
-            self._n_drawn = 1
+            self.n_drawn = 1
 
     def _formed(self) -> Iterator[Reply]:
         """Waits for what holds it to its form."""
@@ -575,7 +575,7 @@ class RunningAnswer:
         gone, again = self.sequence.make_room(self.prompt.keep)
         if gone:
             self.tally.forgot(gone, len(again))
-        self.pending, self._to_read = again, len(again)
+        self.pending, self.to_read = again, len(again)
 
     def _encoding(self, encoding: Encoding) -> Progress:
         return self.tally.encoded(self.request.id, encoding, self.prompt.pictures)

@@ -124,12 +124,12 @@ class Viewer:
         for done, view in enumerate(missing, total - len(missing)):
             _heed(cancelled)
             resizer = resizer or Resizer(self.album.picture(picture.digest), self.tower.rule)
-            ready = self._prepare(resizer, plan, view)
+            ready = self.prepare(resizer, plan, view)
             at = Encoding(picture, done, total, 0, len(ready.plan.outline.graph.pauses))
             yield at
             _heed(cancelled)  # building may have taken long
             running = perf_counter()
-            rows = yield from self._run(ready, at, cancelled)
+            rows = yield from self.run(ready, at, cancelled)
             first = picture.starts[view]
             kept.rows[first : first + len(rows)] = rows
             kept.done |= {view} if total == len(plan.views) else set(range(len(plan.views)))
@@ -176,7 +176,7 @@ class Viewer:
         """Free the rows."""
         self.store.clear()
 
-    def _prepare(self, resizer: Resizer, plan: ImagePlan, view: int) -> _Pass:
+    def prepare(self, resizer: Resizer, plan: ImagePlan, view: int) -> _Pass:
         """A view's pixels, and the plan of its pass: building its kernels may take longest."""
         begun = perf_counter()
         step = self.tower.step(resizer.pixels, plan, view)
@@ -185,7 +185,7 @@ class Viewer:
         compiled, p = self._stepper.planner.plan_with(("tower", n), lambda: self.built.build(n))
         return _Pass(compiled, p.fill(step), step.rows, view, resize_s)
 
-    def _run(
+    def run(
         self, ready: _Pass, at: Encoding, cancelled: Callable[[], bool]
     ) -> Generator[Encoding, None, Floats]:
         """The rows of a view, telling of each block."""

@@ -18,6 +18,7 @@ from tests.program import assert_one_line_error
 pytestmark = pytest.mark.usefixtures("nothing_left")
 HOST = ("--device", "host", "--ctx", "64")
 E, N = 64, 20
+THRESHOLD = 3.0  # of activations that are some 5 in size
 
 
 @pytest.fixture
@@ -27,8 +28,10 @@ def sae(tmp_path: Path) -> Path:
     folder.mkdir()
     shapes = {"W_enc": (E, N), "b_enc": (N,), "W_dec": (N, E), "b_dec": (E,)}
     arrays = {name: rng.standard_normal(s).astype(np.float32) for name, s in shapes.items()}
+    arrays["threshold"] = np.full(N, THRESHOLD, np.float32)
     (folder / "sae_weights.safetensors").write_bytes(packed(arrays, {}))
-    (folder / "cfg.json").write_text(json.dumps({"hook_name": "blocks.1.hook_resid_post"}))
+    config = {"architecture": "jumprelu", "hook_name": "blocks.1.hook_resid_post"}
+    (folder / "cfg.json").write_text(json.dumps(config))
     return folder
 
 

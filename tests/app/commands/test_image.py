@@ -66,7 +66,10 @@ def test_a_pipe_is_read_while_its_writer_sends(
     assert brought == [b"a picture" * 20_000]
 
 
-def test_a_model_without_its_projector_says_what_is_missing(folder: Path) -> None:
+def test_a_model_without_its_projector_says_what_is_missing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pictures, "WAITS", 0.05)
     image = ("--image", str(folder / "a.png"))
     blind = run_here(
         "run", str(folder / "gemma3.gguf"), "-p", "what", *image, "--mmproj", "none", *HOST
@@ -74,7 +77,7 @@ def test_a_model_without_its_projector_says_what_is_missing(folder: Path) -> Non
     assert_one_line_error(blind)
     assert "--mmproj" in blind.stderr
     os.mkfifo(folder / "pipe.png")  # to which nobody writes
-    for name, problem in (("none.png", "No such file"), ("pipe.png", "it is empty")):
+    for name, problem in (("none.png", "No such file"), ("pipe.png", "nothing came")):
         missing = ("--image", str(folder / name))
         ended = run_here("run", str(folder / "gemma3.gguf"), "-p", "what", *missing, *HOST)
         assert_one_line_error(ended)

@@ -64,6 +64,7 @@ MADE: dict[str, tuple[str, Callable[[Path], object]]] = {
     "tuning": ("intel-a-cpu.json", lambda path: path.write_text(json.dumps({"values": {}}))),
     "trials of devices": ("0f.sealed", lambda path: path.write_bytes(SEALED)),
     "measured speeds": ("0f.sealed", lambda path: path.write_bytes(SEALED)),
+    "vectors of documents": ("0f.sealed", lambda path: path.write_bytes(SEALED)),
     "headers of models": ("headers.sealed", lambda path: path.write_bytes(SEALED)),
 }
 
@@ -247,6 +248,7 @@ NO_KEPT_FILE = {
     "app/state/talk/disk/packed_pictures.py": "beside a file that a person named",
     "app/state/tensors/saving.py": "a file that a person named",
     "app/terminal/dumped.py": "a file that a person named",
+    "app/report/first_run.py": "a folder that a person named",
     "app/views/graph/graph.py": "a file that a person named",
     "app/views/profile/profile.py": "a file that a person named",
     "app/views/talk/pictures/viewer.py": "a file that a person named",
@@ -255,6 +257,7 @@ NO_KEPT_FILE = {
     "engine/backends/opencl/drivers/vectors.py": "drivers with narrower functions",
     "engine/kept.py": "the ways of writing",
     "engine/laboratory/record.py": "a folder that a person named",
+    "engine/runner/programs.py": "the folder of a first run",
     "engine/tuner/__main__.py": "tuning, which opencl/tuned.py owns",
 }
 """Modules that write files, but none that needs a row in the table, and why."""

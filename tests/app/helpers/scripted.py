@@ -41,7 +41,7 @@ class ScriptedEngine(Engine):
         self.pictures: dict[str, Any] = {}  # what was brought, by digest
         self.keeps_pictures = True
         self.can = Abilities()
-        self._files = LocalFiles()
+        self.files = LocalFiles()
         self.deliver: Callable[[], None] = lambda: None
 
     @property
@@ -49,8 +49,8 @@ class ScriptedEngine(Engine):
         return self.can
 
     def send(self, request: Request[Any]) -> None:
-        if type(request) in self._files.answers:  # real files, of which a test has real ones
-            self.tell(self._files.answer(request))
+        if type(request) in self.files.answers:  # real files, of which a test has real ones
+            self.tell(self.files.answer(request))
         else:
             self.asked.append(request)
 
@@ -58,7 +58,7 @@ class ScriptedEngine(Engine):
         return LocalWeights(path)
 
     def stop(self, request: Request[Any]) -> None:
-        if type(request) not in self._files.answers:
+        if type(request) not in self.files.answers:
             self.asked.append(Cancel(request.id))
 
     def order(self, order: Look | ReviseEdits) -> None:
@@ -86,7 +86,7 @@ class ScriptedEngine(Engine):
 
     def waits_for(self, number: int) -> bool:
         """Whether a request has not ended."""
-        return number in self._requests
+        return number in self.requests
 
     @property
     def last(self) -> WireMessage:

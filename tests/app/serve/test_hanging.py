@@ -48,7 +48,7 @@ def streams(served: Served, count: int) -> list[Asking]:
     """So many answers, all of which have begun."""
     asking = [Asking(served.url, **STREAM) for _ in range(count)]
     until(lambda: len(served.serving.clients.now) == count)
-    until(lambda: len(served.engine._sent) >= count)  # the worker has them
+    until(lambda: len(served.engine.sent) >= count)  # the worker has them
     return asking
 
 
@@ -92,7 +92,7 @@ def test_a_window_beside_the_server_gets_an_error(tiny_path: Path, folder: Path)
     with served(tiny_path) as running:
         host = EngineHost(running.engine, "cutaway serve", folder)
         host.start()
-        running.keeper._host = host
+        running.keeper.host = host
         running.keeper.load(lambda progress: None, lambda: False)
         with kept(running):
             engine = SharedEngine(folder)

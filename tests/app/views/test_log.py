@@ -12,7 +12,7 @@ def line(level: int, source: str, text: str, details: str = "") -> LogLine:
 
 def test_the_log_is_filtered(window: MainWindow) -> None:
     view, log = window.drawer.log, window.bench.log
-    log._take(
+    log.take(
         [
             line(logging.INFO, "engine", "opening a model"),
             line(logging.WARNING, "fetch", "slow"),

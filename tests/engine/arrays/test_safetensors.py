@@ -94,6 +94,12 @@ def test_a_wrong_header_says_what_is_wrong(tmp_path: Path, header: object, probl
     assert "\n" not in str(failed.value)
 
 
+def test_no_bytes_lie_between_two_arrays(tmp_path: Path) -> None:
+    header = {**GOOD, "b": entry("F32", [1], 12, 16)}
+    with pytest.raises(BadFile, match="begins at byte 12 instead of 8"):
+        SafeTensors(written(tmp_path / "x.safetensors", header, b"\0" * 16))
+
+
 @pytest.mark.parametrize("length", [MOST_HEADER + 1, 1 << 40, (1 << 64) - 1])
 def test_a_header_that_claims_to_be_long_is_not_read(tmp_path: Path, length: int) -> None:
     with pytest.raises(BadFile, match="longer than allowed"):

@@ -285,13 +285,13 @@ def a_larger_graph_comes_later() -> None:
 
 
 def measure_once(patch: pytest.MonkeyPatch) -> None:
-    real = Planner._grow
+    real = Planner.grow
 
     def once(self: Planner, made: outline.Outline) -> None:
         if not any(self._arenas.values()):
             real(self, made)
 
-    patch.setattr(Planner, "_grow", once)
+    patch.setattr(Planner, "grow", once)
 
 
 @dataclass(frozen=True)

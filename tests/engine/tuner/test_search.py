@@ -62,7 +62,7 @@ def contest(device: Device, name: str) -> Contest:
 def timed(monkeypatch: pytest.MonkeyPatch, seconds: Callable[[Tuned], float]) -> None:
     """Runs as they are, but with times that only depend on the numbers."""
 
-    def alternate(first: search._Runner, second: search._Runner) -> tuple[list[float], list[float]]:
+    def alternate(first: search.Runner, second: search.Runner) -> tuple[list[float], list[float]]:
         taken = [seconds(r.backend.info.traits.tuned) for r in (first, second)]
         assert all(r.seconds() > 0 for r in (first, second))
         return [taken[0]] * 3, [taken[1]] * 3

@@ -61,12 +61,12 @@ def _weights(root: Path) -> str:
 
 
 def _build(root: Path) -> None:
-    program._keep(root / "programs" / f"{'0' * 64}.bin", BINARY)
+    program.keep_binary(root / "programs" / f"{'0' * 64}.bin", BINARY)
 
 
 def _kernel(root: Path) -> bool:
     """Whether the binary is believed: then it is the one that was built."""
-    binary = program._kept(root / "programs" / f"{'0' * 64}.bin")
+    binary = program.kept_binary(root / "programs" / f"{'0' * 64}.bin")
     assert binary in (None, BINARY), "a driver is given noise"
     return binary is not None
 

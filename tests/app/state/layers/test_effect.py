@@ -185,7 +185,7 @@ def test_nothing_is_measured_beside_another_programs_request(
     bench: Workbench, state: LayersState, engine: ScriptedEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clients = Clients()
-    monkeypatch.setattr(bench.serving, "_serving", SimpleNamespace(clients=clients))
+    monkeypatch.setattr(bench.serving, "serving", SimpleNamespace(clients=clients))
     row = clients.began("curl", "/v1/chat/completions", Generate(7), 1)
     bench.serving.asked.emit()
     state.measure(again=True)
@@ -199,6 +199,6 @@ def test_nothing_is_measured_beside_another_programs_request(
     assert engine.last == Cancel(first.id)
     engine.say(Failed(first.id, "Cancelled", "it was cancelled"))
     assert state.measuring.waits
-    monkeypatch.setattr(bench.serving, "_serving", None)  # the server has stopped
+    monkeypatch.setattr(bench.serving, "serving", None)  # the server has stopped
     bench.serving.changed.emit()
     assert engine.last_of(MeasureDevices).id != first.id

@@ -4,6 +4,7 @@ Its vectors are random but for words of one meaning, which share theirs; a text'
 of its words'. So what it finds is known without it.
 """
 
+import io
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,7 +17,8 @@ from app.documents.document import PAGE, Document
 from app.library import Stored
 from app.local_engine import LocalEngine
 from app.state.talk.documents import PartsSearch, ranks
-from app.state.talk.embedder import Embedder, embedders
+from app.state.talk.embedder import MAGIC, Embedder, Vectors, embedders
+from engine.kept import read_sealed, write_sealed
 from tests.app.state.conftest import Until
 
 E, CTX = 256, 64
@@ -109,6 +111,11 @@ def place(qapp: object, tmp_path: Path) -> Iterator[Place]:
     assert {t for t in threading.enumerate() if t.name != "job"} <= before
 
 
+def read_vectors(path: Path) -> Vectors:
+    """The vectors of a kept file."""
+    return np.load(io.BytesIO(read_sealed(path, MAGIC)))
+
+
 def test_without_a_model_words_alone_are_compared(place: Place, until: Until) -> None:
     assert place.find("automobile price", until) == []
     assert place.find("car", until) == [HIT]
@@ -128,16 +135,23 @@ def test_a_page_without_the_questions_words_is_found_by_meaning(
     at = [piece.first for piece in search.found].index(HIT)
     assert search.by[at] == "meaning"
     (kept,) = place.folder.iterdir()
-    vectors = np.load(kept)
+    vectors = read_vectors(kept)
     assert vectors.shape == (100, E)
     assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-4)
 
     # They are read from there: page 1 is now what the other one was.
-    np.save(kept, np.roll(vectors, 1 - HIT, axis=0))
+    buffer = io.BytesIO()
+    np.save(buffer, np.roll(vectors, 1 - HIT, axis=0))
+    write_sealed(kept, MAGIC, buffer.getvalue())
     assert 1 in place.find("automobile price", until)
     kept.write_bytes(b"no numbers")
     assert HIT in place.find("automobile money", until)
-    assert np.load(kept).shape == (100, E)
+    assert read_vectors(kept).shape == (100, E)
+    whole = bytearray(kept.read_bytes())
+    whole[-1] ^= 1  # no wrong vector is believed
+    kept.write_bytes(whole)
+    assert HIT in place.find("automobile money", until)
+    assert kept.read_bytes() != whole
     assert HIT in place.find("car costs", until)
     at = [piece.first for piece in search.found].index(HIT)
     assert search.by[at] == "both"

@@ -79,7 +79,7 @@ def test_what_cannot_be_pinned_says_why(view: GraphView) -> None:
 def test_a_launch_is_pinned_by_what_comes_of_it(window: MainWindow, view: GraphView) -> None:
     """From its panel and from its place in the picture; where no device is known that is said."""
     window.bench.selection.select_operation("ffn_norm-1", 1, "intel:0")
-    view._show_as("launches")
+    view.show_as("launches")
     index = view.index
     assert index is not None
     launch = index.graph.nodes[index.by_key["ffn_norm-1"]].launch

@@ -120,7 +120,7 @@ def test_a_full_name_opens_what_no_search_lists(
     assert page.state.results == []
     assert page.notice.text() == ""
     assert page.repo.title.text() == "o/hidden"
-    assert page.repo.download._name == "o/hidden:Q4_0"
+    assert page.repo.download.name == "o/hidden:Q4_0"
 
 
 def test_nothing_found(page: DiscoverView, qtbot: QtBot) -> None:

@@ -71,7 +71,7 @@ def test_what_is_read_stays_in_place_when_rows_above_are_measured(
         ask(f"Question {n}", f"# Answer {n}\n\n| a | b |\n|---|---|\n| 1 | {n} |\n\n```\nx\n```\n")
     column, bar = talk.chat.column, talk.chat.column.verticalScrollBar()
     assert len(column.live) < 60
-    talk.chat._path_changed(0)
+    talk.chat.show_path(0)
     for _ in range(12):
         bar.setValue(bar.value() - 400)
         shown = {row: w.y() for row, w in column.live.items() if 0 < w.y() < column.height()}
@@ -101,7 +101,7 @@ def test_another_answer_is_a_branch_with_arrows(
     shown = view(talk, 1)
     assert shown.body is not None
     assert shown.body.text == "Second answer."
-    place = shown.buttons._place
+    place = shown.buttons.place
     assert (place.text(), place.isVisibleTo(shown)) == ("2/2", True)
     click(shown, "Previous branch")
     assert texts(talk)[1] == "First answer."

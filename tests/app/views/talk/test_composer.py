@@ -250,13 +250,13 @@ def test_presets_are_chosen_kept_and_deleted(talk: Talk, popover: SamplingPopove
     popover.presets.activated.emit(popover.presets.currentIndex())
     drawn = talk.bench.chat.details.sampling
     assert drawn == replace(Sampling(), **precise.sampling.values)
-    assert not popover._remove.isEnabled()
+    assert not popover.remove_button.isEnabled()
     popover.numbers["temperature"].field.setValue(0.31)
     assert popover.presets.currentText() == "Custom"
     popover.save_as("Mine")
     assert popover.presets.currentText() == "Mine"
     assert talk.composer.settings_button.text().startswith("Mine")
-    popover._remove.click()
+    popover.remove_button.click()
     assert popover.presets.currentText() == "Custom"
 
 

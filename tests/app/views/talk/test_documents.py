@@ -105,7 +105,7 @@ def test_a_draft_keeps_them_and_each_chat_its_own(
     assert chat.documents.documents == ()
     chat.documents.add_files([story])  # read while another chat is opened
     chat.open(first)
-    qtbot.waitUntil(lambda: chat.documents._job is None)
+    qtbot.waitUntil(lambda: chat.documents.job is None)
     assert [d.name for d in chat.documents.documents] == ["story.txt"]
     chat.open(None)
     assert [d.text for d in chat.documents.documents] == [STORY]

@@ -48,7 +48,7 @@ def say_call(engine: ScriptedEngine, name: str, arguments: str = "{}", end: bool
 
 
 def card_of(talk: Talk, row: int = 1) -> CallCard:
-    calls = talk.chat._view(row).calls
+    calls = talk.chat.view_of(row).calls
     assert calls is not None
     return calls.cards[0]
 

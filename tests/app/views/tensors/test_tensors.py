@@ -131,7 +131,7 @@ def test_a_selection_elsewhere_moves_the_tree(
     assert now is not None
     assert now.layer == 2
     view.tree.query.setText("layer 1 ffn")
-    rows = view.tree._filtered
+    rows = view.tree.filtered
     assert rows.rowCount() == 1
     group = rows.index(0, 0)
     found = {rows.index(i, 0, group).data() for i in range(rows.rowCount(group))}
@@ -153,13 +153,13 @@ def test_a_disk_that_never_answers_blocks_nothing(
 ) -> None:
     """Numbers that do not come leave the window usable, and other tensors too."""
     release = threading.Event()
-    real = LocalWeights._read
+    real = LocalWeights.read_numbers
 
     def slow(self: LocalWeights, part: int, start: int, size: int) -> np.ndarray:
         release.wait(30)
         return real(self, part, start, size)
 
-    monkeypatch.setattr(LocalWeights, "_read", slow)
+    monkeypatch.setattr(LocalWeights, "read_numbers", slow)
     values = choose(window, "blk.0.attn_k.weight")
     for page in PAGES:
         view.show_page(page)
@@ -176,7 +176,7 @@ def test_a_file_that_cannot_be_read_is_said(
     def broken(self: LocalWeights, part: int, start: int, size: int) -> np.ndarray:
         raise BadFile("/models/x.gguf", "ends before byte 7; it was changed")
 
-    monkeypatch.setattr(LocalWeights, "_read", broken)
+    monkeypatch.setattr(LocalWeights, "read_numbers", broken)
     choose(window, "blk.0.attn_k.weight")
     view.show_page("Stats")
     qtbot.waitUntil(lambda: "ends before byte 7" in view.says)

@@ -364,7 +364,7 @@ def test_before_anything_runs_the_file_gives_the_shape(
     bench: Workbench, engine: ScriptedEngine, token: TokenView, tiny_path: object
 ) -> None:
     bench.chat.open(None)
-    told = engine._files.answer(ReadFile(0, str(tiny_path)))
+    told = engine.files.answer(ReadFile(0, str(tiny_path)))
     bench.file.content = told  # type: ignore[assignment]
     bench.file.changed.emit()
     assert token.lens.minimumSizeHint().height() > 0

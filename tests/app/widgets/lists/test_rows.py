@@ -171,4 +171,4 @@ def test_what_cannot_be_copied_is_said(table: Table, qtbot: QtBot) -> None:
     broken_table.rows.show_rows([("a", 1)] * 5000)
     broken_table.rows.columns = (Column[Item]("Name", broken),)
     copy_button(broken_table).click()
-    qtbot.waitUntil(lambda: "it ends too soon" in broken_table._count.text())
+    qtbot.waitUntil(lambda: "it ends too soon" in broken_table.count.text())

@@ -215,7 +215,7 @@ def test_wide_code_scrolls_and_nothing_else_moves(qtbot: QtBot) -> None:
     view.show()
     laid = view.laid[1]
     assert laid.overflow > 500
-    bar = view.bars.bars[1]._bar
+    bar = view.bars.bars[1].bar
     assert bar.isVisible()
     bar.setValue(120)
     assert laid.shift == 120

@@ -135,7 +135,7 @@ def test_a_click_on_a_word_tells_its_place_in_the_source(qtbot: QtBot) -> None:
             at = text.index(word)
             view.light([(at, at + len(word), 1.0)])
             row, (first, last, _) = next(
-                (row, light) for row in range(len(view.laid)) for light in view._lit_in(row)
+                (row, light) for row in range(len(view.laid)) for light in view.lit_in(row)
             )
             laid = view.laid[row]
             shown = laid.document.toRawText()

@@ -249,10 +249,8 @@ def test_of_very_many_spans_few_are_painted(show: Show, monkeypatch: pytest.Monk
     from app.widgets.plots import time_lanes
 
     painted = []
-    real = time_lanes._Spans._paint_span
-    monkeypatch.setattr(
-        time_lanes._Spans, "_paint_span", lambda *a: (painted.append(1), real(*a))[1]
-    )
+    real = time_lanes.Spans.paint_span
+    monkeypatch.setattr(time_lanes.Spans, "paint_span", lambda *a: (painted.append(1), real(*a))[1])
     plot = show(TimeLanes("Launches", str))
     plot.show_lanes(lanes(200_000))
     painted.clear()

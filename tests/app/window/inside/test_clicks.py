@@ -89,7 +89,7 @@ def test_a_click_that_nobody_hears_is_found(known: MainWindow, asked: list[str])
     go(known, "memory")
     memory = known.inspector.memory
     memory.show_page("splits")
-    copying, rows = memory._copy, memory.splits.view.viewport()
+    copying, rows = memory.copy_button, memory.splits.view.viewport()
     for widget in (copying, rows):
         for heard in (True, False):
             memory.show_page("splits" if widget is rows else "layers")

@@ -109,7 +109,7 @@ def test_no_room_is_used_twice_at_any_width(
 
 
 def told(window: MainWindow, level: int, text: str, details: str = "") -> None:
-    window.bench.log._take([LogLine(1.0, level, "engine", text, details)])
+    window.bench.log.take([LogLine(1.0, level, "engine", text, details)])
 
 
 def test_the_drawer_is_one_line_that_counts_errors(window: MainWindow) -> None:

@@ -119,7 +119,7 @@ def test_the_card_tells_the_parts_by_mouse_and_keyboard(
     card = meter.card
     assert card is not None
     assert card.isVisible()
-    assert card._lines[0][:2] == ("You: What is a cat?", "100")
+    assert card.lines[0][:2] == ("You: What is a cat?", "100")
     assert "You: What is a cat?, 100" in card.accessibleDescription()
     QTest.keyClick(meter, Qt.Key.Key_Right)
     QTest.keyClick(meter, Qt.Key.Key_Right)
@@ -203,7 +203,7 @@ def test_one_stage_has_one_percentage_and_one_time_left(
     bench.session.stage_changed.emit()
     vitals = window.findChild(Vitals)
     assert isinstance(vitals, Vitals)
-    shown = [vitals.rate.text(), window.talk.welcome._work._numbers.text()]
+    shown = [vitals.rate.text(), window.talk.welcome.work.numbers.text()]
     assert shown[1].startswith(f"{shown[0]} · ")
     left = vitals.first.text().partition("  ·  ")[2]
     assert shown[1].endswith(f"{left} left")

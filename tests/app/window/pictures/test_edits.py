@@ -100,7 +100,7 @@ def test_one_is_given_fewer_tokens(
     made, attachments = edit(window)
     price(engine)
     one = PictureLimits(one_view=True)
-    attachments.strip.chosen.emit(0, len(attachments.strip.cards[0]._item.offered) - 1)
+    attachments.strip.chosen.emit(0, len(attachments.strip.cards[0].item.offered) - 1)
     QTest.keyClick(made.field, Qt.Key.Key_Return)
     pictures = generate(engine).messages[0].pictures
     assert [part.limits for part in pictures] == [one, PictureLimits(), PictureLimits()]

@@ -50,7 +50,7 @@ def found(window: MainWindow) -> None:
     state.rows = [replace(r, plan=TOO_BIG if r.label == "F16" else FITS) for r in rows]
     state.repo, state.selected = state.results[0], rows[1].key
     state.state = state.repo_state = "done"
-    page._wanted = REPO
+    page.wanted = REPO
     item = Download(rows[1].name, "running", "download", 10**9, 3 * 10**9, 10**7, 200.0)
     window.bench.downloads.items[item.name] = item
     state.changed.emit()

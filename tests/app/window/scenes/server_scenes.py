@@ -89,7 +89,7 @@ def serving(window: MainWindow) -> None:
     shown.clients.ended(one, "stop", None)
     other = shown.clients.began("127.0.0.1 curl", "/api/chat", ASKED, 1)
     other.n_generated, other.first, other.last = 41, 0.0, 0.3
-    state._serving, state.address = shown, "http://192.168.1.5:8085"
+    state.serving, state.address = shown, "http://192.168.1.5:8085"
     state.key = "mDq0cYb3J5rUQ2kX8nT1vW7z"
     state.texts[other.number] = ServedText(ASKED.messages, "The capital of France is")
     state.changed.emit()

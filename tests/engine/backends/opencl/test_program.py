@@ -90,7 +90,7 @@ def test_what_the_driver_refuses_is_built_again(backend, tmp_path, caplog):
     """Its checksum holds, but it is of another driver's making."""
     result_of(backend, tmp_path)
     (file,) = tmp_path.iterdir()
-    program._keep(file, b"")
+    program.keep_binary(file, b"")
     with caplog.at_level(logging.WARNING):
         assert result_of(backend, tmp_path) == [3] * 4
     assert "the kernel is built again" in caplog.text

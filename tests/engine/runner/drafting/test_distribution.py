@@ -39,7 +39,7 @@ def counts(path: Path, kind: str | None, seed: int) -> np.ndarray:
         answer = RunningAnswer(model.loaded, request, lambda: False)
         list(answer.enter(Sequenced(model.loaded.stepper)))
         answer.limit = 9 * DRAWS
-        answer._to_read, answer._n_drawn = 0, 1
+        answer.to_read, answer.n_drawn = 0, 1
         for _ in range(DRAWS):
             drawn: list[int] = []
             answer.pending = [TOKENS[0]]

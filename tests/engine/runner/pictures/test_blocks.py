@@ -132,14 +132,14 @@ def test_a_tower_of_one_view_is_left_between_two_blocks(
         viewer = viewer_of(model)
         answer(model, sequence_of(model), [says(bring(model, noise(1)), "?")], n=1)
         before = held(model.loaded.dry)
-        queue = Plan._queue
+        queue = Plan.queue
 
         def stuck(plan: Plan, number: int, *rest: object) -> None:
             assert not plan.outline.graph.pauses or number == 0, "it goes on"
             queue(plan, number, *rest)  # type: ignore[arg-type]
 
         with monkeypatch.context() as patch:
-            patch.setattr(Plan, "_queue", stuck)
+            patch.setattr(Plan, "queue", stuck)
             *events, end = ask(model, noise(2), until=1)
         assert isinstance(end, Finished)
         assert end.reason == "cancelled"

@@ -81,8 +81,8 @@ def ended(work: Run, *args: object) -> Any:
 def watched(patch: pytest.MonkeyPatch, around: Callable[[Run], Run]) -> list[int]:
     """Views as they are done; the middle one's work is what `around` makes of it."""
     views: list[int] = []
-    real_prepare: Run = Viewer._prepare
-    real_run: Run = Viewer._run
+    real_prepare: Run = Viewer.prepare
+    real_run: Run = Viewer.run
 
     def prepare(viewer: Viewer, resizer: object, plan: object, view: int) -> Any:
         work = around(real_prepare) if view == MIDDLE else real_prepare
@@ -95,8 +95,8 @@ def watched(patch: pytest.MonkeyPatch, around: Callable[[Run], Run]) -> list[int
         views.append(ready.view)
         return rows
 
-    patch.setattr(Viewer, "_prepare", prepare)
-    patch.setattr(Viewer, "_run", run)
+    patch.setattr(Viewer, "prepare", prepare)
+    patch.setattr(Viewer, "run", run)
     return views
 
 

@@ -67,13 +67,13 @@ def model(tmp_path: Path) -> Iterator[Model]:
 def encoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The views that towers have computed, one after the other."""
     views: list[int] = []
-    real = Viewer._run
+    real = Viewer.run
 
     def run(viewer: Viewer, ready: Any, *rest: Any) -> Generator[Encoding, None, np.ndarray]:
         views.append(ready.view)
         return real(viewer, ready, *rest)
 
-    monkeypatch.setattr(Viewer, "_run", run)
+    monkeypatch.setattr(Viewer, "run", run)
     return views
 
 
