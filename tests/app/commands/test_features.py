@@ -18,7 +18,7 @@ from tests.program import assert_one_line_error
 pytestmark = pytest.mark.usefixtures("nothing_left")
 HOST = ("--device", "host", "--ctx", "64")
 E, N = 64, 20
-THRESHOLD = 3.0  # of activations that are some 5 in size
+THRESHOLD = 5.0  # one activation of feature 7 is 3.4, the others are larger
 
 
 @pytest.fixture
