@@ -30,6 +30,7 @@ from app.widgets.controls.flow import Flow
 from app.widgets.numbers import UNKNOWN, duration, grouped, mib
 from app.widgets.plots.cells import grid_of
 from app.widgets.plots.heat_map import HeatMap
+from app.widgets.tips import plain_tip
 from engine.protocol import MapPatches, PatchesMapped, PatchGrid
 
 NOTE = tr(
@@ -181,7 +182,9 @@ class RunsView(QWidget):
             made = datetime.fromtimestamp(one.made)
             short = one.title if len(one.title) <= SHORT else f"{one.title[: SHORT - 1]}…"
             self.kept.addItem(f"{made:%m-%d %H:%M}  {short}", one.id)
-            self.kept.setItemData(self.kept.count() - 1, one.title, Qt.ItemDataRole.ToolTipRole)
+            self.kept.setItemData(
+                self.kept.count() - 1, plain_tip(one.title), Qt.ItemDataRole.ToolTipRole
+            )
         self.kept.setCurrentIndex(max(0, self.kept.findData(number)))
         for widget in (self.kept, self.delete):
             widget.setEnabled(bool(runs.kept))
