@@ -19,6 +19,7 @@ NO_TEXT = {
     "app/fetch/ranges.py",
     "app/fetch/search.py",
     "app/fetch/transfer.py",
+    "app/report/first_run.py",
     "app/state/lab/verbs.py",
     "app/views/talk/edits.py",
     "app/state/memory/splits.py",

@@ -94,7 +94,7 @@ class TestChatList:
         chats.export(chats.rows[0].id, tmp_path / "x.json" / "y.md")
         until(lambda: len(problems) == 3)
         assert "no.json: No such file" in problems[1].text
-        assert "could not be written" in problems[2].text
+        assert "cannot be written" in problems[2].text
 
     def test_another_window(self, chats: ChatList, tmp_path: Path) -> None:
         chats.refresh_if_changed()
