@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
@@ -53,6 +54,14 @@ def nothing_between_tests() -> Iterator[None]:
     yield
     delete_new(before)
     gc.enable()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def clipboard_is_left_empty() -> Iterator[None]:
+    """Qt for Python 6.11 crashes at the end of a process whose clipboard holds a QMimeData."""
+    yield
+    if QGuiApplication.instance() is not None:
+        QGuiApplication.clipboard().clear()
 
 
 @pytest.fixture(scope="session")
