@@ -41,6 +41,7 @@ from app.widgets.basics import (
     divider,
     label,
     scrolled,
+    set_beside,
     set_tone,
     surface,
 )
@@ -232,9 +233,7 @@ class PairView(QWidget):
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         super().resizeEvent(event)
-        beside = self.width() >= fonts.px(BESIDE)
-        way = QBoxLayout.Direction.LeftToRight if beside else QBoxLayout.Direction.TopToBottom
-        self._halves.setDirection(way)
+        set_beside(self._halves, self.width() >= fonts.px(BESIDE))
 
 
 class _Settings(QWidget):

@@ -6,6 +6,7 @@ from PySide6.QtCore import QEvent, QSize, Qt
 from PySide6.QtGui import QKeyEvent, QPaintEvent
 from PySide6.QtWidgets import (
     QAbstractButton,
+    QBoxLayout,
     QFrame,
     QLabel,
     QPushButton,
@@ -188,3 +189,9 @@ class IconButton(QToolButton):
 def literal(text: str) -> str:
     """Text of a menu or button in which & marks no key."""
     return text.replace("&", "&&")
+
+
+def set_beside(row: QBoxLayout, beside: bool) -> None:
+    """Lay out from left to right, or from top to bottom."""
+    way = QBoxLayout.Direction.LeftToRight if beside else QBoxLayout.Direction.TopToBottom
+    row.setDirection(way)

@@ -6,7 +6,6 @@ Gemma Scope takes no b_dec off; a transcoder reconstructs another result than it
 a skip connection. Sources: google-deepmind/gemma-scope, google/gemma-scope-2, SAELens (sae.py).
 """
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.arrays.open import ArrayFile, open_arrays
+from engine.arrays.open import ArrayFile, json_object, open_arrays
 from engine.errors import BadFile, NotSupported
 
 Floats = NDArray[np.float32]
@@ -167,7 +166,7 @@ def open_autoencoder(path: str | PathLike[str], site: str = "") -> Autoencoder:
         ("config.json", "params.safetensors", _scope_2),
     ):
         if (folder / config).is_file() and (folder / weights).is_file():
-            return _checked(read(_json(folder / config), open_arrays(folder / weights), site))
+            return _checked(read(json_object(folder / config), open_arrays(folder / weights), site))
     if (folder / "params.npz").is_file():
         return _checked(_scope_1(open_arrays(folder / "params.npz"), site))
     for one in sorted(folder.glob("*.pt")):
@@ -296,13 +295,3 @@ def _checked(one: Autoencoder) -> Autoencoder:
     if not one.is_transcoder and out != d:
         raise BadFile(one.path, f"it reads {d} numbers and gives {out}")
     return one
-
-
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError) as error:
-        raise BadFile(path, f"cannot be read ({error})") from None
-    if not isinstance(found, dict):
-        raise BadFile(path, "is not a JSON object")
-    return found

@@ -5,18 +5,16 @@
   I, which is the output of block I - 1: h + W h + b; `config.json` next to it.
 """
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.arrays.open import ArrayFile, open_arrays
+from engine.arrays.open import ArrayFile, json_object, open_arrays
 from engine.errors import BadFile
 
 Floats = NDArray[np.float32]
@@ -86,7 +84,7 @@ def _jacobian(file: ArrayFile) -> LensFile:
 
 def _tuned(file: ArrayFile) -> LensFile:
     config = file.path.with_name("config.json")
-    kind = _config(config).get("lens_type", TUNED) if config.exists() else TUNED
+    kind = json_object(config).get("lens_type", TUNED) if config.exists() else TUNED
     if kind != TUNED:
         raise BadFile(config, f"lens_type {kind!r} is not {TUNED}")
     names = {}
@@ -116,13 +114,3 @@ def _width(file: ArrayFile, names: Mapping[int, str]) -> int:
 
 def _count(text: str) -> int:
     return int(text) if text.isdecimal() and len(text) < 12 else 0
-
-
-def _config(path: Path) -> dict[str, object]:
-    try:
-        found = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError) as error:
-        raise BadFile(path, f"cannot be read ({error})") from None
-    if not isinstance(found, dict):
-        raise BadFile(path, "is not a JSON object")
-    return found

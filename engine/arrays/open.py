@@ -1,8 +1,9 @@
 """Opens a file of arrays by its kind; what may run code when it is read is refused."""
 
+import json
 from os import PathLike
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,6 +60,17 @@ class NumpyFile:
         if name not in self._arrays:
             raise BadFile(self.path, f"has no array {name!r}")
         return self._arrays[name].astype(np.float32, copy=False)
+
+
+def json_object(path: Path) -> dict[str, Any]:
+    """The object in a JSON file that describes arrays. Raises `BadFile`."""
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        raise BadFile(path, f"cannot be read ({error})") from None
+    if not isinstance(found, dict):
+        raise BadFile(path, "is not a JSON object")
+    return found
 
 
 def open_arrays(path: str | PathLike[str]) -> ArrayFile:

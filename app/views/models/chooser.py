@@ -22,7 +22,7 @@ from app.views.models.chooser_options import OptionsView
 from app.views.models.discover import DiscoverView
 from app.views.models.servers import ServersView
 from app.views.models.storage import StorageBar
-from app.widgets.basics import TEXT_SIZE, Button, IconButton, divider, label, scrolled
+from app.widgets.basics import TEXT_SIZE, Button, IconButton, divider, label, scrolled, set_beside
 from app.widgets.controls.elided import ElidedLabel
 from app.widgets.controls.fitted_tabs import FittedTabs
 from app.widgets.lists.rows import Column, TableRows
@@ -169,9 +169,7 @@ class Chooser(QWidget):
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         super().resizeEvent(event)
-        beside = self.width() >= fonts.px(BESIDE)
-        way = QBoxLayout.Direction.LeftToRight if beside else QBoxLayout.Direction.TopToBottom
-        self._halves.setDirection(way)
+        set_beside(self._halves, self.width() >= fonts.px(BESIDE))
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         super().changeEvent(event)

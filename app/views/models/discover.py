@@ -23,7 +23,7 @@ from app.state.workbench import Workbench
 from app.theme import fonts
 from app.theme.tokens import GRID, PADDING, ROW
 from app.views.models.chooser_fetch import DownloadBar, FetchView, wrapped
-from app.widgets.basics import TEXT_SIZE, Button, divider, scrolled, set_tone
+from app.widgets.basics import TEXT_SIZE, Button, divider, scrolled, set_beside, set_tone
 from app.widgets.controls.elided import ElidedLabel
 from app.widgets.lists.rows import Column, TableRows
 from app.widgets.lists.table import Table
@@ -265,9 +265,7 @@ class DiscoverView(QWidget):
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         super().resizeEvent(event)
-        beside = self.width() >= fonts.px(BESIDE)
-        way = QBoxLayout.Direction.LeftToRight if beside else QBoxLayout.Direction.TopToBottom
-        self._halves.setDirection(way)
+        set_beside(self._halves, self.width() >= fonts.px(BESIDE))
 
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
         super().showEvent(event)
