@@ -88,6 +88,9 @@ class Person:
         assert hit is widget or widget.isAncestorOf(hit), f"{hit} covers {widget}"
         QTest.mouseMove(window.windowHandle(), place)
         self.look(20)
+        still = at if at is not None else widget.visibleRegion().boundingRect().center()
+        if widget.mapTo(window, still) != place:  # laid out anew meanwhile: it is followed
+            return self.hover(widget, at)
         return place
 
     def click_in(self, view: MessageView, name: str) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from msgspec import structs
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication, QFileDialog
 
@@ -26,7 +27,9 @@ ENDLESS = Sampling(temperature=0, frequency_penalty=-100)
 
 def ask(person: Person, question: str, sampling: Sampling = LIKELIEST) -> None:
     """Type it and press Enter; the answer is on its way then, a short one may be there."""
-    person.bench.chat.details.set_sampling(sampling)
+    details = person.bench.chat.details
+    details.set_sampling(sampling)
+    details.set_limits(structs.replace(details.limits, stop_loops=sampling is not ENDLESS))
     person.click("Message")
     person.type(question)
     person.key(Qt.Key.Key_Return)
