@@ -2,8 +2,9 @@
 
     x~ = norm(x) - b_dec;  z = x~ W_enc + b_enc;  a = f(z);  x^ = undo norm(a W_dec + b_dec)
 
-Gemma Scope takes no b_dec off; a transcoder reconstructs another result than it reads, and may have
-a skip connection. Sources: google-deepmind/gemma-scope, google/gemma-scope-2, SAELens (sae.py).
+Gemma Scope takes no b_dec off; a transcoder reconstructs another result than it reads, undoes no
+norm, and may have a skip connection. Sources: google-deepmind/gemma-scope, google/gemma-scope-2,
+SAELens (sae.py).
 """
 
 import re
@@ -120,7 +121,7 @@ class Autoencoder:
     def decode(self, activations: Floats, rows: Floats) -> Floats:
         """The reconstruction [T, d_out], of activations of these rows."""
         made: Floats = activations @ self.w_dec + self.b_dec
-        if self.norm != "none":
+        if self.norm != "none" and not self.is_transcoder:
             _, scale, mean = self._normalised(rows)
             made = (made * scale + mean).astype(np.float32)
         if self.skip is not None:
@@ -136,8 +137,8 @@ class Autoencoder:
             return (rows / scale).astype(np.float32), scale, zero
         if self.norm == "layer_norm":
             mean = rows.mean(axis=1, keepdims=True)
-            std = rows.std(axis=1, ddof=1, keepdims=True) + np.float32(1e-5)
-            return ((rows - mean) / std).astype(np.float32), std.astype(np.float32), mean
+            std = rows.std(axis=1, ddof=1, keepdims=True)
+            return (rows - mean) / (std + np.float32(1e-5)), std, mean
         return rows, zero + 1, zero
 
     def held(self, feature: int) -> tuple[Floats, Floats, float, float]:
@@ -211,6 +212,7 @@ _SAELENS: Mapping[str, Activation] = {
     "transcoder": "standard",
     "skip_transcoder": "standard",
     "jumprelu_transcoder": "jumprelu",
+    "jumprelu_skip_transcoder": "jumprelu",
 }
 
 

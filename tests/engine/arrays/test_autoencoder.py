@@ -55,8 +55,8 @@ def by_formula(config: dict) -> tuple[np.ndarray, np.ndarray]:
         scale = np.sqrt((x * x).sum(1, keepdims=True)) / np.sqrt(D)
     if norm == "layer_norm":
         mean = x.sum(1, keepdims=True) / D
-        scale = np.sqrt(((x - mean) ** 2).sum(1, keepdims=True) / (D - 1)) + 1e-5
-    x = (x - mean) / scale
+        scale = np.sqrt(((x - mean) ** 2).sum(1, keepdims=True) / (D - 1))
+    x = (x - mean) / (scale + (1e-5 if norm == "layer_norm" else 0))
     if config.get("apply_b_dec_to_input", True) and "transcoder" not in kind:
         x = x - w["b_dec"]
     z = x @ w["W_enc"] + (0 if kind == "gated" else w["b_enc"])

@@ -15,8 +15,10 @@ from engine.errors import BadFile
 from engine.inside.token.library import look
 from engine.laboratory.library import features
 from engine.runner import Model, load
+from tests.goldens.make_patches import prompts
 
 E, N = 64, 50
+AUTOENCODERS = Path(__file__).parents[2] / "goldens" / "autoencoders.npz"
 TEXT = "the hat is on"
 
 
@@ -80,6 +82,41 @@ def test_other_sites_are_read(model: Model, sae: Path, site: str) -> None:
     assert [one.index for one in found.features[-1]] == [
         int(i) for i in np.argsort(-a[-1])[:3] if a[-1][i] > 0
     ]
+
+
+KINDS = ("standard", "standard-untied", "standard-layer_norm", "standard-constant", "jumprelu")
+KINDS += ("topk", "gated", "gated-layer_norm", "transcoder", "transcoder-layer_norm")
+KINDS += ("skip_transcoder", "jumprelu_transcoder", "jumprelu_skip_transcoder")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_features_are_those_of_saelens(
+    kind: str, model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files that SAELens wrote; its activations of transformers' results in float32."""
+    with np.load(AUTOENCODERS) as file:
+        for key, name in (("cfg", "cfg.json"), ("weights", "sae_weights.safetensors")):
+            (tmp_path / name).write_bytes(file[f"{kind}/{key}"].tobytes())
+        wanted, made = file[f"{kind}/activations"], file[f"{kind}/made"]
+        target = file["feed_forward-1" if "transcoder" in kind else "residual-1"]
+        rows = file["residual-0" if "transcoder" in kind else "residual-1"]
+    sae = open_autoencoder(tmp_path)
+    np.testing.assert_allclose(sae.encode(rows), wanted, atol=1e-5)
+    np.testing.assert_allclose(sae.decode(wanted, rows), made, atol=1e-5)
+    monkeypatch.setattr(
+        "engine.laboratory.features.text_tokens", lambda model, sequence, text: prompts()[0]
+    )
+    found = features(model, tmp_path, TEXT, top=sae.n)
+    ours = np.zeros_like(wanted)
+    for row, listed in zip(ours, found.features, strict=True):
+        for one in listed:
+            row[one.index] = one.activation
+    both, either = (f(ours > 0, wanted > 0).sum() for f in (np.logical_and, np.logical_or))
+    assert both / either >= 0.99
+    np.testing.assert_allclose(ours, wanted, atol=1e-3)
+    spread = ((target[1:] - target[1:].mean(0)) ** 2).sum()
+    explained = 1 - ((target[1:] - made[1:]) ** 2).sum() / spread
+    assert found.explained == pytest.approx(explained, rel=1e-3)
 
 
 def test_wrong_features_say_what_is_wrong(model: Model, sae: Path, tmp_path: Path) -> None:

@@ -15,10 +15,12 @@ from engine.protocol import ComparedText, Edit, MapPatches, PatchesMapped
 from engine.runner import Model, load
 from engine.runner.edits import PLAIN, edits_for
 from engine.runner.stepper import StepPart
+from tests.goldens.make_lens_maps import write_plain
 from tests.goldens.make_patches import prompts
 
 GOLDENS = Path(__file__).parents[2] / "goldens" / "text"
 WANTED = GOLDENS.parent / "patches.npz"
+LENS_MAPS = GOLDENS.parent / "lens_maps.npz"
 CLEAN, CORRUPT = "AFKQVZ[b", "AFkQVz[b"
 
 
@@ -276,26 +278,33 @@ def test_a_chat_after_a_map_is_one_without(llama: Model) -> None:
     assert llama.loaded.built.caches.n_free == free
 
 
+def mapped(
+    model: Model, grid: str, answers: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> PatchesMapped:
+    """The map of the goldens' tokens, which no text gives."""
+    tokens = dict(zip(("clean", "corrupt"), prompts(), strict=True))
+    monkeypatch.setattr(
+        "engine.laboratory.patch.text_tokens", lambda model, sequence, text: tokens[text.prompt]
+    )
+    monkeypatch.setattr(
+        "engine.laboratory.patch._Map._token",
+        lambda self, name, text, logits: int(answers[int(name == "wrong")]),
+    )
+    return patch_map(model, "clean", "corrupt", grid=grid)
+
+
 @pytest.mark.parametrize("grid", ["residual", "parts", "heads"])
 @pytest.mark.parametrize("device", ["host", pytest.param("intel:0", marks=pytest.mark.device)])
 def test_maps_are_what_hooks_of_torch_give(
     grid: str, device: str, tiny_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Effects within 1e-3 in float32 on the host; a device rounds activations to 12 bits."""
-    tokens = dict(zip(("clean", "corrupt"), prompts(), strict=True))
-    monkeypatch.setattr(
-        "engine.laboratory.patch.text_tokens", lambda model, sequence, text: tokens[text.prompt]
-    )
     with np.load(WANTED) as file:
         wanted = dict(file)
     source, start = (float(one[0] - one[1]) for one in wanted["runs"])
     with load(tiny_path, device=device, kv="f32", ctx=64, cells=512) as model:
         shown = model.loaded.tokenizer.shown
-        monkeypatch.setattr(
-            "engine.laboratory.patch._Map._token",
-            lambda self, name, text, logits: int(wanted["answers"][int(name == "wrong")]),
-        )
-        found = patch_map(model, "clean", "corrupt", grid=grid)
+        found = mapped(model, grid, wanted["answers"], monkeypatch)
         assert found.right == (int(wanted["answers"][0]), shown(int(wanted["answers"][0])))
     most = 1e-3 if device == "host" else 2e-2
     assert found.source == pytest.approx(source, abs=most * abs(source - start))
@@ -304,3 +313,22 @@ def test_maps_are_what_hooks_of_torch_give(
         effects = (values[..., 0] - values[..., 1] - start) / (source - start)
         np.testing.assert_allclose(array(found, table.site), effects, atol=most)
         assert np.ptp(effects) > 0.3
+
+
+def test_maps_are_those_of_transformer_lens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Within 1e-3; it patches what enters a layer, which is what leaves the layer before."""
+    with np.load(LENS_MAPS) as file:
+        wanted = dict(file)
+    source, start = (float(one[0] - one[1]) for one in wanted["runs"])
+    with load(write_plain(tmp_path / "plain.gguf"), device="host", kv="f32", ctx=64) as model:
+        for grid in ("residual", "parts", "heads"):
+            found = mapped(model, grid, wanted["answers"], monkeypatch)
+            for table in found.tables:
+                values, ours = wanted[table.site], array(found, table.site)
+                effects = (values[..., 0] - values[..., 1] - start) / (source - start)
+                if table.site == "residual":
+                    effects, ours = effects[1:], ours[:-1]
+                np.testing.assert_allclose(ours, effects, atol=1e-3)
+                assert np.ptp(effects) > 0.3
