@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
+from app.language import mark
 from engine.errors import CutawayError
 
 Kind = Literal["text", "pdf", "office", "folder", "pasted"]
@@ -15,6 +16,8 @@ KINDS: tuple[Kind, ...] = ("text", "pdf", "office", "folder", "pasted")
 LONGEST_NAME = 200
 PAGE = "\f"
 """Stands between the pages of a PDF's text."""
+PASSWORD = mark("it is encrypted; save it without a password")
+DAMAGED = mark("it is damaged; save it again from the program that made it")
 _HEADING = re.compile(r"^\[(?P<name>.+), (?P<place>(?:page|line)s? [0-9–]+)\]$", re.MULTILINE)
 """Stands above each piece of a text that `of_pieces` made."""
 

@@ -8,14 +8,18 @@ from pathlib import Path
 from xml.etree import ElementTree
 from xml.parsers import expat
 
-from app.documents.document import BadDocument, Document
+from app.documents.document import DAMAGED, PASSWORD, BadDocument, Document
+from app.language import tr
 from engine.units import MIB
 
 MOST_UNPACKED = 100 * MIB
 MOST_RATIO = 200
 MOST_SHEETS = 200
 Element = ElementTree.Element
-DAMAGED = (zipfile.BadZipFile, zlib.error, KeyError, EOFError, NotImplementedError, RuntimeError)
+BROKEN = (
+    *(zipfile.BadZipFile, zlib.error, KeyError, EOFError, NotImplementedError, RuntimeError),
+    *(ElementTree.ParseError, expat.ExpatError, ValueError),
+)
 
 
 def read_office(path: Path, name: str) -> Document:
@@ -24,13 +28,11 @@ def read_office(path: Path, name: str) -> Document:
         with zipfile.ZipFile(path) as archive:
             _check_sizes(archive, name)
             text = OFFICE[path.suffix.lower()](archive)
-    except DAMAGED as error:
-        problem = "it is encrypted" if "encrypted" in str(error) else "it is damaged"
-        raise BadDocument(name, problem) from None
-    except (ElementTree.ParseError, expat.ExpatError, ValueError, RecursionError) as error:
-        raise BadDocument(name, f"it is damaged ({error})") from None
+    except BROKEN as error:
+        locked = "encrypted" in str(error)
+        raise BadDocument(name, tr(PASSWORD if locked else DAMAGED)) from None
     if not text.strip():
-        raise BadDocument(name, "it has no text")
+        raise BadDocument(name, tr("it has no text; save it as PDF to send pictures of its pages"))
     return Document(name, "office", text.strip() + "\n", path.stat().st_size)
 
 
@@ -40,7 +42,11 @@ def _check_sizes(archive: zipfile.ZipFile, name: str) -> None:
     unpacked = sum(info.file_size for info in infos)
     packed = max(1, sum(info.compress_size for info in infos))
     if unpacked > MOST_UNPACKED or (unpacked > MIB and unpacked / packed > MOST_RATIO):
-        problem = f"it unpacks to {unpacked // MIB} MB; at most {MOST_UNPACKED // MIB} are read"
+        problem = tr(
+            "it unpacks to {size} MB; at most {most} are read",
+            size=unpacked // MIB,
+            most=MOST_UNPACKED // MIB,
+        )
         raise BadDocument(name, problem)
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import msgspec
 
-from app.documents.document import PAGE, BadDocument, Document
-from app.language import tr, tr_n
+from app.documents.document import DAMAGED, PAGE, PASSWORD, BadDocument, Document
+from app.language import mark, tr, tr_n
 from engine.system import limit_process
 
 MOST_PAGES = 2000
@@ -36,9 +36,9 @@ def read_pdf(path: Path, name: str) -> Document:
     try:
         pages = msgspec.json.decode(_child(name, "text", str(path)), type=Pages)
     except msgspec.MsgspecError:
-        raise BadDocument(name, tr("PDFium could not read it; the file may be damaged")) from None
+        raise BadDocument(name, tr(DAMAGED)) from None
     if pages.problem:
-        raise BadDocument(name, pages.problem)
+        raise BadDocument(name, tr(pages.problem))
     notes = []
     if pages.total > len(pages.texts):
         notes.append(
@@ -73,7 +73,7 @@ def _child(name: str, *arguments: str) -> bytes:
             name, tr("it took longer than {seconds:.0f} s", seconds=PATIENCE_S)
         ) from None
     if done.returncode:
-        raise BadDocument(name, tr("PDFium could not read it; the file may be damaged"))
+        raise BadDocument(name, tr(DAMAGED))
     return done.stdout
 
 
@@ -84,7 +84,7 @@ def _read(path: str) -> Pages:
         pdf = pypdfium2.PdfDocument(path)
     except pypdfium2.PdfiumError as error:
         locked = "password" in str(error).lower()
-        return Pages(problem="it is encrypted" if locked else f"it is damaged ({error})")
+        return Pages(problem=PASSWORD if locked else DAMAGED)
     texts = []
     for number in range(min(len(pdf), MOST_PAGES)):
         try:
@@ -92,7 +92,7 @@ def _read(path: str) -> Pages:
         except pypdfium2.PdfiumError:
             text = ""
         texts.append(text.replace("\r\n", "\n").replace("\0", "").replace(PAGE, "\n"))
-    return Pages(texts, len(pdf)) if texts else Pages(problem="it has no pages")
+    return Pages(texts, len(pdf)) if texts else Pages(problem=mark("it has no pages"))
 
 
 def _picture(path: str, page: int) -> bytes:

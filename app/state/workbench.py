@@ -41,6 +41,7 @@ from app.state.talk.chats import ChatList, ChatRow
 from app.state.talk.disk.database import StoreError
 from app.state.talk.disk.store import ChatStore
 from app.state.talk.embedder import Embedder
+from app.state.talk.prompt import NextPrompt
 from app.state.tensors.cells import CellsState
 from app.state.tensors.comparison import ComparisonState
 from app.state.tensors.experts import ExpertsState
@@ -100,6 +101,7 @@ class Workbench(QObject):
         self.graph = GraphState(self.client, self.session, self)
         self.tools = ToolsState(config or config_folder(), self)
         self.chat = ChatState(self.store, self.session, self.preferences, self, self.tools)
+        self.prompt = NextPrompt(self.chat, self.session, self)
         self.profile = ProfileState(self.session, self.chat.live, self)
         self.chats = ChatList(self.store, self)
         self.library = LibraryState(

@@ -30,10 +30,13 @@ class Share:
 
 @dataclass(frozen=True)
 class ContextUse:
-    """`shares` in the order of the prompt; `n_ctx` is 0 while no model is open."""
+    """`shares` in the order of the prompt; `n_ctx` is 0 while no model is open. `whole` where
+    the share of the draft has its text, too, and all that the template adds.
+    """
 
     shares: tuple[Share, ...]
     n_ctx: int
+    whole: bool = False
 
     @property
     def used(self) -> int:
@@ -44,6 +47,12 @@ class ContextUse:
     def over(self) -> int:
         """Tokens that are too many for the context; 0 where all fit or no model is open."""
         return max(0, self.used - self.n_ctx) if self.n_ctx else 0
+
+    def exactly(self, prompt: int) -> "ContextUse":
+        """The same with a draft that makes the whole prompt so many tokens."""
+        others = tuple(share for share in self.shares if not share.draft)
+        rest = max(0, prompt - sum(share.tokens for share in others))
+        return ContextUse((*others, Share(None, rest, True, draft=True)), self.n_ctx, whole=True)
 
     @property
     def counted(self) -> bool:

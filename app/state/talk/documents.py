@@ -14,7 +14,7 @@ from app.documents.document import Document
 from app.documents.pdf import page_picture
 from app.documents.pieces import Piece, Ranking, of_pieces, pieces_of
 from app.documents.reading import read_document
-from app.language import tr
+from app.language import tr, tr_n
 from app.state.problem import Problem
 from app.state.session import Session
 from app.state.talk.attached import Attached
@@ -142,7 +142,15 @@ class AttachedDocuments(QObject):
         else:
             self._add_elsewhere(chat, document)
         model = self._session.model
-        if document.scanned and model is not None and model.vision is not None:
+        if document.scanned and (model is None or model.vision is None):
+            text = tr_n(
+                "{name}: {n} page has no text. A vision model can read it as a picture.",
+                "{name}: {n} pages have no text. A vision model can read them as pictures.",
+                len(document.scanned),
+                name=document.name,
+            )
+            self.problem.emit(Problem("ScannedPages", text))
+        elif document.scanned:
             for page in document.scanned[:MOST_SCANS]:
                 name = tr("{name} page {page}.png", name=document.name, page=page)
                 self._pictures.add_data(name, partial(page_picture, path, page))

@@ -79,7 +79,7 @@ class Composer(QWidget):
         chat.details.draft_changed.connect(self._draft_changed)
         for changed in (chat.busy_changed, chat.next_changed, chat.path_changed):
             changed.connect(self._refresh)
-        for changed in (chat.details.changed, bench.session.changed):
+        for changed in (chat.details.changed, bench.session.changed, bench.prompt.changed):
             changed.connect(self._refresh)
         bench.preferences.changed.connect(self._preference_changed)
         self._preference_changed("send_key")
@@ -183,6 +183,7 @@ class Composer(QWidget):
             chat.details.set_draft(text)
             chat.set_sends_next(False)
         self.counter.set_text(text)
+        self.bench.prompt.written()
         self._refresh()
 
     def _text(self) -> str:

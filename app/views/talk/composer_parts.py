@@ -57,8 +57,8 @@ class Overflow(QWidget):
         if tokens is None:
             self.hide()
             return
-        use = self._bench.chat.context
-        needed = use.used + tokens
+        use = self._bench.prompt.use
+        needed = use.used + (0 if use.whole else tokens)
         over = needed - (use.n_ctx - 1)  # one is for the answer
         self.setVisible(use.n_ctx > 0 and over > 0)
         self.words.setText(

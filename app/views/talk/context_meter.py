@@ -50,7 +50,7 @@ class ContextMeter(QWidget):
         chat, session = bench.chat, bench.session
         for signal in (
             *(chat.path_changed, chat.message_added, chat.message_changed),
-            *(chat.attached.changed, chat.brought.changed),
+            *(chat.attached.changed, chat.brought.changed, bench.prompt.changed),
         ):
             signal.connect(self._later)
         chat.details.changed.connect(self._later)
@@ -59,14 +59,14 @@ class ContextMeter(QWidget):
 
     def refresh(self) -> None:
         """Show the context of the open chat as it is now."""
-        model, chat = self.bench.session.model, self.bench.chat
+        model = self.bench.session.model
         if model is None or not model.n_ctx:  # a server may not tell how much it takes
             self.hide()
             self.hide_card()
             return
         if self.parent() is not None:  # before, it would be a window
             self.show()
-        self.use = chat.context
+        self.use = self.bench.prompt.use
         tight = self.share >= FULL
         self.bar.show_segments(
             [self._segment(part, tight) for part in self.use.shares], model.n_ctx
@@ -107,7 +107,8 @@ class ContextMeter(QWidget):
     def who(self, part: Share) -> str:
         """The name of a part of the context."""
         if part.row is None:
-            return tr("Attachments to send") if part.draft else tr("System prompt")
+            written = tr("Message to send") if self.use.whole else tr("Attachments to send")
+            return written if part.draft else tr("System prompt")
         message = self.bench.chat.path[part.row]
         who = tr("You") if message.role == "user" else tr("Answer")
         line = " ".join(message.text.split())

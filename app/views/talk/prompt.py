@@ -8,8 +8,6 @@ from PySide6.QtWidgets import QHBoxLayout, QPlainTextEdit, QVBoxLayout, QWidget
 
 from app.client import Latest
 from app.language import tr
-from app.state.talk.answer import said
-from app.state.talk.message import Message
 from app.state.workbench import Workbench
 from app.theme import fonts
 from app.theme.theme import tokens
@@ -51,23 +49,13 @@ class PromptView(QWidget):
 
     def refresh(self) -> None:
         """Ask for the prompt of the chat up to its last question, or to what is written now."""
-        chat = self._bench.chat
-        questions = [n for n, message in enumerate(chat.path) if message.role == "user"]
-        path = chat.path[: questions[-1] + 1] if questions else []
-        self._messages = said(chat.details.system, path, chat.brought.digests(path))
-        pictures, documents = chat.attached.pictures, chat.documents.documents
-        if chat.details.draft.strip() or pictures or documents:
-            written = Message(
-                *(0, 0, None, "user", chat.details.draft), pictures=pictures, documents=documents
-            )
-            path = [*chat.path, written]
-            self._messages = said(chat.details.system, path, chat.brought.digests(path))
+        self._messages = self._bench.prompt.messages()
         self.text.setFont(fonts.mono())
         self.text.clear()
         if not self._messages:
             self.facts.setText(tr("The message is empty. Type one to see the prompt."))
             return
-        busy = chat.busy
+        busy = self._bench.chat.busy
         self.facts.setText(tr("Available after the current answer.") if busy else tr("Loading…"))
         self._asked.ask(Render(0, messages=self._messages), self._show, self._failed)
 

@@ -66,7 +66,7 @@ def test_a_file_that_cannot_be_read_is_named(
     bench.chat.problem.connect(lambda problem: told.append(problem.text))
     attach(bench, qtbot, tmp_path / "gone.txt")
     (text,) = told
-    assert text == "gone.txt: No such file or directory"
+    assert text == "gone.txt: it was moved or deleted; attach it again"
     assert bench.chat.documents.documents == ()
 
 
