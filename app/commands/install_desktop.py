@@ -115,8 +115,12 @@ def _contents() -> dict[str, bytes]:
 
 
 def _command() -> str:
-    """This Python with this program, by the quoting rules of desktop entries."""
-    return " ".join(map(quoted, (sys.executable, "-m", "cutaway")))
+    """This Python with this program, or the launcher of a bundle (package/bundle.py), by the
+    quoting rules of desktop entries.
+    """
+    launcher = os.environ.get("CUTAWAY_LAUNCHER")
+    words = (launcher,) if launcher else (sys.executable, "-m", "cutaway")
+    return " ".join(map(quoted, words))
 
 
 def quoted(word: str) -> str:

@@ -4,6 +4,7 @@ import os
 import socket
 import stat
 import struct
+import warnings
 from pathlib import Path
 
 import platformdirs
@@ -17,7 +18,9 @@ _CREDENTIALS = struct.Struct("3i")  # of SO_PEERCRED: process, user, group
 
 def folder() -> Path:
     """The folder that both sides look in; it may not exist."""
-    return Path(platformdirs.user_runtime_dir("cutaway", appauthor=False))
+    with warnings.catch_warnings():  # of a session without such a folder; it takes another then
+        warnings.simplefilter("ignore")
+        return Path(platformdirs.user_runtime_dir("cutaway", appauthor=False))
 
 
 def made_folder(path: Path) -> Path:

@@ -21,6 +21,12 @@ from engine.backends.opencl.source import kept_folder
 
 # PoCL keeps its own cache of built kernels; it reads this when it is first used.
 os.environ.setdefault("POCL_CACHE_DIR", str(kept_folder("pocl")))
+# It links kernels as a compiler does, with files that only a compiler's packages bring. Where the
+# system has none, `ld` finds ours: scripts that name the libraries which every system has.
+LIBRARIES = Path(__file__).parent / "libraries"
+_paths = os.environ.get("LIBRARY_PATH", "").split(os.pathsep)
+if str(LIBRARIES) not in _paths:
+    os.environ["LIBRARY_PATH"] = os.pathsep.join(filter(None, (*_paths, str(LIBRARIES))))
 # Its cache of how arguments are set is a pickle in a folder of all programs, which fails where the
 # home is full or read-only, and where the file is damaged. Built kernels are kept in program.py.
 os.environ["PYOPENCL_NO_CACHE"] = "1"

@@ -1,12 +1,17 @@
 """What pyopencl is made to do, or not to do."""
 
+import ctypes
 import gc
 import os
+import shutil
+import subprocess
 import tracemalloc
 from pathlib import Path
 
+import pytest
+
 from engine.backends.opencl.backend import OpenCLBackend
-from engine.backends.opencl.drivers.loader import cl, sweep
+from engine.backends.opencl.drivers.loader import LIBRARIES, cl, sweep
 
 SOURCE = "__kernel void f(__global int *x, long n, float s, __global int *y) { *x = n * s + *y; }"
 
@@ -42,3 +47,21 @@ def test_folders_of_killed_programs_are_swept(tmp_path: Path) -> None:
     assert left == ["cutaway-icd-link", "cutaway-icd-new", "other-old"]
     assert (elsewhere / "00-x.icd").exists()
     sweep(tmp_path / "nowhere")
+
+
+@pytest.mark.skipif(shutil.which("ld") is None, reason="no linker")
+def test_kernels_link_on_a_system_without_a_compiler(tmp_path: Path) -> None:
+    """There are the libraries that programs run with, and none of the files to link against."""
+    ctypes.CDLL("libgcc_s.so.1")
+    with Path("/proc/self/maps").open() as maps:
+        mapped = {Path(line.split()[-1]) for line in maps if "/" in line}
+    for name in ("libc.so.6", "libgcc_s.so.1"):
+        of_system = next(path for path in mapped if path.name == name)
+        (tmp_path / name).symlink_to(of_system)
+    command = ["ld", "-shared", "-nostdlib", "-o", tmp_path / "kernel.so", f"-L{tmp_path}"]
+    asked = ["-lgcc", "--as-needed", "-lgcc_s", "--no-as-needed", "-lc"]  # as PoCL does
+    without = subprocess.run([*command, *asked], capture_output=True, text=True, check=False)
+    assert "cannot find -lgcc" in without.stderr
+    assert str(LIBRARIES) in os.environ["LIBRARY_PATH"].split(os.pathsep)
+    subprocess.run([*command, f"-L{LIBRARIES}", *asked], check=True)
+    ctypes.CDLL(str(tmp_path / "kernel.so"))

@@ -1,6 +1,6 @@
 """Writes docs/third-party.md: what an installation of Cutaway brings along, with its licences.
 
-`python -m tests.third_party` asks the metadata of the installed packages (the core metadata's
+`python -m tests.package.third_party` asks the metadata of the installed packages (the core metadata's
 License-Expression, License and Classifier fields). Install `.[cpu,pocl,serve,mcp]` first.
 """
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-PAGE = Path(__file__).parents[1] / "docs" / "third-party.md"
+PAGE = Path(__file__).parents[2] / "docs" / "third-party.md"
 EXTRAS = ("cpu", "pocl", "serve", "mcp")
 LABELS = ("homepage", "home", "source", "source code", "repository", "documentation")
 UNNAMED = {"pocl-binary-distribution": "MIT"}  # not in its metadata, but in its repository

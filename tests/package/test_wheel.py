@@ -11,7 +11,7 @@ import pytest
 
 from engine.settings import cache_folder
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 KERNELS = {"CUTAWAY_CACHE": str(cache_folder())}  # as of all tests: only a first run builds them
 WINDOW = """
 from PySide6.QtWidgets import QApplication

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.third_party import PAGE, licence, required
+from tests.package.third_party import PAGE, licence, required
 
 
 def named() -> dict[str, str]:
@@ -23,5 +23,5 @@ def test_each_package_is_named_with_a_licence(depth: int | None) -> None:
     assert len(installed) > 20
     for name, package in installed.items():
         title = package.metadata["Name"]
-        assert page.get(title), f"{title} is not named: run python -m tests.third_party"
+        assert page.get(title), f"{title} is not named: run python -m tests.package.third_party"
         assert licence(name, package), f"{title} has no licence in its metadata"
