@@ -1,7 +1,8 @@
 """Writes docs/third-party.md: what an installation of Cutaway brings along, with its licences.
 
-`python -m tests.package.third_party` asks the metadata of the installed packages (the core metadata's
-License-Expression, License and Classifier fields). Install `.[cpu,pocl,serve,mcp]` first.
+`python -m tests.package.third_party` asks the metadata of the installed packages (the core
+metadata's License-Expression, License and Classifier fields). Install
+`.[cpu,pocl,serve,mcp]` first.
 """
 
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
