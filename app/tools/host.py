@@ -142,7 +142,7 @@ class ToolHost:
 
     async def _started(self, config: ServerConfig) -> _Running:
         server = self._running.get(config.hash)
-        if server is not None and server.client is not None and not server.alive:
+        if server is not None and server.ready.done() and not server.alive:
             await self._stop(config.hash)
             server = None
         if server is None:

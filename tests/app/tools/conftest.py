@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -89,10 +90,16 @@ def fresh(tmp_path: Path) -> Iterator[Callable[..., Served]]:
 @pytest.fixture(scope="module")
 def over_http(host: ToolHost, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """The same server over streamable HTTP on loopback."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    calls = tmp_path_factory.mktemp("http") / "calls"
+    with served_over_http(host, tmp_path_factory.mktemp("http") / "calls") as (made, _):
+        yield made
+
+
+@contextmanager
+def served_over_http(
+    host: ToolHost, calls: Path, port: int | None = None
+) -> Iterator[tuple[Served, int]]:
+    """The server over HTTP, and the id of its process."""
+    port = port or free_port()
     process = subprocess.Popen(
         [sys.executable, str(ORACLE), str(port)],
         env=os.environ | {"CALLS": str(calls)},
@@ -100,14 +107,23 @@ def over_http(host: ToolHost, tmp_path_factory: pytest.TempPathFactory) -> Itera
         stderr=subprocess.DEVNULL,
     )
     try:
-        until(lambda: _listens(port))
-        yield Served(host, ServerConfig("web", url=f"http://127.0.0.1:{port}/mcp"), calls)
+        until(lambda: listens(port))
+        config = ServerConfig("web", url=f"http://127.0.0.1:{port}/mcp")
+        yield Served(host, config, calls), process.pid
     finally:
         process.kill()
         process.wait()
 
 
-def _listens(port: int) -> bool:
+def free_port() -> int:
+    """A port of this machine on which nothing listens."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+def listens(port: int) -> bool:
+    """True once connections to it are accepted."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 

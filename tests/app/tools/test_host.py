@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,7 @@ from app.tools.config import BadTools, ServerConfig
 from app.tools.consent import ConsentStore
 from app.tools.host import ToolHost
 from app.tools.results import MOST_PICTURES
-from tests.app.tools.conftest import RUDE, Served, alive, rude, until
+from tests.app.tools.conftest import RUDE, Served, alive, free_port, rude, served_over_http, until
 from tests.app.tools.oracle import PNG
 
 
@@ -166,6 +166,66 @@ def test_a_refused_sign_in_is_named(host: ToolHost, tmp_path: Path) -> None:
         process.wait()
 
 
+class TestFaultsOverHttp:
+    """A server that dies, hangs or floods; that lies in its schema is above."""
+
+    def test_dies_and_comes_back(self, host: ToolHost, tmp_path: Path) -> None:
+        calls, port = tmp_path / "calls", free_port()
+        with served_over_http(host, calls, port) as (server, pid):
+            assert server.call("add", '{"a": 1, "b": 1}').text == "2"
+            os.kill(pid, signal.SIGKILL)
+            made = server.call("add", '{"a": 1, "b": 1}')
+            assert made.failed
+            assert made.text.startswith("error: ")
+            with pytest.raises(BadTools, match="server web: "):
+                host.tools(server.start).result(30)
+        with served_over_http(host, calls, port) as (server, _):
+            assert server.call("add", '{"a": 1, "b": 2}').text == "3"
+
+    def test_dies_during_a_call(self, host: ToolHost, tmp_path: Path) -> None:
+        with served_over_http(host, tmp_path / "calls") as (server, pid):
+            permit = server.consent.decide(server.tools["slow"], '{"seconds": 60}', 1, "once")
+            assert permit is not None
+            future = server.host.call(permit)
+            until(lambda: server.ran == ["slow"])
+            os.kill(pid, signal.SIGKILL)
+            assert future.result(30).failed
+
+    def test_hangs(self, host: ToolHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        with served_over_http(host, tmp_path / "calls") as (server, pid):
+            with monkeypatch.context() as patch:
+                patch.setattr(hosts, "CALL_S", 0.5)
+                os.kill(pid, signal.SIGSTOP)
+                made = server.call("add", '{"a": 1, "b": 1}')
+            assert "did not answer within 0.5 s" in made.text
+            os.kill(pid, signal.SIGCONT)
+            assert server.call("add", '{"a": 20, "b": 22}').text == "42"
+
+    def test_floods(self, host: ToolHost, flood: str) -> None:
+        with pytest.raises(BadTools, match="more than 64 MiB in one response"):
+            host.tools(ConsentStore().allow_server(ServerConfig("flood", url=flood))).result(60)
+
+
+@pytest.fixture
+def flood(tmp_path: Path) -> Iterator[str]:
+    """The address of a server whose response has no end."""
+    code = (
+        "import http.server as s\n"
+        "class H(s.BaseHTTPRequestHandler):\n"
+        " def do_POST(self):\n"
+        "  self.send_response(200); self.send_header('Content-Type', 'application/json')\n"
+        "  self.end_headers()\n"
+        "  while True: self.wfile.write(b' ' * 65536)\n"
+        "h = s.HTTPServer(('127.0.0.1', 0), H); print(h.server_port, flush=True); h.serve_forever()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as process:
+        assert process.stdout is not None
+        yield f"http://127.0.0.1:{int(process.stdout.readline())}/mcp"
+        process.kill()
+
+
 def test_a_server_that_stays_and_its_children_end(fresh: Callable[..., Served]) -> None:
     """Ignoring the end of its input does not help it."""
     server = fresh(STAYS="1", DEAF="1")
@@ -174,8 +234,7 @@ def test_a_server_that_stays_and_its_children_end(fresh: Callable[..., Served]) 
     assert alive(pid)
     assert alive(child)
     server.host.close()
-    assert not alive(pid)
-    assert not alive(child)
+    until(lambda: not (alive(pid) or alive(child)), 5)  # the system takes a moment to end them
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the system ends it")
