@@ -16,6 +16,16 @@
   #define __kernel __kernel __attribute__((intel_reqd_sub_group_size(SUB_GROUP)))
 #endif
 
+// A function that gets a kernel's local memory. PoCL looks for that in the kernel alone: compilers put
+// the address itself into a function that is always called with the same one.
+#define INLINE static __attribute__((always_inline))
+// One that gets it where groups of lanes share records.
+#ifdef SHARED
+  #define INLINE_OF_LANES INLINE
+#else
+  #define INLINE_OF_LANES static
+#endif
+
 #ifndef RUN
   #define RUN 1    // vectors of a row that an item takes, one after the other
 #endif

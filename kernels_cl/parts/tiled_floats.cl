@@ -10,8 +10,8 @@
   #define lanes_bf16(p, i, lane) BF16_AT(p, i, lane)
 
 // Add one record: `a` is its start, x its rows from block b on.
-static void add_record(floats acc[PANEL][VECTORS], const RECORDS_IN char *a, int lane, Columns x,
-                       int b) {
+INLINE_OF_LANES void add_record(floats acc[PANEL][VECTORS], const RECORDS_IN char *a, int lane,
+                                Columns x, int b) {
   fetch_ahead(a, RECORD);
 #if LANES == 1
   #pragma unroll 1

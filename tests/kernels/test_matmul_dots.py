@@ -8,10 +8,10 @@ import pytest
 from numpy.typing import NDArray
 
 from engine.backends.opencl.backend import OpenCLBackend
-from engine.backends.opencl.drivers.device import Device, open_device
+from engine.backends.opencl.drivers.device import Device, list_devices, open_device
 from engine.backends.opencl.lowering.helpers import panels_of
 from engine.backends.opencl.tiles.schemes import SCHEMES
-from engine.gguf.formats import F32, I32, IQ4_NL, Q2_K, Q4_0, Q4_K, Q6_K, Format
+from engine.gguf.formats import F32, I32, IQ4_NL, Q2_K, Q4_0, Q4_1, Q4_K, Q6_K, Format
 from engine.graph import ops
 from engine.graph.lowered import Panels
 from engine.graph.tensor import Role, Tensor, leaf
@@ -109,6 +109,30 @@ def test_a_group_of_64_rows_and_columns_makes_the_same_sums(
     assert product_error(got, made.exact(x), exact(blocks, fmt)) < 1e-6
     want = run(pairs, ops.matmul(w, x), made.values, matmul_only=True)
     assert nmse(got, want) <= (1e-12 if fmt is Q2_K else 0)
+
+
+@pytest.fixture
+def pocl_dots() -> Iterator[OpenCLBackend]:
+    """PoCL as a GPU, of whose tests only some run each time."""
+    name = next((one.name for one in list_devices() if one.name.startswith("pocl:")), None)
+    if name is None:
+        pytest.skip("PoCL is not installed")
+    own = OpenCLBackend(open_device(name))
+    opened = as_gpu(own, "PLAIN")
+    yield opened
+    opened.close()
+    own.close()
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("fmt", [Q4_1, Q6_K], ids=str)
+def test_functions_get_local_memory_of_pocl(pocl_dots: OpenCLBackend, fmt: Format) -> None:
+    """It replaces local variables in kernels alone: a function that has the address of one in it,
+    as it is always called with the same, would read zeros.
+    """
+    w, x, made, blocks = product_of(fmt, 40, 256, 34)
+    got = run(pocl_dots, ops.matmul(w, x), made.values, matmul_only=True)
+    assert product_error(got, made.exact(x), exact(blocks, fmt)) < 1e-6
 
 
 @pytest.mark.parametrize("fmt", [Q4_K, Q6_K], ids=str)

@@ -1,6 +1,8 @@
 """What launches pass is what kernels take: names, types and order, from the kernels' own source."""
 
+import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import numpy as np
 
@@ -73,6 +75,26 @@ def all_launches(traits: DeviceTraits) -> Iterator[tuple[Op, Launch]]:
     yield Op.NONE, roof.read_all(y, x, traits)
     yield Op.NONE, roof.multiply_add(y, 8, traits)
     yield from ((Op.NONE, pack(x, x, fmt, 256, traits)) for fmt in (F32, Q6_K))
+
+
+FUNCTION = re.compile(r"^( *)static \w+ (\w+)\(([^{}]*?)\) \{(.*?)^\1\}", re.MULTILINE | re.DOTALL)
+WAITS = re.compile(r"barrier\(|group_(sum|max)\(|row_sum\(")
+LOCAL = re.compile(r"__local|\b(RECORDS|X|Q|PANELS)_IN\b")
+
+
+def test_functions_with_local_memory_are_inlined() -> None:
+    """PoCL does so by itself with those that have a barrier. It sees a kernel's local memory in the
+    kernel alone, and compilers put the address into a function that is called with no other.
+    """
+    folder = Path("kernels_cl")
+    found = {path.stem: FUNCTION.findall(path.read_text()) for path in folder.glob("**/*.cl")}
+    assert sum(map(len, found.values())) > 150
+    assert not [
+        (family, name)
+        for family, functions in found.items()
+        for _, name, parameters, body in functions
+        if LOCAL.search(parameters) and not WAITS.search(body)
+    ]
 
 
 def test_launches_pass_what_kernels_take() -> None:
