@@ -36,7 +36,7 @@ static void dot_one(float s[ROWS], const __global char *key, const __global floa
 }
 
 // An item's channels: out = out * shrink + sum over the n cells from `start` on of p v.
-INLINE void mix_values(__global float *out[ROWS], const float shrink[ROWS],
+WITH_LOCAL void mix_values(__global float *out[ROWS], const float shrink[ROWS],
                        __local float p[ROWS][LOCAL], const __global char *v, long v2, int start,
                        int n, int real, int dim_v, int me) {
   for (int d = me; d < dim_v; d += LOCAL) {

@@ -66,6 +66,7 @@ typedef struct {
 } Rows;
 
 // Some of them: n, which is a constant wherever functions get it, from row `from` on.
+#define INLINE static __attribute__((always_inline))
 #define SOME const Rows *rows, int from, const int n
 #define EACH_ROW EACH(r, n)
 

@@ -55,7 +55,7 @@ static void add_records(floats acc[PANEL][VECTORS], const __global char *a, int 
 
 // Sums of a row with the panels first, first + TEAM ... of x, of which there are `all`: each record is
 // brought once for all items of the group.
-INLINE void add_shared(floats acc[PANELS][PANEL][VECTORS], __local uint4 *record,
+WITH_LOCAL void add_shared(floats acc[PANELS][PANEL][VECTORS], __local uint4 *record,
                        const __global char *a, const __global char *x, int records, int first,
                        int all) {
   int lane = get_local_id(0), item = get_local_id(1) * TILE + lane;

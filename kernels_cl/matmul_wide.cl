@@ -75,7 +75,7 @@ static Brought bring(const __global char *a, uint lane, uint part, const __globa
   return brought;
 }
 
-INLINE void put(__local Block *block, const Brought *brought, uint row, uint part) {
+WITH_LOCAL void put(__local Block *block, const Brought *brought, uint row, uint part) {
 #if X_BITS == 16
   __local half *to = (__local half *)(block->a + row * (A_STRIDE / 4) + 2 * part);
   #define PUT_HALVES(j) \
@@ -90,7 +90,7 @@ INLINE void put(__local Block *block, const Brought *brought, uint row, uint par
   REPEAT(3, PUT_COLUMN)
 }
 
-INLINE void add_steps(Sum sum[LANE_SUMS], const __local uint *a, const __local uint *x) {
+WITH_LOCAL void add_steps(Sum sum[LANE_SUMS], const __local uint *a, const __local uint *x) {
 #if STEPS == 1
   add_fragment(sum, a, x, LANE);
 #elif STEPS == 2
@@ -103,7 +103,7 @@ INLINE void add_steps(Sum sum[LANE_SUMS], const __local uint *a, const __local u
 }
 
 // Add sum s of a row and a column, scaled by the row's d and by the column's own scale.
-INLINE float add_scaled(float acc, Sum sum, const __local Block *block, int row, int column, const int s) {
+WITH_LOCAL float add_scaled(float acc, Sum sum, const __local Block *block, int row, int column, const int s) {
   const __local float *x = (const __local float *)(block->x + column * (X_STRIDE / 4)) + 16;
 #if X_BITS == 16
   return acc + sum * x[0];
@@ -120,7 +120,7 @@ INLINE float add_scaled(float acc, Sum sum, const __local Block *block, int row,
 }
 
 // Add sum s of a block's products of a fragment.
-INLINE void multiply_fragment(float acc[LANE_SUMS], const __local Block *block, const int down,
+WITH_LOCAL void multiply_fragment(float acc[LANE_SUMS], const __local Block *block, const int down,
                        const int across, const int s) {
   const __local uint *a = (const __local uint *)block->a +
                           (WAVE_ROW + down * FRAGMENT_ROWS) * A_STRIDE + s * STEPS * STEP;
@@ -140,7 +140,7 @@ INLINE void multiply_fragment(float acc[LANE_SUMS], const __local Block *block, 
   REPEAT(LANE_SUMS, ADD_SUM)
 }
 
-INLINE void multiply_block(Sums acc, const __local Block *block) {
+WITH_LOCAL void multiply_block(Sums acc, const __local Block *block) {
 #define MULTIPLY(down, across) multiply_fragment(acc[down][across], block, down, across, 0);
   EACH_FRAGMENT(MULTIPLY)
 #if INTEGER_SUMS == 2
@@ -155,7 +155,7 @@ static void clear_sums(float acc[LANE_SUMS]) {
 }
 
 // Sums of 64 rows, whose tiles are `first` and `second`, times 64 columns from number `column` on.
-INLINE void add_wide(Sums acc, __local Block *block, const __global char *first,
+WITH_LOCAL void add_wide(Sums acc, __local Block *block, const __global char *first,
                      const __global char *second, const __global char *x, int column, int panels,
                      int records) {
   uint row = ITEM % SIDE, part = ITEM / SIDE, blocks = records * BLOCKS;
@@ -189,7 +189,7 @@ typedef union {
   float sums[SIDE * COLUMN_STRIDE];
 } Room;
 
-INLINE void keep_sums(__local float *sums, const float acc[LANE_SUMS], const int down,
+WITH_LOCAL void keep_sums(__local float *sums, const float acc[LANE_SUMS], const int down,
                       const int across) {
 #define KEEP_SUM(i) sums[COLUMN_AT(across, i) * COLUMN_STRIDE + ROW_AT(down, i)] = acc[i];
   REPEAT(LANE_SUMS, KEEP_SUM)

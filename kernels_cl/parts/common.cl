@@ -16,14 +16,19 @@
   #define __kernel __kernel __attribute__((intel_reqd_sub_group_size(SUB_GROUP)))
 #endif
 
-// A function that gets a kernel's local memory. PoCL looks for that in the kernel alone: compilers put
-// the address itself into a function that is always called with the same one.
-#define INLINE static __attribute__((always_inline))
+// A function that gets a kernel's local memory. PoCL looks for that in the kernel alone, but its
+// compiler puts the address itself into a function that is always called with the same one. Others
+// inline in an order of their own, which takes fewer registers.
+#ifdef POCL_DEVICE_ADDRESS_BITS
+  #define WITH_LOCAL static __attribute__((always_inline))
+#else
+  #define WITH_LOCAL static
+#endif
 // One that gets it where groups of lanes share records.
 #ifdef SHARED
-  #define INLINE_OF_LANES INLINE
+  #define WITH_SHARED WITH_LOCAL
 #else
-  #define INLINE_OF_LANES static
+  #define WITH_SHARED static
 #endif
 
 #ifndef RUN

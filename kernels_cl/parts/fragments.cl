@@ -219,7 +219,7 @@ static void multiply(Sum sum[LANE_SUMS], const uint a[A_WORDS], const uint x[X_W
 #endif
 
 // One step of products: words of FRAGMENT_ROWS rows from `a` on and of as many columns from `x` on.
-INLINE void add_fragment(Sum sum[LANE_SUMS], const __local uint *a, const __local uint *x,
+WITH_LOCAL void add_fragment(Sum sum[LANE_SUMS], const __local uint *a, const __local uint *x,
                          uint lane) {
   uint of_a[A_WORDS], of_x[X_WORDS];
 #define BRING_A(i) of_a[i] = a[A_ROW(lane, i) * A_STRIDE + A_WORD(lane, i)];

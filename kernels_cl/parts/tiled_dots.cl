@@ -25,7 +25,7 @@ static uint numbers_of_four(uint codes) {
   #endif
 
 // The codes of elements 4j to 4j + 3 of a block of one row, a byte each.
-INLINE_OF_LANES uint four_codes(const RECORDS_IN char *a, int lane, const int j) {
+WITH_SHARED uint four_codes(const RECORDS_IN char *a, int lane, const int j) {
   #if WORDS == 8
   return WORD_AT(a, j, lane);
   #elif WORDS == 4
@@ -55,7 +55,7 @@ INLINE_OF_LANES uint four_codes(const RECORDS_IN char *a, int lane, const int j)
 #ifdef X_DIGITS
 
 // Add the products of a block of a row and PANEL rows of x.
-INLINE_OF_LANES void add_dots(ints sums[PANEL][VECTORS][SUMS], const RECORDS_IN char *a, int lane,
+WITH_SHARED void add_dots(ints sums[PANEL][VECTORS][SUMS], const RECORDS_IN char *a, int lane,
                      Columns x, int b) {
   int high[PANEL][SUMS];
   #pragma unroll

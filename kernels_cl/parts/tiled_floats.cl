@@ -10,7 +10,7 @@
   #define lanes_bf16(p, i, lane) BF16_AT(p, i, lane)
 
 // Add one record: `a` is its start, x its rows from block b on.
-INLINE_OF_LANES void add_record(floats acc[PANEL][VECTORS], const RECORDS_IN char *a, int lane,
+WITH_SHARED void add_record(floats acc[PANEL][VECTORS], const RECORDS_IN char *a, int lane,
                                 Columns x, int b) {
   fetch_ahead(a, RECORD);
 #if LANES == 1

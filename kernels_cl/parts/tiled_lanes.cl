@@ -111,7 +111,7 @@ typedef const __global char *Columns;
 
 // With few rows of x memory is the limit: fetch what is needed some microseconds later. Unrolled, as
 // Clang takes vectors of halves apart that are loaded before a loop and used behind it.
-INLINE_OF_LANES void fetch_ahead(const RECORDS_IN char *a, int bytes) {
+WITH_SHARED void fetch_ahead(const RECORDS_IN char *a, int bytes) {
 #if defined(AHEAD) && !defined(SHARED)
   #pragma unroll
   for (int i = 0; i < bytes; i += 64) fetch(a + AHEAD + i, 64);

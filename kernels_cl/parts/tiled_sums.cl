@@ -70,7 +70,7 @@ static ints madd(pairs a, pairs b) {
   #define SCALAR_AT HALF_AT
 #endif
 typedef bits words __attribute__((aligned(4)));  // of PoCL's vload16 come three loads
-INLINE_OF_LANES bits word_at(const RECORDS_IN char *p, int i, int lane) {
+WITH_SHARED bits word_at(const RECORDS_IN char *p, int i, int lane) {
   return *(const RECORDS_IN words *)((const RECORDS_IN uint *)p + i * TILE + lane);
 }
 
@@ -104,7 +104,7 @@ static pairs low_bits(bits word, int t) { return AS_PAIRS((word >> (bits)(2 * t)
   #define HIGH_WORD(p) 0
   #define HIGH_BIT(p) (p)
 #endif
-INLINE_OF_LANES pairs high_bits(const RECORDS_IN char *a, int lane, const int p, const int to) {
+WITH_SHARED pairs high_bits(const RECORDS_IN char *a, int lane, const int p, const int to) {
   bits word = word_at(a, HIGH_WORD(p), lane);
   bits moved = HIGH_BIT(p) < to ? word << (bits)(to - HIGH_BIT(p)) : word >> (bits)(HIGH_BIT(p) - to);
   return AS_PAIRS(moved & (bits)((HIGH == 2 ? 3 : 1) << to));
@@ -131,7 +131,7 @@ __constant short table[16] = {TABLE};
   #define UNMOVED
 
 // Pair t of word j as it stands there; the last is moved, as its upper bit would be a sign.
-INLINE_OF_LANES pairs unmoved(const RECORDS_IN char *a, int lane, int j, const int t) {
+WITH_SHARED pairs unmoved(const RECORDS_IN char *a, int lane, int j, const int t) {
   bits word = word_at(a, HIGH + j, lane);
   pairs codes = AS_PAIRS(t == 3 ? word >> (bits)12 : word & (bits)(15 << 4 * t));
 #if HIGH
@@ -142,7 +142,7 @@ INLINE_OF_LANES pairs unmoved(const RECORDS_IN char *a, int lane, int j, const i
 }
 
 // Add the products of a block of LANES rows and one row of x.
-INLINE_OF_LANES void add_unmoved(ints sums[SUMS], const RECORDS_IN char *a, int lane,
+WITH_SHARED void add_unmoved(ints sums[SUMS], const RECORDS_IN char *a, int lane,
                         const __global int *x) {
   ints of[4];
 #pragma unroll
@@ -178,7 +178,7 @@ INLINE_OF_LANES void add_unmoved(ints sums[SUMS], const RECORDS_IN char *a, int 
 #endif
 
 // Add one block of 32: `a` is its words, d and m its scales, x its PANEL rows at block b.
-INLINE_OF_LANES void add_block(floats acc[PANEL][VECTORS], const RECORDS_IN char *a, int lane,
+WITH_SHARED void add_block(floats acc[PANEL][VECTORS], const RECORDS_IN char *a, int lane,
                                const floats d[VECTORS][SUMS], const floats m[VECTORS][SUMS], Columns x,
                       int b) {
   ints sums[PANEL][VECTORS][SUMS];
@@ -286,7 +286,7 @@ INLINE_OF_LANES void add_block(floats acc[PANEL][VECTORS], const RECORDS_IN char
   #endif
 
 // Add one record: `a` is its start, x its PANEL rows, of which it meets the blocks from b on.
-INLINE_OF_LANES void add_record(floats acc[PANEL][VECTORS], const RECORDS_IN char *a, int lane,
+WITH_SHARED void add_record(floats acc[PANEL][VECTORS], const RECORDS_IN char *a, int lane,
                                 Columns x, int b) {
   float of_d[PANEL], of_m[PANEL];
   #pragma unroll
@@ -324,7 +324,7 @@ INLINE_OF_LANES void add_record(floats acc[PANEL][VECTORS], const RECORDS_IN cha
 #else
 
 // Add one record: `a` is its start, x its PANEL rows, of which it meets the blocks from b on.
-INLINE_OF_LANES void add_record(floats acc[PANEL][VECTORS], const RECORDS_IN char *a, int lane,
+WITH_SHARED void add_record(floats acc[PANEL][VECTORS], const RECORDS_IN char *a, int lane,
                                 Columns x, int b) {
   floats d[VECTORS], m[VECTORS];
 #pragma unroll
