@@ -81,6 +81,11 @@ def mark(text: str) -> str:
     return text
 
 
+def noun(title: str) -> str:
+    """A title as a noun within a sentence: German keeps its capital."""
+    return title if used() == "de" else title.lower()
+
+
 def decimal(text: str) -> str:
     """A number that was formatted in English, with the decimal sign of the language in use."""
     return text if _Now.language == "en" else text.replace(".", ",")

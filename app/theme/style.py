@@ -109,6 +109,8 @@ QTabBar::tab {
   background: transparent; color: $quiet; padding: 0 12px; height: 38px;
   border: none; border-bottom: 2px solid transparent;
 }
+QTabBar QToolButton { color: $quiet; }
+QTabBar QToolButton:hover { color: $text; }
 QTabBar::tab:hover { color: $text; }
 QTabBar::tab:selected { color: $text; border-bottom: 2px solid $accent; }
 QTabBar::tab:selected:focus { background: $selection; }

@@ -10,7 +10,8 @@ from app.state.trial import Floats, TriedAnswer, control_of
 from app.state.workbench import Workbench
 from app.theme.tokens import GRID, PADDING
 from app.views.talk.edits import CONTROL, CONTROL_HELP
-from app.widgets.basics import Button, IconButton, divider, label
+from app.widgets.basics import Button, IconButton, divider, label, scrolled
+from app.widgets.controls.flow import Flow
 from app.widgets.tips import set_tip
 from app.widgets.tokens.bands import band_of_probability
 from app.widgets.tokens.text import TokenText
@@ -78,7 +79,7 @@ class TrialView(QWidget):
         self.try_plain.setEnabled(possible)
         self.try_plain.setVisible(bool(self._trial.edits) and not found)
         self.control.setEnabled(possible and control_of(active, 1, self._n_head) is not None)
-        self.stop.setEnabled(chat.busy)
+        self.stop.setVisible(chat.busy)
         self.copy.setEnabled(bool(found))
         self.back.setVisible(bool(found) and free)
         self.says.setText(self._status(bool(found)))
@@ -171,23 +172,26 @@ class TrialView(QWidget):
         sides.setSpacing(PADDING)
         for side in self.sides:
             sides.addWidget(side, 1)
-        row = QHBoxLayout()
-        row.addWidget(self.copy)
-        row.addWidget(self.back)
-        row.addStretch(1)
-        for button in (self.stop, self.control, self.try_plain, self.try_it):
-            row.addWidget(button)
-        row.addWidget(Button(tr("Close"), self.done.emit))
-        column = QVBoxLayout(self)
-        column.setContentsMargins(PADDING, PADDING, PADDING, PADDING)
+        close = Button(tr("Close"), self.done.emit)
+        row = Flow(tr("Compare"))
+        row.show_items(
+            [self.copy, self.back, self.stop, self.control, self.try_plain, self.try_it, close]
+        )
+        inside = QWidget()
+        column = QVBoxLayout(inside)
+        column.setContentsMargins(0, 0, GRID, 0)
         column.setSpacing(GRID)
-        column.addWidget(label(tr("Compare with and without edits"), size="strong"))
         column.addWidget(self.edits)
         column.addWidget(self.says)
         column.addWidget(divider())
         column.addLayout(sides, 1)
         column.addWidget(self.under)
-        column.addLayout(row)
+        around = QVBoxLayout(self)
+        around.setContentsMargins(PADDING, PADDING, PADDING, PADDING)
+        around.setSpacing(GRID)
+        around.addWidget(label(tr("Compare with and without edits"), size="strong"))
+        around.addWidget(scrolled(inside, self), 1)
+        around.addWidget(row)
 
 
 class _Side(QWidget):
@@ -206,6 +210,7 @@ class _Side(QWidget):
         scroll.setFrameShape(QScrollArea.Shape.NoFrame)
         scroll.setAccessibleName(tr("Text of the answer: {title}", title=name))  # its keys scroll
         scroll.setWidget(self.text)
+        scroll.setMinimumHeight(3 * self.text.fontMetrics().lineSpacing())
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(GRID // 2)

@@ -20,6 +20,7 @@ with shown_window(QApplication([])) as window:
 """
 
 pytestmark = [
+    pytest.mark.timeout(1800),
     pytest.mark.full,
     pytest.mark.skipif(shutil.which("patchelf") is None, reason="needs patchelf"),
 ]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QUrl, Signal
 from PySide6.QtGui import QDesktopServices
-from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QProgressBar, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFileDialog, QProgressBar, QVBoxLayout, QWidget
 
 from app.language import tr
 from app.library import Stored
@@ -12,6 +12,7 @@ from app.state.models.storage import StorageState
 from app.storage import Deletion, StorageError
 from app.theme.tokens import GRID
 from app.widgets.basics import Button, label, set_tone
+from app.widgets.controls.flow import Flow
 from app.widgets.numbers import mib
 
 SHOWN = 4  # files that a question names
@@ -37,19 +38,16 @@ class StorageBar(QWidget):
         self._bar = QProgressBar()
         self._bar.setTextVisible(False)
         self._bar.setAccessibleName(tr("Progress of moving"))
-        row = QHBoxLayout()
-        row.setSpacing(GRID)
-        for button in (self.show_folder, self.elsewhere, self.delete):
-            row.addWidget(button)
-        for button in (self.agree, self.keep, self.stop):
-            row.addWidget(button)
-        row.addWidget(self._bar, 1)
-        row.addStretch(1)
+        actions = Flow(tr("Files of the model"))
+        actions.show_items(
+            [self.show_folder, self.elsewhere, self.delete, self.agree, self.keep, self.stop]
+        )
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(GRID)
         column.addWidget(self.says)
-        column.addLayout(row)
+        column.addWidget(actions)
+        column.addWidget(self._bar)
         storage.changed.connect(self.refresh)
         storage.finished.connect(self._finished)
         self.refresh()

@@ -41,7 +41,7 @@ class ContextMeter(QWidget):
         row = QHBoxLayout(self)
         row.setContentsMargins(GRID // 2, 0, GRID // 2, 0)
         row.setSpacing(GRID)
-        self._title = label("context", "quiet")
+        self._title = label(tr("context"), "quiet")
         row.addWidget(self._title)
         row.addWidget(self.bar)
         row.addWidget(self.percent)

@@ -8,7 +8,7 @@ from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
-from app.language import tr
+from app.language import noun, tr
 from app.theme import fonts
 from app.theme.tokens import GRID
 from app.widgets.basics import TEXT_SIZE, Button, IconButton, label
@@ -134,7 +134,7 @@ class NumberStepper(QWidget):
         self.before = IconButton(
             "chevron-left", tr("{name} before", name=name), lambda: self.stepped.emit(-1), 16
         )
-        self.after = IconButton("chevron-right", tr("Next {name}", name=name.lower()), self._up, 16)
+        self.after = IconButton("chevron-right", tr("Next {name}", name=noun(name)), self._up, 16)
         self.all = Button(tr("All"), lambda: self.stepped.emit(0), "link", name=tip)
         self._value = label("", "", "strong")
         self._value.setAlignment(Qt.AlignmentFlag.AlignCenter)

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from PySide6.QtCore import QEvent, QSize, Qt
+from PySide6.QtCore import QEvent, QRect, QSize, Qt
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QMenu, QSizePolicy, QTabBar, QToolButton
 
@@ -81,10 +81,10 @@ class FittedTabs(QTabBar):
         hidden = self.hidden
         self.more.setVisible(bool(hidden))
         if hidden:
-            seen = [self.tabRect(at).right() for at in range(self.count()) if at not in hidden]
-            hint = self.more.sizeHint()
-            top = max(0, (self.height() - hint.height()) // 2)
-            self.more.setGeometry(max(seen, default=0) + 1, top, hint.width(), hint.height())
+            tabs = [self.tabRect(at) for at in range(self.count()) if at not in hidden]
+            last = max(tabs, key=QRect.right, default=QRect(0, 0, 0, self.height()))
+            wide = self.more.sizeHint().width()
+            self.more.setGeometry(last.right() + 1, last.top(), wide, last.height())
 
     def _list_hidden(self) -> None:
         self._menu.clear()

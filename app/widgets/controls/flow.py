@@ -1,16 +1,19 @@
 """Widgets from left to right, in as many rows as their widths need."""
 
-from PySide6.QtCore import QRect, QSize
+from PySide6.QtCore import QEvent, QRect, QSize, Qt
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.theme.tokens import GRID
 
 GAP = GRID // 2
+_WAS_SET = Qt.WidgetAttribute.WA_WState_ExplicitShowHide
 
 
 class Flow(QWidget):
-    """Hidden while it is empty. A widget that is wider than the flow gets the flow's width."""
+    """Hidden while it is empty. A widget wider than the flow gets the flow's width; a hidden one
+    takes no room.
+    """
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -28,11 +31,19 @@ class Flow(QWidget):
             gone.deleteLater()
         self.items = items
         for item in items:
+            hidden = item.isHidden() and item.testAttribute(_WAS_SET)
             item.setParent(self)
-            item.show()
+            item.setVisible(not hidden)
         self.setVisible(bool(items))
         self._arrange()
         self.updateGeometry()
+
+    def event(self, event: QEvent) -> bool:
+        """A widget of it grew, was hidden or is shown again: arrange them anew."""
+        if event.type() == QEvent.Type.LayoutRequest:
+            self._arrange()
+            self.updateGeometry()
+        return super().event(event)
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         super().resizeEvent(event)
@@ -44,10 +55,14 @@ class Flow(QWidget):
     def sizeHint(self) -> QSize:  # noqa: N802
         return QSize(240, self.heightForWidth(max(1, self.width())))
 
+    @property
+    def _seen_items(self) -> list[QWidget]:
+        return [item for item in self.items if not item.isHidden()]
+
     def _places(self, width: int) -> list[QRect]:
         places: list[QRect] = []
         left = top = height = 0
-        for item in self.items:
+        for item in self._seen_items:
             hint = item.sizeHint()
             wide = min(hint.width(), width)
             if left and left + wide > width:
@@ -57,5 +72,5 @@ class Flow(QWidget):
         return places
 
     def _arrange(self) -> None:
-        for item, place in zip(self.items, self._places(self.width()), strict=True):
+        for item, place in zip(self._seen_items, self._places(self.width()), strict=True):
             item.setGeometry(place)

@@ -25,7 +25,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.language import tr
+from app.language import noun, tr
 from app.theme import fonts
 from app.theme.tokens import GRID
 from app.widgets.basics import TEXT_SIZE, IconButton, label
@@ -57,7 +57,7 @@ class Table(QWidget):
         self, rows: TableRows[Any], name: str, stretch: Sequence[int] = (), short: bool = False
     ) -> None:
         super().__init__()
-        self.rows, self._name = rows, name.lower()
+        self.rows, self._name = rows, noun(name)
         self._chosen: Any = None
         self._fitting = self._touched = self._by_program = False
         self.query = QLineEdit()

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import QPoint, QPointF, QRect, QRectF, QSize, Qt
 from PySide6.QtGui import (
-    QFontInfo,
     QPaintDevice,
     QPaintEngine,
     QPaintEngineState,
@@ -17,6 +16,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QAbstractScrollArea, QScrollArea, QWidget
 
+from app.theme import fonts
 from app.widgets.plots.stage import Stage
 
 CUT_NUMBER = re.compile(r"^[\d.,:\u2009]+…$")
@@ -60,7 +60,7 @@ class _Listener(QPaintEngine):
             self._transform.mapRect(painter.clipBoundingRect()) if painter.hasClipping() else None
         )
         if item.text().strip():
-            code = QFontInfo(item.font()).fixedPitch()
+            code = item.font().family() == fonts.mono().family()
             self.texts.append(Text(item.text(), self._transform.mapRect(area), clip, code))
 
     def drawPixmap(self, *_: object) -> None:  # noqa: N802

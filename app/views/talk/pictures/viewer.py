@@ -16,6 +16,7 @@ from app.views.talk.pictures.seen import SeenPicture
 from app.views.talk.pictures.words import DOT, size
 from app.widgets.basics import Button, IconButton, label
 from app.widgets.controls.elided import ElidedLabel
+from app.widgets.controls.flow import Flow
 from app.widgets.pictures.canvas import PictureCanvas
 from app.widgets.pictures.loader import OpenedPicture, PictureLoader, load
 from app.work import Work
@@ -85,17 +86,15 @@ class PictureViewer(QWidget):
             line.addWidget(part)
         line.addWidget(self._title, 1)
         line.addWidget(IconButton("close", tr("Close"), self.done.emit))
-        steps = QHBoxLayout()
-        steps.setSpacing(GRID // 2)
-        steps.addWidget(self._about, 1)
-        for button in (self.look, self.zoom, self.copy, self.save):
-            steps.addWidget(button)
+        steps = Flow(tr("Picture"))
+        steps.show_items([self.look, self.zoom, self.copy, self.save])
         column = QVBoxLayout(self)
         column.setContentsMargins(PADDING, GRID, GRID, PADDING)
         column.setSpacing(GRID)
         column.addLayout(line)
         column.addWidget(self.stack, 1)
-        column.addLayout(steps)
+        column.addWidget(self._about)
+        column.addWidget(steps)
         self.setFocusProxy(self.canvas)
 
     def _go(self, step: int) -> None:
