@@ -1,13 +1,16 @@
 """The file `mcp.json`: which tool servers there are, in the form that other programs use.
 
 `{"mcpServers": {NAME: {"command", "args", "env", "cwd"} | {"url", "headers"}}}`; the key `servers`
-of VS Code is read as well.
+of VS Code is read as well. Values of `env` and `headers` may name a variable of the environment,
+`${env:NAME}`, or a secret of the system's keyring, `${keyring:NAME}`, which is for this very
+server: with another command or address it is not found.
 """
 
 import json
 import os
 import re
 import shlex
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from ipaddress import ip_address
@@ -24,8 +27,11 @@ LARGEST = 1 << 20  # bytes of the file
 MOST_SERVERS = 64
 LONGEST_NAME = 64
 KEYS = ("mcpServers", "servers")
-VARIABLE = re.compile(r"\$\{env:([^}]*)\}")
-FOREIGN = re.compile(r"\$\{(?!env:)[^}]*\}")
+REFERENCE = re.compile(r"\$\{(env|keyring):([^}]*)\}")
+FOREIGN = re.compile(r"\$\{(?!env:|keyring:)[^}]*\}")
+SECRET = re.compile(r"(?i)key|token|secret|passw|auth|credential")
+SERVICE = "cutaway"  # in the keyring
+NO_SECRET = "the keyring has no {} for it; write its value in mcp.json and move it there again"
 Pairs = tuple[tuple[str, str], ...]
 
 
@@ -48,7 +54,7 @@ class _Entry(msgspec.Struct):
 @dataclass(frozen=True)
 class ServerConfig:
     """A program to start, or an address. Values of `env` and `headers` are as written: references
-    to variables of the environment are replaced at the start.
+    are replaced at the start.
     """
 
     name: str
@@ -83,20 +89,44 @@ class ServerConfig:
         return "\n".join(lines)
 
     def environment(self) -> dict[str, str]:
-        """The variables of `env`, with references replaced. Raises BadTools."""
+        """The variables of `env`, with references replaced, for which a person may have to unlock
+        the keyring. Raises BadTools.
+        """
         return {name: self._replaced(value) for name, value in self.env}
 
     def http_headers(self) -> dict[str, str]:
         """The headers, with references replaced. Raises BadTools."""
         return {name: self._replaced(value) for name, value in self.headers}
 
-    def _replaced(self, value: str) -> str:
-        def variable(match: "re.Match[str]") -> str:
-            if match[1] not in os.environ:
-                raise BadTools(f"server {self.name}: the variable {match[1]} is not set")
-            return os.environ[match[1]]
+    def account(self, name: str) -> str:
+        """Where the keyring has this server's secret of that name."""
+        parts = [self.name, self.command, self.args, self.cwd, self.url]
+        return f"tools {name} {sha256(json.dumps(parts).encode()).hexdigest()}"
 
-        return VARIABLE.sub(variable, value)
+    @property
+    def secrets(self) -> Pairs:
+        """The names and values of keys that are written out."""
+        pairs = self.headers if self.url else self.env
+        return tuple((n, v) for n, v in pairs if v and SECRET.search(n) and not REFERENCE.search(v))
+
+    def _replaced(self, value: str) -> str:
+        def found(match: "re.Match[str]") -> str:
+            kind, name = match.groups()
+            secret = os.environ.get(name) if kind == "env" else self._secret(name)
+            if secret is None:
+                problem = "the variable {} is not set" if kind == "env" else NO_SECRET
+                raise BadTools(f"server {self.name}: {problem.format(visible(name))}")
+            return secret
+
+        return REFERENCE.sub(found, value)
+
+    def _secret(self, name: str) -> str | None:
+        import keyring
+
+        try:
+            return keyring.get_password(SERVICE, self.account(name))
+        except Exception:  # noqa: BLE001  backends raise what their system does
+            return None
 
 
 def visible(text: str) -> str:
@@ -153,6 +183,33 @@ def write_servers(path: Path, servers: list[ServerConfig]) -> None:
         entries[server.name] = {key: value for key, value in fields.items() if value}
     text = json.dumps({"mcpServers": entries}, indent=2, ensure_ascii=False)
     write_atomically(path, f"{text}\n".encode())
+
+
+def keep_secrets(path: Path) -> int:
+    """Move the keys that a file has written out into the system's keyring; how many they were. What
+    fails changes nothing. Raises BadTools, without a key in its text.
+    """
+    import keyring
+
+    servers, kept = read_servers(path), list[str]()
+    try:
+        whole = json.loads(read_kept(path))
+        entries = next(whole[key] for key in KEYS if key in whole)
+        for server in servers:
+            for name, value in server.secrets:
+                keyring.set_password(SERVICE, server.account(name), value)
+                kept.append(server.account(name))
+                part = entries[server.name]["headers" if server.url else "env"]
+                part[name] = f"${{keyring:{name}}}"
+        text = json.dumps(whole, indent=2, ensure_ascii=False)
+        write_atomically(path, f"{text}\n".encode())
+    except Exception as error:  # noqa: BLE001  backends raise what their system does
+        for account in kept:
+            with suppress(Exception):  # backends raise what their system does
+                keyring.delete_password(SERVICE, account)
+        why = error.strerror if isinstance(error, OSError) else "there is no system keyring"
+        raise BadTools(f"the keys stay in {path}: {why}") from None
+    return len(kept)
 
 
 def _checked(title: str, entry: _Entry, file: str) -> ServerConfig:

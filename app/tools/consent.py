@@ -8,6 +8,8 @@ tools may make this stricter, never looser.
 import json
 import logging
 from collections.abc import Hashable
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -72,6 +74,15 @@ class _Kept(msgspec.Struct):
     tools: dict[str, str] = {}
 
 
+@dataclass(frozen=True)
+class Allowance:
+    """A permission that is kept: to start a server, or to call a tool of it without a question."""
+
+    owner: str  # hash of the server's config
+    server: str  # its name; empty where its start was never allowed for good
+    tool: str = ""
+
+
 class ConsentStore:
     """Permissions that a person gave. `path` keeps them, else nothing outlives the program.
 
@@ -81,7 +92,7 @@ class ConsentStore:
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
         self._kept = _Kept()
-        self._chats: set[tuple[Hashable, str]] = set()
+        self._chats: set[tuple[Hashable, str, str]] = set()  # chat, owner, digest
         if path is not None:
             try:
                 self._kept = msgspec.json.decode(read_kept(path), type=_Kept)
@@ -103,11 +114,32 @@ class ConsentStore:
             self._save()
         return StartPermit(server, _SEAL)
 
-    def forget_server(self, server: ServerConfig) -> None:
-        """The next start needs consent again, and so do its tools."""
-        self._kept.servers.pop(server.hash, None)
-        for key in [key for key in self._kept.tools if key.startswith(f"{server.hash}/")]:
-            del self._kept.tools[key]
+    @property
+    def allowances(self) -> list[Allowance]:
+        """All that is kept, by server: its start, then its tools."""
+        servers, tools = self._kept.servers, self._kept.tools
+        made = [Allowance(owner, name) for owner, name in servers.items()]
+        for key in tools:
+            owner, _, name = key.partition("/")
+            with suppress(ValueError):  # of a file that a person has edited
+                made.append(Allowance(owner, servers.get(owner, ""), str(json.loads(name))))
+        return sorted(made, key=lambda one: (one.server, one.owner, one.tool))
+
+    def revoke(self, allowance: Allowance) -> None:
+        """Withdraw a permission; without a tool, of the server's start and of all its tools."""
+        owner, kept = allowance.owner, self._kept
+        one = f"{owner}/{json.dumps(allowance.tool)}"
+        gone = [
+            key for key in kept.tools if (key == one if allowance.tool else key.startswith(owner))
+        ]
+        digests = {kept.tools.pop(key) for key in gone}
+        if not allowance.tool:
+            kept.servers.pop(owner, None)
+        self._chats = {
+            chat
+            for chat in self._chats
+            if chat[1] != owner or (allowance.tool and chat[2] not in digests)
+        }
         self._save()
 
     # Tools
@@ -125,7 +157,8 @@ class ConsentStore:
 
     def may_call(self, tool: KnownTool, arguments: str, chat: Hashable) -> CallPermit | None:
         """A permit, where the tool as it is now was allowed in this chat or for always."""
-        allowed = tool.built_in or (chat, tool.digest) in self._chats or self.is_always(tool)
+        in_chat = (chat, tool.owner, tool.digest) in self._chats
+        allowed = tool.built_in or in_chat or self.is_always(tool)
         return CallPermit(tool, arguments, _SEAL) if allowed else None
 
     def decide(
@@ -135,7 +168,7 @@ class ConsentStore:
         if decision not in ("once", "chat"):
             return None
         if decision == "chat":
-            self._chats.add((chat, tool.digest))
+            self._chats.add((chat, tool.owner, tool.digest))
         return CallPermit(tool, arguments, _SEAL)
 
     def is_always(self, tool: KnownTool) -> bool:
@@ -150,7 +183,7 @@ class ConsentStore:
             self._kept.tools[_key(tool)] = tool.digest
         else:
             self._kept.tools.pop(_key(tool), None)
-            self._chats = {one for one in self._chats if one[1] != tool.digest}
+            self._chats = {one for one in self._chats if one[2] != tool.digest}
         self._save()
 
     def _save(self) -> None:

@@ -167,9 +167,11 @@ class ToolHost:
         config = server.config
         try:
             if config.url:
-                server.server = ServerAddress(config, config.http_headers())
+                headers = await asyncio.to_thread(config.http_headers)
+                server.server = ServerAddress(config, headers)
             else:
-                server.server = ServerProcess(config, _environment(config))
+                environment = await asyncio.to_thread(_environment, config)
+                server.server = ServerProcess(config, environment)
             streams = server.server.streams()
             name = Implementation(name="cutaway", version=version())
             async with asyncio.timeout(START_S) as limit:

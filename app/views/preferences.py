@@ -1,6 +1,7 @@
 """The preferences of the window."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from PySide6.QtCore import Qt, Signal
@@ -17,7 +18,10 @@ from PySide6.QtWidgets import (
 
 from app.language import NAMES, tr
 from app.state.preferences import PreferencesState
+from app.state.tools.tools import ToolsState
 from app.theme.tokens import GRID, PADDING
+from app.tools.config import visible
+from app.tools.consent import Allowance
 from app.widgets.basics import Button, IconButton, divider, label, scrolled
 from app.widgets.controls.elided import ElidedLabel
 from app.widgets.numbers import grouped
@@ -110,14 +114,72 @@ class KeptFiles(QWidget):
         )
 
 
+class AllowedTools(QWidget):
+    """Lists the servers that may start and the tools that are always allowed, each with a button
+    to withdraw that.
+    """
+
+    def __init__(self, tools: ToolsState) -> None:
+        super().__init__()
+        self._tools = tools
+        self._shown: list[Allowance] | None = None
+        self.setAccessibleName(tr("Allowed tools"))
+        self.none = label(tr("No server or tool is allowed for good."), "quiet", wrap=True)
+        self.revoke: list[Button] = []
+        self._rows = QVBoxLayout()
+        self._rows.setSpacing(GRID // 2)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.addWidget(self.none)
+        column.addLayout(self._rows)
+        tools.changed.connect(self._refresh)
+
+    def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
+        super().showEvent(event)
+        self._refresh()
+
+    def _refresh(self) -> None:
+        allowed = self._tools.consent.allowances
+        if self.isHidden() or allowed == self._shown:
+            return
+        focused = any(button.hasFocus() for button in self.revoke)
+        self._shown, self.revoke = allowed, []
+        self.none.setVisible(not allowed)
+        while (item := self._rows.takeAt(0)) is not None and (row := item.widget()) is not None:
+            row.deleteLater()
+        for one in allowed:
+            server = visible(one.server) or tr("a server of before")
+            words = tr("{server} may start", server=server)
+            if one.tool:
+                words = tr("{server}: {tool}", server=server, tool=visible(one.tool))
+            self._rows.addWidget(self._row(one, words))
+        if focused and self.revoke:
+            self.revoke[0].setFocus()
+
+    def _row(self, allowance: Allowance, words: str) -> QWidget:
+        line = QWidget()
+        row = QHBoxLayout(line)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(GRID)
+        shown = ElidedLabel()
+        shown.setText(words)
+        act = partial(self._tools.revoke, allowance)
+        button = Button(tr("Revoke"), act, name=tr("Revoke: {words}", words=words))
+        self.revoke.append(button)
+        row.addWidget(shown, 1)
+        row.addWidget(button)
+        return line
+
+
 class PreferencesView(QWidget):
     """Every choice takes effect at once."""
 
     done = Signal()
 
-    def __init__(self, preferences: PreferencesState) -> None:
+    def __init__(self, preferences: PreferencesState, tools: ToolsState | None = None) -> None:
         super().__init__()
         self.setAccessibleName(tr("Preferences"))
+        self.tools = AllowedTools(tools) if tools is not None else None
         self._preferences = preferences
         title = label(tr("Preferences"), size="strong")
         head = QHBoxLayout()
@@ -179,6 +241,8 @@ class PreferencesView(QWidget):
         form.addRow(self.weights)
         form.addRow(label(tr("Chats"), "quiet"), self.chats_kept)
         form.addRow(self.chats)
+        if self.tools is not None:
+            form.addRow(label(tr("Tools"), "quiet"), self.tools)
         return body
 
     def refresh(self) -> None:

@@ -42,7 +42,7 @@ class Sheets(QObject):
         super().__init__(parent)
         self.chooser = Chooser(bench)
         self.terms = TermsView(bench.downloads)
-        self.preferences = PreferencesView(bench.preferences)
+        self.preferences = PreferencesView(bench.preferences, bench.tools)
         self.report = ReportView(bench)
         self.palette = Palette(commands)
         self.prompt = PromptView(bench)

@@ -15,13 +15,13 @@ from msgspec.structs import replace
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.documents.document import Document
-from app.language import tr
+from app.language import tr, tr_n
 from app.state.problem import Problem
 from app.tools.arguments import arguments_problem
 from app.tools.builtin import BUILT_IN, run_built_in
 from app.tools.calling import DENIED, MOST_CALLS, STOPPED, TOO_MANY, CallState, ToolUse
-from app.tools.config import BadTools, ServerConfig, read_servers, write_servers
-from app.tools.consent import CallPermit, ConsentStore, Decision
+from app.tools.config import BadTools, ServerConfig, keep_secrets, read_servers, write_servers
+from app.tools.consent import Allowance, CallPermit, ConsentStore, Decision
 from app.tools.host import ToolHost
 from app.tools.tool import KnownTool, ToolResult, failure, without_clashes
 from app.work import Work
@@ -109,10 +109,28 @@ class ToolsState(QObject):
         except (BadTools, OSError) as error:
             self.problem.emit(Problem("BadTools", str(error)))
             return
+        plain = sum(len(server.secrets) for server in new)
+        if plain:
+            text = tr_n(
+                "{n} key is written out in mcp.json; the tools menu moves it to the keyring",
+                "{n} keys are written out in mcp.json; the tools menu moves them to the keyring",
+                plain,
+            )
+            self.problem.emit(Problem("PlainKeys", text))
         if not new:
             text = tr("{path} names no server that is not here already", path=path)
             self.problem.emit(Problem("BadTools", text))
         self.refresh()
+
+    @property
+    def plain_keys(self) -> int:
+        """How many keys of servers are written out in the file."""
+        return sum(len(server.secrets) for server in self.servers)
+
+    def keep_secrets(self) -> None:
+        """Move these keys into the system's keyring."""
+        job = Work(keep_secrets, self.path).then(lambda _: self.refresh())
+        job.fail(lambda why: self.problem.emit(Problem("BadTools", why))).start(self)
 
     # Before an answer
 
@@ -150,6 +168,14 @@ class ToolsState(QObject):
         else:
             self._listed(server, [], tr("{name} was not allowed to run", name=server.name))
         self._ask_next()
+
+    def revoke(self, allowance: Allowance) -> None:
+        """Withdraw a permission; a server that may no longer start is ended."""
+        self.consent.revoke(allowance)
+        server = next((one for one in self.servers if one.hash == allowance.owner), None)
+        if server is not None and not allowance.tool:
+            self.host.stop(server)
+        self.changed.emit()
 
     def _begin(self, answer: int, names: tuple[str, ...]) -> None:
         made = self._prepared[answer] = _Prepared(names)

@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.language import tr
+from app.language import tr, tr_n
 from app.state.talk.message import Picture
 from app.state.workbench import Workbench
 from app.theme import fonts
@@ -145,6 +145,9 @@ class ToolsButton(IconButton):
                 allowed.addAction(action)
         menu.addSeparator()
         menu.addAction(tr("Import servers…"), self._import)
+        if n := tools.plain_keys:
+            words = tr_n("Move {n} key to the keyring", "Move {n} keys to the keyring", n)
+            menu.addAction(words, tools.keep_secrets)
         edit = menu.addAction(tr("Edit mcp.json"), self._edit)
         edit.setEnabled(tools.path.exists())
         return menu

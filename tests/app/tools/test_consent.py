@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.tools.config import ServerConfig
-from app.tools.consent import CallPermit, ConsentStore, NotAllowed, StartPermit
+from app.tools.consent import Allowance, CallPermit, ConsentStore, NotAllowed, StartPermit
 from app.tools.host import ToolHost
 from app.tools.tool import KnownTool
 from tests.app.tools.conftest import Served, alive
@@ -64,7 +64,8 @@ class TestServers:
         assert store.may_start(config()) is None
         store.allow_server(config())
         assert ConsentStore(tmp_path / "tools.json").may_start(config()) is not None
-        store.forget_server(config())
+        assert store.allowances == [Allowance(config().hash, "files")]
+        store.revoke(store.allowances[0])
         assert ConsentStore(tmp_path / "tools.json").may_start(config()) is None
 
     @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"servers": 7}', b"\xff" * 9])
@@ -116,6 +117,26 @@ class TestCalls:
         if changed.name == "read" and changed.owner == tool().owner:
             assert store.review([changed]) == [changed]
             assert not store.is_always(tool())  # nor when it changes back
+
+    def test_9b_what_is_withdrawn_is_gone_everywhere(self, tmp_path: Path) -> None:
+        store, other = ConsentStore(tmp_path / "tools.json"), tool(name="write", full="files__w")
+        store.allow_server(config())
+        for one in (tool(), other):
+            store.decide(one, "{}", 1, "chat")
+            store.set_always(one, True)
+        server, read, write = store.allowances
+        assert (server.tool, read.tool, write.tool) == ("", "read", "write")
+        store.revoke(read)
+        for again in (store, ConsentStore(tmp_path / "tools.json")):
+            assert again.allowances == [server, write]
+            assert again.may_call(tool(), "{}", 1) is None
+            assert again.may_call(other, "{}", 1) is not None
+            assert again.may_start(config()) is not None
+        store.revoke(server)
+        for again in (store, ConsentStore(tmp_path / "tools.json")):
+            assert again.allowances == []
+            assert again.may_start(config()) is None
+            assert again.may_call(other, "{}", 1) is None
 
     def test_10_harmless_by_its_own_word(self, served: Served) -> None:
         harmless = served.tools["harmless"]

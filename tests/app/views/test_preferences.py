@@ -7,6 +7,8 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
+from app.tools.config import ServerConfig
+from app.tools.tool import KnownTool
 from app.window.main_window import MainWindow
 from engine import kept, prefixes
 from engine.kept import prepared_files, prepared_folder
@@ -111,3 +113,26 @@ def test_what_chats_have_read_is_limited_and_deleted(
     QTest.keyClick(view.chats.delete, Qt.Key.Key_Return)
     qtbot.waitUntil(lambda: view.chats.size_shown.text() == "Nothing stored")
     assert not prefixes.kept_prefixes()
+
+
+def test_what_is_always_allowed_is_listed_and_revoked(window: MainWindow, qtbot: QtBot) -> None:
+    consent = window.bench.tools.consent
+    server = ServerConfig("files <b>", "npx")
+    read = KnownTool(server.name, server.hash, "read", "files__read")
+    consent.allow_server(server)
+    consent.set_always(read, True)
+    window.sheets.show_preferences()
+    tools = window.sheets.preferences.tools
+    assert tools is not None
+    assert [button.accessibleName() for button in tools.revoke] == [
+        "Revoke: files <b> may start",
+        "Revoke: files <b>: read",
+    ]
+    assert tools.none.isHidden()
+    tools.revoke[1].setFocus()
+    QTest.keyClick(tools.revoke[1], Qt.Key.Key_Return)
+    assert consent.may_call(read, "{}", 1) is None
+    assert len(tools.revoke) == 1
+    tools.revoke[0].click()
+    assert consent.may_start(server) is None
+    assert not tools.none.isHidden()
