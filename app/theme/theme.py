@@ -88,13 +88,15 @@ class Theme(QObject):
         before = self._choice, self._scale, self._compact
         if (choice, scale, compact) == before:
             return
-        self.finish()
+        resizes = choice == before[0] and any(w.isVisible() for w in self._app.topLevelWidgets())
+        if not resizes:
+            self.finish()
         self._choice, self._scale, self._compact = choice, scale, compact
-        if choice == before[0] and any(w.isVisible() for w in self._app.topLevelWidgets()):
+        if not resizes:
+            self._apply()
+        elif not self._turn.isActive():  # else the change under way takes it, or goes on with it
             self._steps = self._resize()
             self._turn.start()
-        else:
-            self._apply()
 
     def finish(self) -> None:
         """Do now what is left of a change."""
@@ -113,7 +115,8 @@ class Theme(QObject):
         """
         yield from _in_slices(self._app.allWidgets(), self._undress)
         with _frozen([w for w in self._app.topLevelWidgets() if w.isVisible()]):
-            fonts.set_scale(self._scale, self._compact)
+            taken = self._scale, self._compact
+            fonts.set_scale(*taken)
             self._app.setStyleSheet("")
             yield
             self._app.setFont(fonts.body())
@@ -124,6 +127,8 @@ class Theme(QObject):
             self.changed.emit()
         hidden, self._out_of_sight = self._out_of_sight, []
         yield from _in_slices(hidden, _dress)
+        if taken != (self._scale, self._compact):
+            yield from self._resize()
 
     def _undress(self, widget: QWidget) -> None:
         if not widget.isVisible() and widget.testAttribute(_POLISHED):

@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
@@ -15,8 +17,7 @@ from engine.protocol import CountTokens, Failed, TokenCount
 CHARACTERS_A_TOKEN = 4  # of English, where nothing was counted yet
 
 
-@dataclass(frozen=True)
-class Share:
+class Share(NamedTuple):
     """Tokens of one message with the template's words around it; `counted` or estimated.
 
     `row` is its place in the path, None for the system prompt and for the pictures of the `draft`.
@@ -38,7 +39,7 @@ class ContextUse:
     n_ctx: int
     whole: bool = False
 
-    @property
+    @cached_property
     def used(self) -> int:
         """Tokens of all messages; may pass `n_ctx`, then the engine leaves some out."""
         return sum(share.tokens for share in self.shares)
@@ -54,7 +55,7 @@ class ContextUse:
         rest = max(0, prompt - sum(share.tokens for share in others))
         return ContextUse((*others, Share(None, rest, True, draft=True)), self.n_ctx, whole=True)
 
-    @property
+    @cached_property
     def counted(self) -> bool:
         """True if no part is an estimate."""
         return all(share.counted for share in self.shares)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from PySide6.QtCore import QEvent, QPoint, QRect, QRectF, Qt, QTimer
 from PySide6.QtGui import QColor, QEnterEvent, QFocusEvent, QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 
 from app.language import tr
 from app.state.talk.context import ContextUse, Share
+from app.state.talk.message import Message
 from app.state.workbench import Workbench
 from app.theme import fonts
 from app.theme.theme import tokens
@@ -67,10 +70,10 @@ class ContextMeter(QWidget):
         if self.parent() is not None:  # before, it would be a window
             self.show()
         self.use = self.bench.prompt.use
-        tight = self.share >= FULL
-        self.bar.show_segments(
-            [self._segment(part, tight) for part in self.use.shares], model.n_ctx
-        )
+        tone = "warn" if self.share >= FULL else "accent"
+        path = self.bench.chat.path
+        segments = [_segment(part, path, tone) for part in self.use.shares]
+        self.bar.show_segments(segments, model.n_ctx)
         self.percent.setMinimumWidth(self.percent.fontMetrics().horizontalAdvance("100 %"))
         self.percent.setText(self._amount)
         self.setAccessibleName(self.words)
@@ -167,13 +170,6 @@ class ContextMeter(QWidget):
         if self.card is not None:
             self.card.hide()
 
-    def _segment(self, part: Share, tight: bool) -> Segment:
-        if part.row is None:
-            return Segment(part.tokens, "accent" if part.draft else "quiet", 0.6)
-        asked = self.bench.chat.path[part.row].role == "user"
-        tone = "warn" if tight else "accent"
-        return Segment(part.tokens, tone, 0.45 if asked else 0.8)
-
     def _pointed(self, index: int | None) -> None:
         if self.card is not None and self.card.isVisible():
             self._show_card()
@@ -188,6 +184,12 @@ class ContextMeter(QWidget):
     def _later(self) -> None:
         if not self._soon.isActive():
             self._soon.start()
+
+
+def _segment(part: Share, path: Sequence[Message], tone: str) -> Segment:
+    if part.row is None:
+        return Segment(part.tokens, "accent" if part.draft else "quiet", 0.6)
+    return Segment(part.tokens, tone, 0.45 if path[part.row].role == "user" else 0.8)
 
 
 class ContextCard(Painted):

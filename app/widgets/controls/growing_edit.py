@@ -80,7 +80,7 @@ class GrowingEdit(QPlainTextEdit):
     def set_text(self, text: str) -> None:
         """Replace the text; the cursor goes to its end."""
         self.hidden.clear()
-        if any(len(line) > LONGEST for line in text.split("\n")):
+        if max(map(len, text.split("\n"))) > LONGEST:
             self.clear()
             self.hidden.insert(self.textCursor(), text)
             self.document().clearUndoRedoStacks()

@@ -89,7 +89,11 @@ class ScrolledRows(QAbstractScrollArea, OwnOrder):
         width = self._width = self._row_width()
         del self._heights[first:]
         self._heights += self._estimate(range(len(self._heights), count), width)
-        self.arrange()
+        if self._live or not count or not self.isVisible():
+            self.arrange()
+        else:
+            self.viewport().setUpdatesEnabled(False)  # not painted without rows
+            self._soon.start()  # all are other ones: a turn of its own
 
     def widget(self, row: int) -> Row | None:
         """The widget of a row, if it has one now."""
@@ -139,6 +143,7 @@ class ScrolledRows(QAbstractScrollArea, OwnOrder):
             self._put()
         finally:
             self._arranging = False
+            self.viewport().setUpdatesEnabled(True)
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         super().resizeEvent(event)

@@ -1,5 +1,6 @@
 """Blocks of Markdown as Qt's text documents, in fonts and colours of the theme."""
 
+from collections.abc import Iterable
 from functools import cache, lru_cache
 
 from pygments.lexer import Lexer
@@ -51,9 +52,36 @@ Run = tuple[int, int, str]
 """Code of one colour: start, length, name of the token of the theme."""
 
 
-@lru_cache(maxsize=4)  # asked for the colours of a piece, and whether it goes on with something
+_loaded: set[str] = set()  # languages whose lexer was loaded, which takes up to 0.1 s,
+_loading: set[str] = set()  # and those without colours until then
+
+
+def unloaded(blocks: Iterable[TextBlock]) -> frozenset[str]:
+    """The languages of code here that have no colours until `load_languages` has loaded them."""
+    named = {block.language.lower() for block in blocks if block.kind == "code"}
+    found = named - _loaded - {""}
+    _loading.update(found)
+    return frozenset(found)
+
+
+def load_languages(languages: frozenset[str]) -> frozenset[str]:
+    """Load what `unloaded` returned, in any thread."""
+    for language in languages:
+        _lexer(language)
+        _loaded.add(language)
+        _loading.discard(language)
+    return languages
+
+
 def highlight(code: str, language: str) -> tuple[Run, ...]:
-    """The runs of code that are not in the colour of text, in order."""
+    """The runs of code that are not in the colour of text, in order; none of a language that is
+    being loaded.
+    """
+    return () if language.lower() in _loading else _runs(code, language)
+
+
+@lru_cache(maxsize=4)  # called for the colours of a piece, and whether it goes on with something
+def _runs(code: str, language: str) -> tuple[Run, ...]:
     lexer = _lexer(language.lower())
     if lexer is None:
         return ()

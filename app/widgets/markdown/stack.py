@@ -12,6 +12,7 @@ AT_ONCE = 50  # blocks, or about as many letters, that are measured whatever tha
 LETTERS_AT_ONCE = 4000
 CELL_LETTERS = 25  # that take as long to lay out as an empty cell of a table
 FORMULA_LETTERS = 100  # likewise as a formula
+CODE = 3  # letters that take as long as one of code, which has its colours
 RUN = 256  # blocks that move together where one above has another height
 KEPT = 300  # documents that stay
 NEAR = 2000  # pixels
@@ -115,7 +116,8 @@ class Stack:
             rows.append(row)
             self.laid[row].measure()
             laid = self.laid[row]
-            left -= laid.length + CELL_LETTERS * sum(map(len, laid.block.rows))
+            left -= laid.length * (CODE if laid.block.kind == "code" else 1)
+            left -= CELL_LETTERS * sum(map(len, laid.block.rows))
             left -= FORMULA_LETTERS * len(laid.formulas)
             if len(rows) > KEPT:
                 self.laid[rows[-KEPT]].release()

@@ -18,6 +18,7 @@ from app.theme import fonts
 from app.theme.theme import tokens
 from app.theme.tokens import CHAT_PX
 from app.widgets.markdown.code_bar import CodeBars
+from app.widgets.markdown.documents import load_languages, unloaded
 from app.widgets.markdown.laid import END, Laid, words_of
 from app.widgets.markdown.parse import TextBlock
 from app.widgets.markdown.pictures import pictures
@@ -243,6 +244,8 @@ class MarkdownText(QWidget):
         grows = self._live and first < min(len(self.laid), len(self.blocks))
         grown = grows and self._stack.extend(first, self.blocks[first])
         kept = first + 1 if grown else first
+        if languages := unloaded(self.blocks[kept:]):
+            Work(load_languages, languages).then(self._colour).start(self)
         self._stack.put(kept, self.blocks[kept:])
         self._lit.forget()
         if not self.selection.empty and self.selection.bounds[1].block >= first:
@@ -361,7 +364,13 @@ class MarkdownText(QWidget):
         pictures.keep(made)
         self._drawing = None
         drawn = {formula for formula, picture in made.items() if picture is not None}
-        rows = [n for n, laid in enumerate(self.laid) if not drawn.isdisjoint(laid.formulas)]
+        self._lay_again(n for n, b in enumerate(self.laid) if not drawn.isdisjoint(b.formulas))
+
+    def _colour(self, languages: frozenset[str]) -> None:
+        """Lay out code of languages whose colours are known now."""
+        self._lay_again(n for n, b in enumerate(self.blocks) if b.language.lower() in languages)
+
+    def _lay_again(self, rows: Iterable[int]) -> None:
         self._stack.renew(rows)
         self.selection.clear()
         self._settle()

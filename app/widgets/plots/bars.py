@@ -182,13 +182,14 @@ class SegmentBar(Chart):
         now = tokens()
         with paper.rounded(self.rect().toRectF(), 3):
             paper.fill(self.rect().toRectF(), now.divider)
-            painted = 0.0
-            for n, (segment, area) in enumerate(zip(self.segments, self.areas(), strict=True)):
-                if area.right() - painted < THIN and n != self.marked:
+            height, scale = self.height(), self.width() / self.whole
+            end = painted = 0.0
+            for n, segment in enumerate(self.segments):  # thousands, of which few are wide enough
+                end += segment.size * scale
+                if end - painted < THIN and n != self.marked:
                     continue
-                area.setLeft(min(area.left(), painted))
-                painted = area.right()
+                left, painted = painted, end
                 share = 1.0 if n == self.marked else segment.share
-                gap = 1 if area.width() > 3 and n + 1 < len(self.segments) else 0
+                gap = 1 if end - left > 3 and n + 1 < len(self.segments) else 0
                 colour = mix(getattr(now, segment.tone), now.panel, share)
-                paper.fill(area.adjusted(0, 0, -gap, 0), colour)
+                paper.fill(QRectF(left, 0, end - left - gap, height), colour)

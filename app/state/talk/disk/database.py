@@ -197,7 +197,14 @@ class Database:
     def read(self, query: str, *values: object) -> list[sqlite3.Row]:
         """All rows. Raises StoreError."""
         try:
-            return self.connection.execute(query, values).fetchall()
+            self.connection.text_factory = str  # in C, until bytes are not UTF-8
+            try:
+                return self.connection.execute(query, values).fetchall()
+            except (sqlite3.OperationalError, UnicodeDecodeError):
+                self.connection.text_factory = readable
+                return self.connection.execute(query, values).fetchall()
+            finally:
+                self.connection.text_factory = readable
         except (sqlite3.Error, UnicodeDecodeError) as error:
             raise StoreError(self.path or "memory", error) from error
 

@@ -1,6 +1,7 @@
 """Conversions between rows of the chats' database and objects."""
 
 import sqlite3
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -82,6 +83,8 @@ def chat_of(row: sqlite3.Row) -> ChatRow:
 
 def text_of(value: object) -> str:
     """A text column, whatever is in it."""
+    if isinstance(value, str):
+        return value
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value or "")
 
 
@@ -109,34 +112,44 @@ def _own_of(text: str) -> OwnSampling:
         return OwnSampling()
 
 
+MESSAGE = (  # the columns of `message_of`, by their place: thousands of rows are read at once
+    "id, chat, parent, role, text, created, model, finish, problem, stats, n_tokens, calls,"
+    " tools, edits"
+)
+
+
 def message_of(
-    row: sqlite3.Row, pictures: tuple[Picture, ...], documents: tuple[Document, ...] = ()
+    row: Sequence[Any], pictures: tuple[Picture, ...], documents: tuple[Document, ...] = ()
 ) -> Message:
-    """A row of `messages`, likewise."""
-    try:
-        stats = msgspec.json.decode(row["stats"], type=Stats) if row["stats"] else None
-    except (msgspec.MsgspecError, TypeError, ValueError):  # of another version, or damaged
-        stats = None
-    edits = decoded(row["edits"])
-    if not edits and stats is not None and stats.changes:  # of an earlier version
-        edits = of_changes(stats.changes)
+    """A row of `messages` that begins with the columns MESSAGE, likewise."""
+    number, chat, parent, role, text, created, model, finish = row[:8]
+    problem, stats, n_tokens, calls, tools, edits = row[8:14]
+    told: Stats | None = None
+    if stats:
+        try:
+            told = msgspec.json.decode(stats, type=Stats)
+        except (msgspec.MsgspecError, TypeError, ValueError):  # of another version, or damaged
+            told = None
+    made = decoded(edits) if edits else NO_EDITS
+    if not made and told is not None and told.changes:  # of an earlier version
+        made = of_changes(told.changes)
     return Message(
-        row["id"],
-        _id(row["chat"]) or 0,
-        _id(row["parent"]),
-        "user" if row["role"] == "user" else "assistant",
-        text_of(row["text"]),
-        _time(row["created"]),
-        text_of(row["model"]),
-        text_of(row["finish"]),
-        text_of(row["problem"]),
-        stats,
-        max(0, _id(row["n_tokens"]) or 0),
+        number,
+        _id(chat) or 0,
+        _id(parent),
+        "user" if role == "user" else "assistant",
+        text_of(text),
+        _time(created),
+        text_of(model),
+        text_of(finish),
+        text_of(problem),
+        told,
+        max(0, _id(n_tokens) or 0),
         pictures=pictures,
         documents=documents,
-        calls=_decoded(row["calls"], tuple[ToolUse, ...]),
-        tools=_decoded(row["tools"], tuple[Tool, ...]),
-        edits=edits,
+        calls=_decoded(calls, tuple[ToolUse, ...]) if calls else (),
+        tools=_decoded(tools, tuple[Tool, ...]) if tools else (),
+        edits=made,
     )
 
 

@@ -18,6 +18,7 @@ from app.state.talk.disk.document_rows import DocumentRows
 from app.state.talk.disk.picture_files import PictureFiles
 from app.state.talk.disk.picture_rows import PictureRows
 from app.state.talk.disk.rows import (
+    MESSAGE,
     UNTITLED,
     ChatRow,
     chat_of,
@@ -223,18 +224,18 @@ class ChatStore:
 
     def tree(self, chat_id: int) -> Tree:
         """All messages of a chat."""
-        rows = self.db.read("SELECT * FROM messages WHERE chat = ? ORDER BY id", chat_id)
+        query = f"SELECT {MESSAGE}, chosen FROM messages WHERE chat = ? ORDER BY id"
+        rows = self.db.read(query, chat_id)
         pictures = self.pictures.of_chat(chat_id)
         documents = self.documents.of_chat(chat_id)
         messages = [
-            message_of(row, pictures.get(row["id"], ()), documents.get(row["id"], ()))
-            for row in rows
+            message_of(row, pictures.get(row[0], ()), documents.get(row[0], ())) for row in rows
         ]
         known = {message.id for message in messages}
         for message in messages:  # a parent is older; one that is damaged would lead in a circle
             if message.parent not in known or message.parent >= message.id:
                 message.parent = None
-        chosen: dict[int | None, int] = {r["id"]: r["chosen"] for r in rows if r["chosen"]}
+        chosen: dict[int | None, int] = {r[0]: r[-1] for r in rows if r[-1]}
         for (head,) in self.db.read("SELECT head FROM chats WHERE id = ?", chat_id):
             if head is not None:
                 chosen[None] = head

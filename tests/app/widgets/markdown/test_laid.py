@@ -1,5 +1,6 @@
 """Blocks laid out: colours of code, code and tables that grow, places of the text."""
 
+import threading
 from collections.abc import Iterator
 from itertools import pairwise
 
@@ -10,6 +11,7 @@ from PySide6.QtWidgets import QApplication, QScrollBar
 from pytestqt.qtbot import QtBot
 
 from app.theme.tokens import LIGHT, RADIUS_CARD, THEMES, contrast
+from app.widgets.markdown import documents
 from app.widgets.markdown.documents import document_of, highlight
 from app.widgets.markdown.laid import SCROLL_BAR, Laid, cursor_x
 from app.widgets.markdown.parse import TextBlock, parse
@@ -272,3 +274,33 @@ def test_arabic_and_hebrew_are_laid_out_from_right_to_left(qtbot: QtBot) -> None
     drawn = hebrew.document.begin().layout().lineAt(0).naturalTextRect().translated(hebrew.origin)
     assert 600 - drawn.right() >= 10  # room for its marker
     assert arabic.origin.x() == 0
+
+
+def test_a_language_is_loaded_beside_the_windows_work(
+    qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lexer takes up to 0.1 s to load, and code is shown before it has its colours."""
+    threads: list[threading.Thread] = []
+    real = documents.get_lexer_by_name
+
+    def load(name: str) -> object:
+        threads.append(threading.current_thread())
+        return real(name)
+
+    monkeypatch.setattr(documents, "get_lexer_by_name", load)
+    view = MarkdownView("text")
+    qtbot.addWidget(view)
+    view.heightForWidth(400)
+    view.set_text('```elixir\ndef f(x), do: "a"\n```')
+    height = view.heightForWidth(400)
+    qtbot.waitUntil(
+        lambda: (
+            (view.blocks[0].code[:3], LIGHT.code_keyword)
+            in [*colours(view.blocks[0], view.laid[0])]
+        )
+    )
+    assert len(threads) == 1
+    assert threads[0] is not threading.main_thread()
+    assert view.heightForWidth(400) == height
+    (found,) = [tone for text, tone in colours(view.blocks[0], view.laid[0]) if text == '"a"']
+    assert found == LIGHT.code_string

@@ -12,6 +12,7 @@ from app.widgets.markdown.code_bar import MOST, CodeBars
 from app.widgets.markdown.laid import Laid
 from app.widgets.markdown.parse import Span, TextBlock
 from app.widgets.markdown.stack import AT_ONCE, KEPT, RUN, Stack
+from app.widgets.markdown.stream import Stream
 from app.widgets.markdown.view import MarkdownView
 from tests.bounds import steps_executed
 
@@ -46,6 +47,18 @@ def long_view(qtbot: QtBot) -> tuple[QScrollArea, MarkdownView]:
     area.show()
     qtbot.waitExposed(area)
     return area, view
+
+
+def test_few_pieces_of_code_are_laid_out_at_once(qapp: object, made: list[TextBlock]) -> None:
+    """Their colours take longer than the letters of text."""
+    stream, stack = Stream(), Stack()
+    stream.set_text("```python\n" + "def f(x):\n    return x + 1  # one more\n" * 1000 + "```\n")
+    while not stream.complete:
+        stream.step()
+    stack.set_width(400)
+    stack.put(0, stream.blocks)
+    stack.measure_more(0)
+    assert 0 < sum(len(block.code) for block in made) < 2500
 
 
 def test_another_width_lays_out_few_blocks_at_once(
