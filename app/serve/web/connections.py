@@ -15,6 +15,7 @@ from app.serve.web.refusal import error_value, unavailable
 
 MOST_CONNECTIONS = 256
 HEADER_SECONDS = 10.0
+HALF_SECONDS = 10.0  # that an answer may take to begin for a client that closed its writing half
 KEPT_SECONDS = 5  # that a connection may idle between requests
 
 _BODY = msgspec.json.encode(error_value(unavailable("too many connections")))
@@ -50,6 +51,19 @@ class BoundedProtocol(H11Protocol):
             self.conn.their_state is h11.IDLE and self.conn.trailing_data[0] and self._timer is None
         ):
             self._wait_for_headers()  # a further request has begun, and its headers may never end
+
+    def eof_received(self) -> bool | None:  # type: ignore[override]
+        """The client closed its writing half, or has left, which looks the same. One that announced
+        it (Connection: close) still gets its answer, if that begins within HALF_SECONDS.
+        """
+        if self.silent or self.conn.their_state is not h11.MUST_CLOSE:
+            return None
+        self.loop.call_later(HALF_SECONDS, self._end_unless_answered)
+        return True
+
+    def _end_unless_answered(self) -> None:
+        if self.cycle is not None and not self.cycle.response_started:
+            self._end()
 
     @property
     def silent(self) -> bool:

@@ -1,7 +1,9 @@
 """What strangers may not: each is refused as it should be, and the engine hears nothing of it."""
 
 import json
+import os
 import resource
+import signal
 import socket
 import time
 from collections.abc import Iterator
@@ -86,6 +88,35 @@ def test_a_target_that_is_a_whole_address(locked: Served, target: str, status: i
     assert (
         status_of(locked.raw(head(locked, "Connection: close", method="GET", path=path))) == status
     )
+
+
+@pytest.mark.parametrize("path", [CHAT, "/health"])
+def test_a_client_that_closes_its_writing_half(locked: Served, path: str) -> None:
+    """It has said that it sends no more, and reads its answer."""
+    body = json.dumps(BODY).encode() if path == CHAT else b""
+    lines = (f"Content-Length: {len(body)}", "Connection: close")
+    with socket.create_connection(locked.place, timeout=60) as connection:
+        connection.sendall(head(locked, *lines, path=path, method="POST" if body else "GET") + body)
+        connection.shutdown(socket.SHUT_WR)
+        assert status_of(rest_of(connection)) == 200
+
+
+def test_an_answer_that_does_not_begin_is_not_waited_for(
+    locked: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client that has left looks as one that closed its writing half."""
+    monkeypatch.setattr(connections, "HALF_SECONDS", 0.05)
+    body = json.dumps(BODY).encode()
+    lines = (f"Content-Length: {len(body)}", "Connection: close")
+    assert locked.engine.pid is not None
+    os.kill(locked.engine.pid, signal.SIGSTOP)
+    try:
+        with socket.create_connection(locked.place, timeout=60) as connection:
+            connection.sendall(head(locked, *lines) + body)
+            connection.shutdown(socket.SHUT_WR)
+            assert rest_of(connection) == b""
+    finally:
+        os.kill(locked.engine.pid, signal.SIGCONT)
 
 
 def test_no_host_or_two(locked: Served) -> None:

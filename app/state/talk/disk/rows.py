@@ -112,10 +112,8 @@ def _own_of(text: str) -> OwnSampling:
         return OwnSampling()
 
 
-MESSAGE = (  # the columns of `message_of`, by their place: thousands of rows are read at once
-    "id, chat, parent, role, text, created, model, finish, problem, stats, n_tokens, calls,"
-    " tools, edits"
-)
+# The columns of `message_of`, by their place: thousands of rows are read at once.
+MESSAGE = "id,chat,parent,role,text,created,model,finish,problem,stats,n_tokens,calls,tools,edits"
 
 
 def message_of(
