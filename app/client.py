@@ -16,6 +16,7 @@ from engine.protocol import (
     Loaded,
     Piece,
     Progress,
+    QualityMeasured,
     R,
     Reply,
     Request,
@@ -25,6 +26,7 @@ from engine.protocol import (
 
 K = TypeVar("K", bound=Reply)
 TURNS = Loaded, Finished  # loads and answers
+GIVE_WAY = *TURNS, QualityMeasured  # what ends when another model is opened
 
 
 class _Kind(QObject):
@@ -116,11 +118,11 @@ class EngineClient(QObject):
 
     def open(
         self,
-        request: Request[Loaded],
-        then: Callable[[Loaded], None] | None = None,
+        request: Request[R],
+        then: Callable[[R], None] | None = None,
         fail: Callable[[Failed], None] | None = None,
     ) -> Asked:
-        """Open a model in place of the one before; what is under way is cancelled."""
+        """Open a model or two in place of the one before; what is under way is cancelled."""
         self._cancel_all()
         return self.ask(request, then, fail)
 
@@ -146,7 +148,7 @@ class EngineClient(QObject):
 
     def _cancel_all(self) -> None:
         for asked in list(self._open):
-            if asked.ends in TURNS:
+            if asked.ends in GIVE_WAY:
                 asked.cancel()
 
     def _deliver(self, arrived: list[tuple[Asked | None, Event]]) -> None:
@@ -182,6 +184,9 @@ class EngineClient(QObject):
                 self._kinds[type(event)].told.emit(event)
 
 
+Send = Callable[[Request[Any], Callable[[Any], None], Callable[[Failed], None]], Asked]
+
+
 class Latest(QObject):
     """The newest request of a view: an older one is cancelled, and nothing of it arrives any more.
     `done` of `total` is how far it is.
@@ -202,9 +207,13 @@ class Latest(QObject):
         return self._asked is not None
 
     def ask(
-        self, request: Request[R], then: Callable[[R], None], fail: Callable[[Failed], None]
+        self,
+        request: Request[R],
+        then: Callable[[R], None],
+        fail: Callable[[Failed], None],
+        send: Send | None = None,
     ) -> None:
-        """Send a request in place of the one before."""
+        """Send a request in place of the one before, by `send` if it is not just asked."""
         self.forget()
 
         def end(reply: Any) -> None:
@@ -212,7 +221,7 @@ class Latest(QObject):
                 self._asked = None
                 (fail if isinstance(reply, Failed) else then)(reply)
 
-        asked = self._asked = self._client.ask(request, end, end)
+        asked = self._asked = (send or self._client.ask)(request, end, end)
         self.done = self.total = 0
         asked.progress.connect(self._on_progress)
         asked.told.connect(self._on_told)

@@ -10,7 +10,17 @@ from app.engine import Abilities, Client, Died, Engine, Event, Restarted, Silent
 from app.local_files import LocalFiles
 from app.remote.connection import OpenServer, ProbeServer
 from app.shared.attached import NOT_SHARED, SharedEngine
-from engine.protocol import Failed, ListDevices, Load, Look, Reply, Request, ReviseEdits, Unload
+from engine.protocol import (
+    Failed,
+    ListDevices,
+    Load,
+    Look,
+    MeasureQuality,
+    Reply,
+    Request,
+    ReviseEdits,
+    Unload,
+)
 
 
 class Engines(Engine):
@@ -84,6 +94,8 @@ class Engines(Engine):
         elif isinstance(request, Load):
             there = self._shared is not None and self._shared.may_be_there
             self._change(self._shared if there and self._shared is not None else self.local)
+        elif isinstance(request, MeasureQuality):
+            self._change(self.local)
         elif isinstance(request, ProbeServer):
             return self.remote
         elif request.beside or type(request) in (ListDevices, *self._of_files):

@@ -23,6 +23,8 @@ from engine.protocol import (
     Loaded,
     Piece,
     Progress,
+    R,
+    Request,
     StageName,
     Unloaded,
 )
@@ -208,6 +210,33 @@ class Session(QObject):
         self._loading.progress.connect(self._on_progress)
         self._set("loading", StageProgress("load", 0, 0, None))
         log.info("opening %s", self.path)
+
+    def measure(
+        self, request: Request[R], then: Callable[[R], None], fail: Callable[[Failed], None]
+    ) -> Asked:
+        """Send a request that closes the model, which is opened again once it has ended."""
+        self._forget_check()
+        self.model = self.error = self.previous = None
+        asked = self._loading = self.client.open(request, then, fail)
+
+        def end(_: object) -> None:
+            if asked is not self._loading:
+                return
+            self._loading = None
+            if self._now is not None:
+                self._load(self._now)
+            else:
+                self._set("idle")
+
+        asked.ended.connect(end)
+        asked.progress.connect(self._on_progress)
+        self._set("loading", StageProgress("load", 0, 0, None))
+        return asked
+
+    @property
+    def measuring(self) -> bool:
+        """True while `measure` has the engine."""
+        return self._loading is not None and self._loading.ends is not Loaded
 
     def take_moved(self, loaded: Loaded, options: EngineOptions) -> None:
         """The open model has other options now: its layers were moved."""

@@ -109,10 +109,10 @@ EDITS: tuple[Command[Desk], ...] = (
     ),
     _command(
         "runs",
-        tr("Runs: patching maps…"),
+        tr("Runs: maps, quality, recordings…"),
         lambda w: w.sheets.show_runs(),
         lambda w: True,
-        words="patching activation causal tracing map effect laboratory",
+        words="patching activation causal tracing map effect laboratory quantisation imatrix",
         key="Ctrl+Shift+R",
         icon="chart",
     ),

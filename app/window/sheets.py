@@ -171,7 +171,7 @@ class Sheets(QObject):
         self._steer.open()
 
     def show_runs(self) -> None:
-        """Patching maps: started, stopped, kept."""
+        """Maps, measurements and recordings: started, stopped, kept."""
         self.runs.refresh()
         self._runs.open()
 

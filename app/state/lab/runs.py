@@ -1,7 +1,10 @@
-"""Runs of the laboratory: patching maps, foreseen, computed beside the chat, and kept."""
+"""Runs of the laboratory: patching maps and recordings beside the chat, and measurements in place
+of the open model; foreseen, stopped and kept.
+"""
 
-import shlex
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,10 +15,20 @@ from app.language import tr
 from app.state.models.model import ModelState
 from app.state.session import Session
 from app.state.talk.disk.database import StoreError
-from app.state.talk.disk.run_rows import KeptRun, RunRows
+from app.state.talk.disk.run_rows import KeptRun, RunResult, RunRows
 from app.state.token.asking import parts_of
-from engine.protocol import ChatMessage, ComparedText, Failed, MapPatches, PatchesMapped, PatchGrid
+from engine.protocol import (
+    ChatMessage,
+    ComparedText,
+    Failed,
+    MapPatches,
+    MeasureQuality,
+    PatchesMapped,
+    PatchGrid,
+    RecordDataset,
+)
 
+Run = MapPatches | MeasureQuality | RecordDataset
 SITES: dict[PatchGrid, int] = {"residual": 1, "parts": 2, "heads": 1, "experts": 1}
 TITLE = 60  # characters of a prompt in a title
 
@@ -30,7 +43,7 @@ class Foreseen:
 
 
 class RunsState(QObject):
-    """`shown` is the map that is looked at, `kept` all runs. `problem` says what went wrong."""
+    """`shown` is the result that is looked at, `kept` all runs. `problem` says what went wrong."""
 
     changed = Signal()
 
@@ -45,7 +58,7 @@ class RunsState(QObject):
         super().__init__(parent)
         self._session, self._file, self._rows = session, file, rows
         self.kept: list[KeptRun] = []
-        self.shown: PatchesMapped | None = None
+        self.shown: RunResult | None = None
         self.problem = ""
         self._asked = Latest(client, self)
         self._asked.moved.connect(self.changed)
@@ -56,7 +69,7 @@ class RunsState(QObject):
 
     @property
     def progress(self) -> tuple[int, int]:
-        """How many patches are done, of how many."""
+        """How many patches, chunks or bytes are done, of how many."""
         return self._asked.done, self._asked.total
 
     def refresh(self) -> None:
@@ -81,11 +94,13 @@ class RunsState(QObject):
         size = 4 * width * parts.n_layer * tokens * SITES[grid]
         return Foreseen(patches, round(patches * each), size)
 
-    def start(self, request: MapPatches) -> None:
-        """Compute a map, beside the answers; it is kept once it has ended."""
+    def start(self, request: Run) -> None:
+        """Compute it beside the answers; a measurement closes the model meanwhile. The result is
+        kept.
+        """
         self.problem = ""
 
-        def done(found: PatchesMapped) -> None:
+        def done(found: Any) -> None:
             self.shown = found
             try:
                 self._rows.add(self._session.model_name, title_of_run(request), found)
@@ -93,11 +108,12 @@ class RunsState(QObject):
                 self.problem = str(error)
             self.refresh()
 
-        self._asked.ask(request, done, self._failed)
+        alone = isinstance(request, MeasureQuality)
+        self._asked.ask(request, done, self._failed, self._session.measure if alone else None)
         self.changed.emit()
 
     def stop(self) -> None:
-        """End the run; what was computed of it is shown."""
+        """End the run; what was computed of a map is shown, of a recording saved."""
         self._asked.cancel()
 
     def open(self, number: int) -> None:
@@ -137,14 +153,17 @@ def text_of_run(text: str, chat: bool) -> ComparedText:
     return ComparedText([ChatMessage("user", text)]) if chat else ComparedText(prompt=text)
 
 
-def title_of_run(request: MapPatches) -> str:
-    """The prompts of a map, shortened."""
-    texts = []
-    for side in (request.clean, request.corrupt):
-        said = side.prompt if side.prompt is not None else side.messages[-1].text
-        line = " ".join(said.split())
-        texts.append(line if len(line) <= TITLE else f"{line[: TITLE - 1]}…")
-    return " / ".join(texts)
+def title_of_run(request: Run) -> str:
+    """The prompts of a map, or the names of files, shortened."""
+    if isinstance(request, MapPatches):
+        sides = (request.clean, request.corrupt)
+        texts = [one.messages[-1].text if one.prompt is None else one.prompt for one in sides]
+    elif isinstance(request, MeasureQuality):
+        texts = [Path(one).stem for one in (request.path, request.base)]
+    else:
+        texts = [Path(one).name for one in request.paths]
+    lines = [" ".join(text.split()) for text in texts]
+    return " / ".join(one if len(one) <= TITLE else f"{one[: TITLE - 1]}…" for one in lines)
 
 
 def effects_of(found: PatchesMapped, number: int) -> NDArray[np.float32]:
@@ -152,16 +171,3 @@ def effects_of(found: PatchesMapped, number: int) -> NDArray[np.float32]:
     shape = (len(found.layers), len(found.columns))
     effects = np.frombuffer(found.tables[number].effects, "<f4")
     return effects.reshape(shape) if effects.size == shape[0] * shape[1] else np.zeros((0, 0), "f4")
-
-
-def command_of(request: MapPatches, model: str) -> str:
-    """The command that computes the same map in a terminal."""
-    chat = request.clean.prompt is None
-    sides = (request.clean, request.corrupt)
-    clean, corrupt = (s.messages[-1].text if s.prompt is None else s.prompt for s in sides)
-    words = ["cutaway", "patch", model, "--clean", clean, "--corrupt", corrupt]
-    for name, text in (("--right", request.right), ("--wrong", request.wrong)):
-        words += [name, text] if text else []
-    words += ["--grid", request.grid, "--metric", request.metric]
-    words += ["--noising"] if request.noising else []
-    return shlex.join([*words, *(["--chat"] if chat else [])])

@@ -172,10 +172,15 @@ class Notices(QWidget):
         if session.status != "loading" or not self._bench.has_talk:
             self.drop("load")
         elif session.stage is not None and session.stage.total:
-            text = tr(
-                "Opening {model_title}: {stage_percent}",
-                model_title=session.model_title,
-                stage_percent=stage_percent(session.stage),
+            percent = stage_percent(session.stage)
+            text = (
+                tr("Measuring the quality: {stage_percent}", stage_percent=percent)
+                if session.measuring
+                else tr(
+                    "Opening {model_title}: {stage_percent}",
+                    model_title=session.model_title,
+                    stage_percent=percent,
+                )
             )
             self.progress("load", text, session.cancel_load)
 

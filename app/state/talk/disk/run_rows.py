@@ -7,8 +7,9 @@ import msgspec
 
 from app.state.talk.disk.database import Database
 from app.state.talk.disk.rows import text_of
-from engine.protocol import PatchesMapped
+from engine.protocol import DatasetRecorded, PatchesMapped, QualityMeasured
 
+RunResult = PatchesMapped | QualityMeasured | DatasetRecorded
 MOST = 50 << 20
 """Characters of all results together."""
 _OLDEST = "DELETE FROM runs WHERE id = (SELECT min(id) FROM runs)"
@@ -38,7 +39,7 @@ class RunRows:
             if isinstance(r[1], float | int)
         ]
 
-    def add(self, model: str, title: str, result: PatchesMapped) -> int:
+    def add(self, model: str, title: str, result: RunResult) -> int:
         """Keep a result; its id. Older ones go where all are too large together."""
         data = msgspec.json.encode(result).decode()
         with self._db.transaction() as connection:
@@ -51,11 +52,11 @@ class RunRows:
         assert number is not None
         return number
 
-    def read(self, number: int) -> PatchesMapped | None:
+    def read(self, number: int) -> RunResult | None:
         """A result; None where it is gone or damaged."""
         for (data,) in self._db.read("SELECT data FROM runs WHERE id = ?", number):
             try:
-                return msgspec.json.decode(data, type=PatchesMapped)
+                return msgspec.json.decode(data, type=RunResult)
             except (msgspec.MsgspecError, TypeError, ValueError):
                 return None
         return None

@@ -9,11 +9,21 @@ import msgspec
 import pytest
 
 from app.commands import patch
-from app.state.lab.runs import command_of, effects_of, text_of_run, title_of_run
+from app.commands import quality as quality_command
+from app.commands import record as record_command
+from app.state.lab.repeat import command_of_map, command_of_quality, command_of_recording
+from app.state.lab.runs import effects_of, text_of_run, title_of_run
 from app.state.talk.disk.database import Database
 from app.state.talk.disk.run_rows import RunRows
 from app.state.workbench import Workbench
-from engine.protocol import MapPatches
+from engine.protocol import (
+    DatasetRecorded,
+    MapPatches,
+    MeasureQuality,
+    PatchesMapped,
+    QualityMeasured,
+    RecordDataset,
+)
 from engine.settings import EngineOptions
 from tests.app.state.conftest import Until
 
@@ -39,7 +49,7 @@ def test_a_map_is_computed_and_kept(tiny: Workbench, tmp_path: Path, until: Unti
     until(lambda: not runs.running)
     assert runs.problem == ""
     found = runs.shown
-    assert found is not None
+    assert isinstance(found, PatchesMapped)
     effects = effects_of(found, 0)
     assert effects.shape == (3, len(found.tokens))
     assert effects[-1, -1] == pytest.approx(1.0, abs=1e-3)  # all that the answer is read from
@@ -54,7 +64,7 @@ def test_a_map_is_computed_and_kept(tiny: Workbench, tmp_path: Path, until: Unti
     runs.start(asked(grid="heads", noising=True))
     until(lambda: not runs.running)
     assert len(runs.kept) == 2
-    assert runs.shown is not None
+    assert isinstance(runs.shown, PatchesMapped)
     assert effects_of(runs.shown, 0).shape == (3, 4)
     runs.open(kept.id)
     assert runs.shown == found
@@ -91,7 +101,7 @@ def test_the_oldest_go_and_damage_is_no_crash(
 
 def test_the_command_asks_for_the_same_map() -> None:
     request = asked(right=" Paris", wrong=" it's", grid="parts", noising=True)
-    words = shlex.split(command_of(request, "/models/a b.gguf"))
+    words = shlex.split(command_of_map(request, "/models/a b.gguf"))
     assert words[:3] == ["cutaway", "patch", "/models/a b.gguf"]
     parser = argparse.ArgumentParser()
     patch.configure(parser)
@@ -99,3 +109,95 @@ def test_the_command_asks_for_the_same_map() -> None:
     assert (args.clean, args.corrupt, args.right, args.wrong) == (CLEAN, CORRUPT, " Paris", " it's")
     assert (args.grid, args.noising, args.chat, args.metric) == ("parts", True, False, "logit-diff")
     assert title_of_run(request) == f"{CLEAN} / {CORRUPT}"
+
+
+def measurement(bench: Workbench, **fields: object) -> MeasureQuality:
+    path = str(bench.session.path)
+    made = MeasureQuality(0, path, bench.session.options, 8 * f"{CLEAN}. ", path, 32, 2)
+    return msgspec.structs.replace(made, **fields)
+
+
+def test_the_model_is_open_again_after_a_measurement(tiny: Workbench, until: Until) -> None:
+    runs, session = tiny.runs, tiny.session
+    before = session.model
+    runs.start(measurement(tiny, drift=True))
+    assert session.measuring
+    assert session.status == "loading"
+    assert session.model is None
+    until(lambda: not runs.running)
+    assert runs.problem == ""
+    found = runs.shown
+    assert isinstance(found, QualityMeasured)
+    assert found.estimates is not None
+    assert found.estimates.kld.value == pytest.approx(0, abs=1e-9)
+    assert len(found.drift) == 3
+    until(lambda: session.status == "ready")
+    assert session.model is not None
+    assert before is not None
+    assert (session.model.name, session.model.n_ctx) == (before.name, before.n_ctx)
+    assert not session.measuring
+    (kept,) = runs.kept
+    runs.open(kept.id)
+    assert runs.shown == found
+    runs.start(asked())
+    until(lambda: not runs.running)
+    assert isinstance(runs.shown, PatchesMapped)
+
+
+def test_a_measurement_that_fails_or_is_stopped_brings_the_model_back(
+    tiny: Workbench, until: Until
+) -> None:
+    runs, session = tiny.runs, tiny.session
+    runs.start(measurement(tiny, base="/nowhere.gguf"))
+    until(lambda: not runs.running and session.status == "ready")
+    assert "nowhere" in runs.problem
+    runs.start(measurement(tiny, text=4000 * f"{CLEAN}. ", n_chunks=None))
+    session.cancel_load()
+    until(lambda: not runs.running and session.status == "ready")
+    assert runs.problem == ""
+    assert runs.kept == []
+    runs.start(measurement(tiny, text=4000 * f"{CLEAN}. ", n_chunks=None))
+    assert session.path is not None
+    tiny.open_model(session.path, EngineOptions(device="host", ctx=128))
+    until(lambda: not runs.running and session.status == "ready")
+    assert session.model is not None
+    assert session.model.n_ctx == 128
+
+
+def test_texts_are_recorded_and_a_stopped_recording_goes_on(
+    tiny: Workbench, tmp_path: Path, until: Until
+) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text(40 * f"{CLEAN}. ")
+    runs = tiny.runs
+    request = RecordDataset(0, [str(text)], str(tmp_path / "out"), ["norms", "imatrix"], 32)
+    runs.start(request)
+    until(lambda: runs.progress[0] > 0)
+    runs.stop()
+    until(lambda: not runs.running)
+    assert runs.kept == []
+    runs.start(msgspec.structs.replace(request, resume=True))
+    until(lambda: not runs.running)
+    assert runs.problem == ""
+    found = runs.shown
+    assert isinstance(found, DatasetRecorded)
+    assert found.resumed > 0
+    assert {"norms.npz", "imatrix.gguf"} <= set(found.files)
+    assert [one.title for one in runs.kept] == ["text.txt"]
+
+
+def test_the_commands_of_measurements_and_recordings_are_the_same(tmp_path: Path) -> None:
+    request = MeasureQuality(0, "/a b.gguf", EngineOptions(), "", "/c.gguf", 64, 3, drift=True)
+    words = shlex.split(command_of_quality(request, "/my text.txt"))
+    parser = argparse.ArgumentParser()
+    quality_command.configure(parser)
+    args = parser.parse_args(words[2:])
+    assert (args.model, args.base, str(args.text)) == ("/c.gguf", "/a b.gguf", "/my text.txt")
+    assert (args.ctx, args.chunks, args.drift, args.guilty) == (64, 3, True, False)
+    recording = RecordDataset(0, ["/a b.txt"], "/out", ["norms", "probe"], 64, True)
+    words = shlex.split(command_of_recording(recording, "/m.gguf"))
+    parser = argparse.ArgumentParser()
+    record_command.configure(parser)
+    args = parser.parse_args(words[2:])
+    assert (args.model, args.paths, str(args.out)) == ("/m.gguf", ["/a b.txt"], "/out")
+    assert (args.what, args.ctx, args.resume) == ("norms,probe", "64", True)

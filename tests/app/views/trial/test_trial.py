@@ -1,5 +1,7 @@
 """The sheet that compares answers, the bar of edits and its form, by keyboard and by mouse."""
 
+from pathlib import Path
+
 import msgspec
 import pytest
 from msgspec import structs
@@ -15,7 +17,16 @@ from app.views.trial import NO_EDITS, NOTE
 from app.window.edit_commands import VERBS
 from app.window.main_window import MainWindow
 from engine.errors import BadSetting
-from engine.protocol import Cancel, Edit, Finished, Generate, MapPatches, ScoreAnswer
+from engine.protocol import (
+    Cancel,
+    Edit,
+    Finished,
+    Generate,
+    Load,
+    MapPatches,
+    RecordDataset,
+    ScoreAnswer,
+)
 from tests.app.window.scenes.trial_scenes import (
     DRAWN,
     PLAIN,
@@ -24,7 +35,10 @@ from tests.app.window.scenes.trial_scenes import (
     client,
     control,
     edit_form,
+    measured,
+    measuring,
     patched,
+    recorded,
     steering,
     taking,
     trial,
@@ -279,9 +293,9 @@ def test_a_vector_is_added_to_the_edits(window: MainWindow) -> None:
 def test_a_map_is_started_by_keyboard_and_its_cells_select(window: MainWindow) -> None:
     patched(window)
     view = window.sheets.runs
-    assert view.title.text() == "SmolLM2: Paris against Rome"
-    assert view.map.cells.says(14, 3, 0.2) == "layer 14, token 3 Italy: 0.20"
-    view.map.pointed.emit(14, 3)
+    assert view.map.title.text() == "SmolLM2: Paris against Rome"
+    assert view.map.map.cells.says(14, 3, 0.2) == "layer 14, token 3 Italy: 0.20"
+    view.map.map.pointed.emit(14, 3)
     assert window.bench.selection.now.layer == 14
     assert [one.title for one in window.bench.runs.kept] == [
         "The capital of France is / The capital of Italy is"
@@ -295,6 +309,47 @@ def test_a_map_is_started_by_keyboard_and_its_cells_select(window: MainWindow) -
     assert isinstance(client(window).last, Cancel)
     view.copy_command.click()
     assert QApplication.clipboard().text().startswith("cutaway patch /models/SmolLM2")
+
+
+def test_a_quality_is_measured_by_keyboard_in_place_of_the_model(
+    window: MainWindow, tmp_path: Path
+) -> None:
+    measuring(window, tmp_path)
+    view, session = window.sheets.runs, window.bench.session
+    assert session.status == "loading"
+    assert window.talk.notices.isVisible()
+    QTest.keyClick(view.stop, Qt.Key.Key_Space)
+    assert isinstance(client(window).last, Cancel)
+    measured(window)
+    assert isinstance(client(window).last, Load)
+    client(window).load_done()
+    assert session.status == "ready"
+    says = view.quality.says.text()
+    assert "Mean KL divergence 0.01251 ± 0.0004, at most 1.3" in says
+    assert "The likeliest token is the same at 95.31 ± 0.65 %" in says
+    assert view.quality.layers.rows.total == 30
+    assert [one.name for one in view.quality.tensors.rows.shown][0] == "blk.5.ffn_down.weight"
+    view.copy_command.click()
+    command = QApplication.clipboard().text()
+    assert command.startswith("cutaway quality /models/SmolLM2-135M-Instruct.Q4_1.gguf --base")
+    assert command.endswith("--ctx 512 --chunks 8 --drift --guilty")
+    kept = [one.title for one in window.bench.runs.kept]
+    assert kept == ["SmolLM2-135M-Instruct.Q4_1 / SmolLM2-135M-Instruct.F16"]
+
+
+def test_texts_are_recorded_by_keyboard(window: MainWindow) -> None:
+    recorded(window)
+    view = window.sheets.runs
+    assert view.recording.says.text() == (
+        "2\u2009048 tokens of 3 texts, on intel:0\nWritten: norms.npz, imatrix.gguf"
+    )
+    asked = client(window).last_of(RecordDataset)
+    assert isinstance(asked, RecordDataset)
+    assert (asked.paths, asked.out) == (["/texts/a.txt", "/texts/b.txt"], "/tmp/out")
+    assert asked.what == ["imatrix", "norms"]
+    for box in view.record_form.kinds.values():
+        box.setChecked(False)
+    assert not view.begin.isEnabled()
 
 
 def test_other_answers_are_listed(window: MainWindow) -> None:

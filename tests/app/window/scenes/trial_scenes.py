@@ -2,17 +2,33 @@
 
 from math import log
 from pathlib import Path
+from tempfile import gettempdir
 
 import numpy as np
+from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
 from app.state.lab.steering import SteeringVector
 from app.state.talk.disk.vector_rows import pack
 from app.state.talk.edits import ChatEdit
 from app.window.main_window import MainWindow
-from engine.protocol import AnswerScored, Edit, MapPatches, PatchTable, ScoreAnswer
+from engine.protocol import (
+    AnswerScored,
+    Edit,
+    Estimate,
+    LayerDrift,
+    MapPatches,
+    MeasureQuality,
+    PatchTable,
+    Progress,
+    QualityEstimates,
+    RecordDataset,
+    ScoreAnswer,
+    TensorLoss,
+)
 from tests.app.helpers.records import memory
 from tests.app.helpers.scripted import ScriptedEngine
+from tests.app.helpers.seeing import until
 
 PATH = Path("/models/SmolLM2-135M-Instruct.Q4_1.gguf")
 PLAIN = ("The ", "capital ", "of ", "France ", "is ", "Paris", ", ", "on ", "the ", "Seine", ".")
@@ -121,4 +137,68 @@ def patched(window: MainWindow) -> None:
     QTest.qWait(20)
 
 
-SCENES = (with_edits, edit_form, trial_form, trial, control, steering, taking, patched)
+def measuring(window: MainWindow, folder: Path | None = None) -> None:
+    """The quality of a file is being measured."""
+    with_edits(window)
+    text = (folder or Path(gettempdir())) / "scene.txt"
+    text.write_text("A text of one's own.\n")
+    window.sheets.show_runs()
+    view = window.sheets.runs
+    view.kind.setFocus()
+    QTest.keyClick(view.kind, Qt.Key.Key_Down)
+    form = view.quality_form
+    form.base.set_text("/models/SmolLM2-135M-Instruct.F16.gguf")
+    form.text.set_text(str(text))
+    for box in (form.drift, form.guilty):
+        QTest.keyClick(box, Qt.Key.Key_Space)
+    until(lambda: form.is_ready)
+    QTest.keyClick(view.begin, Qt.Key.Key_Space)
+    asked = client(window).last_of(MeasureQuality)
+    client(window).say(Progress(asked.id, "score", 3, 8, 0.0131))
+    QTest.qWait(20)
+
+
+def measured(window: MainWindow) -> None:
+    """The quality was measured."""
+    if not any(isinstance(one, MeasureQuality) for one in client(window).asked):
+        measuring(window)
+    ppl, kld = Estimate(14.231, 0.21), Estimate(0.012512, 0.0004)
+    estimates = QualityEstimates(
+        2040, ppl, Estimate(14.02, 0.2), Estimate(0.015, 0.002), Estimate(1.0151, 0.002),
+        kld, 1.3, {"50": 0.004}, Estimate(0.9531, 0.0065), Estimate(0.0, 0.0),
+        Estimate(0.03, 0.001), {},
+    )  # fmt: skip
+    drift = [LayerDrift(i, 1e-4 * (i + 1), 0.999, 2e-4 * (i + 1), 0.998) for i in range(30)]
+    tensors = [
+        TensorLoss("blk.5.ffn_down.weight", "Q4_1", 2 << 20, 4e-3, 6e-3, 0.0031, 0.0098, 0.001),
+        TensorLoss("blk.9.attn_q.weight", "Q4_1", 1 << 20, 3e-3, 2e-3),
+    ]
+    client(window).answer(
+        MeasureQuality, "SmolLM2 Q4_1", "SmolLM2 F16", "intel:0", 8, 512, False, estimates, drift,
+        tensors, 0.0126,
+    )  # fmt: skip
+    QTest.qWait(20)
+
+
+def recorded(window: MainWindow) -> None:
+    """Texts were recorded."""
+    with_edits(window)
+    window.sheets.show_runs()
+    view = window.sheets.runs
+    view.kind.setFocus()
+    for _ in range(2):
+        QTest.keyClick(view.kind, Qt.Key.Key_Down)
+    form = view.record_form
+    form.paths.set_text("/texts/a.txt; /texts/b.txt")
+    form.out.set_text("/tmp/out")
+    QTest.keyClick(form.kinds["imatrix"], Qt.Key.Key_Space)
+    QTest.keyClick(view.begin, Qt.Key.Key_Space)
+    files = ["norms.npz", "imatrix.gguf"]
+    client(window).answer(RecordDataset, "SmolLM2", "intel:0", 3, 2048, 0, files, {}, [])
+    QTest.qWait(20)
+
+
+SCENES = (
+    *(with_edits, edit_form, trial_form, trial, control, steering, taking, patched),
+    *(measuring, measured, recorded),
+)

@@ -1,0 +1,34 @@
+"""Commands that repeat a run of the laboratory in a terminal."""
+
+import shlex
+
+from engine.protocol import MapPatches, MeasureQuality, RecordDataset
+
+
+def command_of_map(request: MapPatches, model: str) -> str:
+    """A patching map."""
+    chat = request.clean.prompt is None
+    sides = (request.clean, request.corrupt)
+    clean, corrupt = (s.messages[-1].text if s.prompt is None else s.prompt for s in sides)
+    words = ["cutaway", "patch", model, "--clean", clean, "--corrupt", corrupt]
+    for name, text in (("--right", request.right), ("--wrong", request.wrong)):
+        words += [name, text] if text else []
+    words += ["--grid", request.grid, "--metric", request.metric]
+    words += ["--noising"] if request.noising else []
+    return shlex.join([*words, *(["--chat"] if chat else [])])
+
+
+def command_of_quality(request: MeasureQuality, text: str) -> str:
+    """A measurement on the text of a file."""
+    words = ["cutaway", "quality", request.path, "--base", request.base, "--text", text]
+    words += ["--ctx", str(request.n_ctx)]
+    words += ["--chunks", str(request.n_chunks)] if request.n_chunks is not None else []
+    words += ["--drift"] if request.drift else []
+    return shlex.join([*words, *(["--guilty"] if request.guilty else [])])
+
+
+def command_of_recording(request: RecordDataset, model: str) -> str:
+    """A recording."""
+    words = ["cutaway", "record", model, *request.paths, "--out", request.out]
+    words += ["--what", ",".join(request.what), "--ctx", str(request.n_ctx)]
+    return shlex.join([*words, *(["--resume"] if request.resume else [])])

@@ -1,0 +1,104 @@
+"""Parts of the forms of runs: fields of paths, and rows with names."""
+
+from typing import Literal
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import (
+    QComboBox,
+    QFileDialog,
+    QFormLayout,
+    QHBoxLayout,
+    QLineEdit,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.language import tr
+from app.state.workbench import Workbench
+from app.theme.tokens import GRID
+from app.widgets.basics import Button, label
+from app.widgets.numbers import UNKNOWN, duration
+
+BETWEEN = "; "
+"""Between paths of a field."""
+NARROW = QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
+
+
+class PathField(QWidget):
+    """A path, or several with semicolons between them, typed or chosen in a dialog."""
+
+    changed = Signal()
+
+    def __init__(
+        self, name: str, kind: Literal["file", "files", "folder"], filters: str = ""
+    ) -> None:
+        super().__init__()
+        self._name, self._kind, self._filters = name, kind, filters
+        self.field = QLineEdit()
+        self.field.setAccessibleName(name)
+        self.field.textChanged.connect(self.changed)
+        self.button = Button(tr("Choose…"), self._choose, name=tr("Choose: {name}", name=name))
+        self.setFocusProxy(self.field)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(GRID)
+        row.addWidget(self.field, 1)
+        row.addWidget(self.button)
+
+    @property
+    def text(self) -> str:
+        """The first path."""
+        return next(iter(self.paths), "")
+
+    @property
+    def paths(self) -> list[str]:
+        """All of them."""
+        parts = self.field.text().split(BETWEEN.strip()) if self._kind == "files" else []
+        whole = parts or [self.field.text()]
+        return [one.strip() for one in whole if one.strip()]
+
+    def set_text(self, text: str) -> None:
+        """Replace what is there."""
+        self.field.setText(text)
+
+    def _choose(self) -> None:
+        if self._kind == "folder":
+            found = [QFileDialog.getExistingDirectory(self, self._name, self.text)]
+        elif self._kind == "files":
+            found = QFileDialog.getOpenFileNames(self, self._name, self.text, self._filters)[0]
+        else:
+            found = [QFileDialog.getOpenFileName(self, self._name, self.text, self._filters)[0]]
+        if any(found):
+            self.set_text(BETWEEN.join(found))
+
+
+def form_of(*rows: tuple[str, QWidget]) -> QFormLayout:
+    """Widgets with their names, which become their accessible ones."""
+    form = QFormLayout()
+    form.setRowWrapPolicy(QFormLayout.RowWrapPolicy.WrapLongRows)
+    form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
+    for name, widget in rows:
+        if not isinstance(widget, PathField):
+            widget.setAccessibleName(name)
+        if isinstance(widget, QComboBox):
+            widget.setSizeAdjustPolicy(NARROW)
+            widget.setMinimumContentsLength(12)
+        named = label(name, "quiet")
+        named.setBuddy(widget)
+        form.addRow(named, widget)
+    return form
+
+
+def column_of(widget: QWidget, margin: int = 0) -> QVBoxLayout:
+    """A column in a widget."""
+    column = QVBoxLayout(widget)
+    column.setContentsMargins(margin, margin, margin, margin)
+    column.setSpacing(GRID)
+    return column
+
+
+def time_of(bench: Workbench, tokens: float) -> str:
+    """How long so many tokens take, read as fast as the last prompt was."""
+    latest = bench.chat.latest
+    rate = latest.stats.prefill_rate if latest is not None and latest.stats is not None else 0
+    return duration(tokens / rate) if rate else UNKNOWN
