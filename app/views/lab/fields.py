@@ -9,18 +9,21 @@ from PySide6.QtWidgets import (
     QFormLayout,
     QHBoxLayout,
     QLineEdit,
+    QSpinBox,
     QVBoxLayout,
     QWidget,
 )
 
 from app.language import tr
 from app.state.workbench import Workbench
+from app.theme import fonts
 from app.theme.tokens import GRID
 from app.widgets.basics import Button, label
 from app.widgets.numbers import UNKNOWN, duration
 
 BETWEEN = "; "
 """Between paths of a field."""
+NUMBER = 120  # pixels of a number
 NARROW = QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
 
 
@@ -80,6 +83,8 @@ def form_of(*rows: tuple[str, QWidget]) -> QFormLayout:
     for name, widget in rows:
         if not isinstance(widget, PathField):
             widget.setAccessibleName(name)
+        if isinstance(widget, QSpinBox):
+            widget.setMaximumWidth(fonts.px(NUMBER))
         if isinstance(widget, QComboBox):
             widget.setSizeAdjustPolicy(NARROW)
             widget.setMinimumContentsLength(12)

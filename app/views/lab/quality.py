@@ -147,7 +147,9 @@ class QualityResult(QWidget):
         super().__init__()
         self.title = label("", size="strong", wrap=True)
         self.says = label("", wrap=True)
-        self.layers = Table(TableRows(_LAYERS, self), tr("Error of each layer"), short=True)
+        self.layers = Table(
+            TableRows(_LAYERS, self), tr("Error of each layer"), stretch=(0,), short=True
+        )
         self.tensors = Table(
             TableRows(_TENSORS, self), tr("Tensors that lose most"), stretch=(0,), short=True
         )
@@ -219,7 +221,7 @@ def _exact(value: float | None) -> str:
 
 
 _LAYERS: list[Column[LayerDrift]] = [
-    Column(tr("Layer"), lambda one: str(one.layer), lambda one: one.layer, right=True),
+    Column(tr("Layer"), lambda one: str(one.layer), lambda one: one.layer),
     Column("NMSE", lambda one: f"{one.nmse:.2e}", lambda one: one.nmse, right=True),
     Column(tr("Cosine"), lambda one: f"{one.cosine:.5f}", lambda one: one.cosine, right=True),
     Column(

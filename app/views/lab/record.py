@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import get_args
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QCheckBox, QSpinBox, QWidget
+from PySide6.QtWidgets import QCheckBox, QGridLayout, QSpinBox, QWidget
 
 from app.language import tr
 from app.state.lab.repeat import command_of_recording
@@ -12,7 +12,6 @@ from app.state.workbench import Workbench
 from app.theme import fonts
 from app.views.lab.fields import PathField, column_of, form_of, time_of
 from app.widgets.basics import label
-from app.widgets.controls.flow import Flow
 from app.widgets.lists.rows import Column, TableRows
 from app.widgets.lists.table import Table
 from app.widgets.numbers import UNKNOWN, grouped, kib
@@ -60,13 +59,15 @@ class RecordForm(QWidget):
                 (tr("Tokens of a chunk"), self.ctx),
             )
         )
-        what = Flow(tr("What is recorded"))
+        what = QGridLayout()
         for box in (*self.kinds.values(), self.resume):
             box.setAccessibleName(box.text())
             box.setFixedHeight(fonts.row())
             box.toggled.connect(self.changed)
-        what.show_items(list(self.kinds.values()))
-        column.addWidget(what)
+        for at, box in enumerate(self.kinds.values()):
+            what.addWidget(box, at // 2, at % 2)
+        column.addWidget(label(tr("What is recorded"), "quiet"))
+        column.addLayout(what)
         column.addWidget(self.resume)
         for changed in (self.paths.changed, self.out.changed, self.ctx.valueChanged):
             changed.connect(self.changed)
@@ -110,9 +111,11 @@ class RecordForm(QWidget):
         if not self.is_ready:
             return tr("Open a model, choose texts, a folder and what is recorded.")
         size = sum(_sizes(self.paths.paths))
+        if not size:
+            return tr("There is no text at these paths.")
         return tr(
             "{kib} KiB of text, about {tokens} tokens: about {time}",
-            kib=kib(size) if size else UNKNOWN,
+            kib=kib(size),
             tokens=grouped(size // CHARACTERS),
             time=time_of(self._bench, size / CHARACTERS),
         )
@@ -125,7 +128,7 @@ class RecordResult(QWidget):
         super().__init__()
         self.title = label("", size="strong", wrap=True)
         self.says = label("", wrap=True)
-        self.probes = Table(TableRows(_PROBES, self), tr("Linear probe"), short=True)
+        self.probes = Table(TableRows(_PROBES, self), tr("Linear probe"), stretch=(0,), short=True)
         self.probes.setMinimumHeight(fonts.px(ROWS))
         column = column_of(self)
         for widget in (self.title, self.says, self.probes):
@@ -169,7 +172,7 @@ def _share(value: float) -> str:
 
 
 _PROBES: list[Column[ProbeFit]] = [
-    Column(tr("Layer"), lambda one: str(one.layer), lambda one: one.layer, right=True),
+    Column(tr("Layer"), lambda one: str(one.layer), lambda one: one.layer),
     Column(tr("Right"), lambda one: _share(one.accuracy), lambda one: one.accuracy, right=True),
     Column("±", lambda one: _share(one.error), lambda one: one.error, right=True),
     Column(
