@@ -112,7 +112,7 @@ class MapForm(QWidget):
 
     @property
     def foreseen(self) -> str:
-        """What the map takes, as far as the file and the last answer tell."""
+        """Cost of the map, as far as the file and the last answer tell."""
         found = self._bench.runs.foreseen(self.counter.count or 0, self.grid.currentData())
         if found is None:
             return tr("Open a model and type a prompt to see what the map takes.")

@@ -31,7 +31,7 @@ class QualityForm(QWidget):
     title = tr("Quality of a quantisation")
     note = tr(
         "A file is compared with one in higher precision on a text of yours: how often the"
-        " likeliest token is another one, and by how much. The open model is closed meanwhile and"
+        " likeliest token is another one, and by how much. The open model is closed for that and"
         " opened again afterwards."
     )
 
@@ -107,7 +107,7 @@ class QualityForm(QWidget):
 
     @property
     def foreseen(self) -> str:
-        """What it takes, or what is missing."""
+        """Cost of the run, or what is missing."""
         if self.problem:
             return self.problem
         if not self.is_ready:
@@ -141,7 +141,7 @@ class QualityForm(QWidget):
 
 
 class QualityResult(QWidget):
-    """What was measured in a sentence each; layers and tensors as tables."""
+    """Show estimates in sentences, layers and tensors as tables."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -107,12 +107,12 @@ class RecordForm(QWidget):
 
     @property
     def foreseen(self) -> str:
-        """What it takes, or what is missing."""
+        """Cost of the run, or what is missing."""
         if not self.is_ready:
             return tr("Open a model, choose texts, a folder and what is recorded.")
         size = sum(_sizes(self.paths.paths))
         if not size:
-            return tr("There is no text at these paths.")
+            return tr("These paths contain no text.")
         return tr(
             "{kib} KiB of text, about {tokens} tokens: about {time}",
             kib=kib(size),
@@ -122,7 +122,7 @@ class RecordForm(QWidget):
 
 
 class RecordResult(QWidget):
-    """What was read and written; probes as a table."""
+    """Show what was read and written, probes as a table."""
 
     def __init__(self) -> None:
         super().__init__()

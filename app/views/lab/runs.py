@@ -103,7 +103,7 @@ class RunsView(QWidget):
         self._foresee()
 
     def _foresee(self) -> None:
-        """What the run takes, and whether it can be started."""
+        """Show the cost of the run, and whether it can be started."""
         self.foreseen.setText(self.form.foreseen)
         self._show()
 

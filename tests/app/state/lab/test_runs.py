@@ -168,7 +168,7 @@ def test_texts_are_recorded_and_a_stopped_recording_goes_on(
     tiny: Workbench, tmp_path: Path, until: Until
 ) -> None:
     text = tmp_path / "text.txt"
-    text.write_text(40 * f"{CLEAN}. ")
+    text.write_text(300 * f"{CLEAN}. ")
     runs = tiny.runs
     request = RecordDataset(0, [str(text)], str(tmp_path / "out"), ["norms", "imatrix"], 32)
     runs.start(request)
