@@ -109,7 +109,7 @@ EDITS: tuple[Command[Desk], ...] = (
     ),
     _command(
         "runs",
-        tr("Runs: maps, quality, recordings…"),
+        tr("Runs: maps, quality, recordings, features…"),
         lambda w: w.sheets.show_runs(),
         lambda w: True,
         words="patching activation causal tracing map effect laboratory quantisation imatrix",

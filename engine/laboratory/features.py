@@ -76,6 +76,8 @@ def find_features(
         counted.explained,
         _named(model, sae, request.names, counted.wanted),
         _doubts(len(rows), counted.explained),
+        request.sae,
+        request.site,
     )
 
 

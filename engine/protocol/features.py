@@ -19,6 +19,7 @@ class FeaturesFound(Reply, frozen=True):
     """The strongest `features` of each token in order. `l0` is the mean number of active ones,
     `explained` the share of variance that is reconstructed, both without the first token. `names`
     has those that were found, else the tokens that a feature promotes. `site` is RESULT-LAYER.
+    `sae` and `own_site` are as in the request.
     """
 
     name: str
@@ -32,6 +33,8 @@ class FeaturesFound(Reply, frozen=True):
     explained: float
     names: dict[int, str]
     notes: list[str]
+    sae: str = ""
+    own_site: str = ""
 
 
 class FindFeatures(Request[FeaturesFound], frozen=True):

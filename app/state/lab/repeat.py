@@ -2,7 +2,7 @@
 
 import shlex
 
-from engine.protocol import MapPatches, MeasureQuality, RecordDataset
+from engine.protocol import FindFeatures, MapPatches, MeasureQuality, RecordDataset
 
 
 def command_of_map(request: MapPatches, model: str) -> str:
@@ -32,3 +32,14 @@ def command_of_recording(request: RecordDataset, model: str) -> str:
     words = ["cutaway", "record", model, *request.paths, "--out", request.out]
     words += ["--what", ",".join(request.what), "--ctx", str(request.n_ctx)]
     return shlex.join([*words, *(["--resume"] if request.resume else [])])
+
+
+def command_of_features(request: FindFeatures, model: str) -> str:
+    """Features of a text."""
+    chat = request.text.prompt is None
+    text = request.text.messages[-1].text if request.text.prompt is None else request.text.prompt
+    words = ["cutaway", "features", model, "--sae", request.sae, "--prompt", text]
+    words += ["--top", str(request.top)]
+    for name, value in (("--site", request.site), ("--names", request.names)):
+        words += [name, value] if value else []
+    return shlex.join([*words, *(["--chat"] if chat else [])])

@@ -21,6 +21,7 @@ from engine.protocol import (
     ChatMessage,
     ComparedText,
     Failed,
+    FindFeatures,
     MapPatches,
     MeasureQuality,
     PatchesMapped,
@@ -28,7 +29,7 @@ from engine.protocol import (
     RecordDataset,
 )
 
-Run = MapPatches | MeasureQuality | RecordDataset
+Run = MapPatches | MeasureQuality | RecordDataset | FindFeatures
 SITES: dict[PatchGrid, int] = {"residual": 1, "parts": 2, "heads": 1, "experts": 1}
 TITLE = 60  # characters of a prompt in a title
 
@@ -160,6 +161,10 @@ def title_of_run(request: Run) -> str:
         texts = [one.messages[-1].text if one.prompt is None else one.prompt for one in sides]
     elif isinstance(request, MeasureQuality):
         texts = [Path(one).stem for one in (request.path, request.base)]
+    elif isinstance(request, FindFeatures):
+        one = request.text
+        said = one.messages[-1].text if one.prompt is None else one.prompt
+        texts = [said, Path(request.sae).name]
     else:
         texts = [Path(one).name for one in request.paths]
     lines = [" ".join(text.split()) for text in texts]

@@ -11,6 +11,7 @@ from app.language import tr
 from app.state.talk.disk.run_rows import RunResult
 from app.state.workbench import Workbench
 from app.theme.tokens import PADDING
+from app.views.lab.features import FeaturesForm, FeaturesResult
 from app.views.lab.fields import column_of, form_of
 from app.views.lab.map import MapForm, MapResult
 from app.views.lab.quality import QualityForm, QualityResult
@@ -18,7 +19,7 @@ from app.views.lab.record import RecordForm, RecordResult
 from app.widgets.basics import Button, divider, label, scrolled
 from app.widgets.controls.flow import Flow
 from app.widgets.tips import plain_tip
-from engine.protocol import DatasetRecorded, PatchesMapped, QualityMeasured
+from engine.protocol import DatasetRecorded, FeaturesFound, PatchesMapped, QualityMeasured
 
 SHORT = 20  # characters of a kept run
 
@@ -34,8 +35,8 @@ class RunsView(QWidget):
         self._bench, self._runs = bench, bench.runs
         self._shown: object = None
         self.map_form, self.quality_form = MapForm(bench), QualityForm(bench)
-        self.record_form = RecordForm(bench)
-        self.forms = (self.map_form, self.quality_form, self.record_form)
+        self.record_form, self.features_form = RecordForm(bench), FeaturesForm(bench)
+        self.forms = (self.map_form, self.quality_form, self.record_form, self.features_form)
         self.kind = QComboBox()
         for form in self.forms:
             self.kind.addItem(form.title)
@@ -51,7 +52,7 @@ class RunsView(QWidget):
         self.copy_json = Button(tr("Copy as JSON"), self._copy_json)
         self.copy_command = Button(tr("Copy the command"), self._copy_command)
         self.map, self.quality = MapResult(bench), QualityResult()
-        self.recording = RecordResult()
+        self.recording, self.features = RecordResult(), FeaturesResult(bench)
         self._lay_out()
         self.setFocusProxy(self.kind)
         self.kind.currentIndexChanged.connect(self._show_kind)
@@ -64,7 +65,7 @@ class RunsView(QWidget):
         self._show_result(None)
 
     @property
-    def form(self) -> MapForm | QualityForm | RecordForm:
+    def form(self) -> MapForm | QualityForm | RecordForm | FeaturesForm:
         """The form that is shown."""
         return self.forms[self.kind.currentIndex()]
 
@@ -138,10 +139,13 @@ class RunsView(QWidget):
         self.map.setVisible(isinstance(found, PatchesMapped))
         self.quality.setVisible(isinstance(found, QualityMeasured))
         self.recording.setVisible(isinstance(found, DatasetRecorded))
+        self.features.setVisible(isinstance(found, FeaturesFound))
         if isinstance(found, PatchesMapped):
             self.map.show_result(found)
         elif isinstance(found, QualityMeasured):
             self.quality.show_result(found)
+        elif isinstance(found, FeaturesFound):
+            self.features.show_result(found)
         elif found is not None:
             self.recording.show_result(found)
 
@@ -158,7 +162,7 @@ class RunsView(QWidget):
         for widget in (self.foreseen, buttons, self.bar, self.problem, divider()):
             column.addWidget(widget)
         column.addLayout(form_of((tr("Kept runs"), self.kept)))
-        for result in (results, self.map, self.quality, self.recording):
+        for result in (results, self.map, self.quality, self.recording, self.features):
             column.addWidget(result)
         column.addStretch(1)
         ends = QHBoxLayout()

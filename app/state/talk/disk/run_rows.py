@@ -7,9 +7,9 @@ import msgspec
 
 from app.state.talk.disk.database import Database
 from app.state.talk.disk.rows import text_of
-from engine.protocol import DatasetRecorded, PatchesMapped, QualityMeasured
+from engine.protocol import DatasetRecorded, FeaturesFound, PatchesMapped, QualityMeasured
 
-RunResult = PatchesMapped | QualityMeasured | DatasetRecorded
+RunResult = PatchesMapped | QualityMeasured | DatasetRecorded | FeaturesFound
 MOST = 50 << 20
 """Characters of all results together."""
 _OLDEST = "DELETE FROM runs WHERE id = (SELECT min(id) FROM runs)"

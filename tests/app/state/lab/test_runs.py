@@ -6,18 +6,28 @@ import sqlite3
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import pytest
 
+from app.commands import features as features_command
 from app.commands import patch
 from app.commands import quality as quality_command
 from app.commands import record as record_command
-from app.state.lab.repeat import command_of_map, command_of_quality, command_of_recording
+from app.state.lab.repeat import (
+    command_of_features,
+    command_of_map,
+    command_of_quality,
+    command_of_recording,
+)
 from app.state.lab.runs import effects_of, text_of_run, title_of_run
+from app.state.lab.turning import turn_up
 from app.state.talk.disk.database import Database
 from app.state.talk.disk.run_rows import RunRows
 from app.state.workbench import Workbench
 from engine.protocol import (
     DatasetRecorded,
+    FeaturesFound,
+    FindFeatures,
     MapPatches,
     MeasureQuality,
     PatchesMapped,
@@ -184,6 +194,34 @@ def test_texts_are_recorded_and_a_stopped_recording_goes_on(
     assert found.resumed > 0
     assert {"norms.npz", "imatrix.gguf"} <= set(found.files)
     assert [one.title for one in runs.kept] == ["text.txt"]
+
+
+def test_features_are_found_and_turned_up(tiny: Workbench, tmp_path: Path, until: Until) -> None:
+    with np.load(Path(__file__).parents[3] / "goldens" / "autoencoders.npz") as file:
+        (tmp_path / "cfg.json").write_bytes(file["jumprelu/cfg"].tobytes())
+        (tmp_path / "sae_weights.safetensors").write_bytes(file["jumprelu/weights"].tobytes())
+    tiny.runs.start(FindFeatures(0, str(tmp_path), text_of_run(CLEAN, False), 3))
+    until(lambda: not tiny.runs.running)
+    found = tiny.runs.shown
+    assert isinstance(found, FeaturesFound)
+    assert (found.site, found.sae) == ("residual-1", str(tmp_path))
+    told: list[str] = []
+    best = found.features[-1][0].index
+    feature = (best, found.names[best])
+    turn_up(tiny.chat.edits, (found.sae, ""), feature, 7.0, told.append, tiny)
+    until(lambda: told == [""])
+    (edit,) = tiny.chat.edits.value.edits
+    assert (edit.edit.site, edit.edit.layers, edit.edit.value) == ("residual", [1], 7.0)
+    turn_up(tiny.chat.edits, (found.sae, ""), (999, ""), 7.0, told.append, tiny)
+    until(lambda: len(told) == 2)
+    assert "from 0 to 23" in told[1]
+    request = FindFeatures(0, "/a b", text_of_run(CLEAN, True), 3, "residual-1", "/names")
+    arguments = shlex.split(command_of_features(request, "/m.gguf"))
+    parser = argparse.ArgumentParser()
+    features_command.configure(parser)
+    args = parser.parse_args(arguments[2:])
+    assert (args.sae, args.prompt, args.chat, args.top) == ("/a b", CLEAN, True, 3)
+    assert (args.site, args.names) == ("residual-1", "/names")
 
 
 def test_the_commands_of_measurements_and_recordings_are_the_same(tmp_path: Path) -> None:

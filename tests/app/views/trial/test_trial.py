@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import pytest
 from msgspec import structs
 from PySide6.QtCore import QPoint, Qt
@@ -27,6 +28,7 @@ from engine.protocol import (
     RecordDataset,
     ScoreAnswer,
 )
+from tests.app.helpers.seeing import until
 from tests.app.window.scenes.trial_scenes import (
     DRAWN,
     PLAIN,
@@ -35,6 +37,7 @@ from tests.app.window.scenes.trial_scenes import (
     client,
     control,
     edit_form,
+    featured,
     measured,
     measuring,
     patched,
@@ -45,6 +48,15 @@ from tests.app.window.scenes.trial_scenes import (
     trial_form,
     with_edits,
 )
+
+
+def saved_autoencoder(folder: Path) -> Path:
+    """The files of one that SAELens made."""
+    with np.load(Path(__file__).parents[3] / "goldens" / "autoencoders.npz") as file:
+        (folder / "cfg.json").write_bytes(file["jumprelu/cfg"].tobytes())
+        (folder / "sae_weights.safetensors").write_bytes(file["jumprelu/weights"].tobytes())
+    return folder
+
 
 OFF = Edit.of("scale", "residual", 12, 0, delta=True)
 
@@ -350,6 +362,37 @@ def test_texts_are_recorded_by_keyboard(window: MainWindow) -> None:
     for box in view.record_form.kinds.values():
         box.setChecked(False)
     assert not view.begin.isEnabled()
+
+
+def test_a_word_and_a_feature_are_chosen_by_keyboard_and_turned_up(
+    window: MainWindow, tmp_path: Path
+) -> None:
+    featured(window)
+    view, edits = window.sheets.runs.features, window.bench.chat.edits
+    assert view.title.text() == "SmolLM2: 16\u2009384 features of residual-12"
+    assert view.words.currentRow() == 4
+    QTest.keyClick(view.words, Qt.Key.Key_Left)
+    assert view.words.currentItem().text() == "France"
+    assert [one.index for one in view.table.rows.shown] == list(range(300, 306))
+    assert view.table.text().split("\n")[1] == "names of countries\t300\t10.50"
+    assert view.strength.value() == 21.0
+    QTest.keyClick(view.table.view, Qt.Key.Key_Down)
+    assert view.strength.value() == 19.0
+    QTest.keyClick(view.turn, Qt.Key.Key_Space)
+    until(lambda: view.notice.text() != "")
+    assert "/saes/layer-12" in view.notice.text()
+    before = edits.value
+    window.bench.runs.shown = msgspec.structs.replace(
+        window.bench.runs.shown, sae=str(saved_autoencoder(tmp_path))
+    )
+    window.bench.runs.changed.emit()
+    view.words.setCurrentRow(0)
+    view.strength.setValue(40.0)
+    QTest.keyClick(view.turn, Qt.Key.Key_Space)
+    until(lambda: edits.value != before)
+    added = edits.value.edits[-1]
+    assert words(added) == "layer 1 + 40 × “#0”"
+    assert view.notice.text().startswith("Added to the edits")
 
 
 def test_other_answers_are_listed(window: MainWindow) -> None:

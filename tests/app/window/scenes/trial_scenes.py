@@ -13,9 +13,11 @@ from app.state.talk.disk.vector_rows import pack
 from app.state.talk.edits import ChatEdit
 from app.window.main_window import MainWindow
 from engine.protocol import (
+    ActiveFeature,
     AnswerScored,
     Edit,
     Estimate,
+    FindFeatures,
     LayerDrift,
     MapPatches,
     MeasureQuality,
@@ -198,7 +200,30 @@ def recorded(window: MainWindow) -> None:
     QTest.qWait(20)
 
 
+def featured(window: MainWindow) -> None:
+    """The features of a text were found."""
+    with_edits(window)
+    window.sheets.show_runs()
+    view = window.sheets.runs
+    view.kind.setFocus()
+    for _ in range(3):
+        QTest.keyClick(view.kind, Qt.Key.Key_Down)
+    view.features_form.sae.set_text("/saes/layer-12")
+    QTest.keyClick(view.begin, Qt.Key.Key_Space)
+    tokens = ["The", " capital", " of", " France", " is"]
+    features = [
+        [ActiveFeature(100 * at + i, 9.0 - i + at / 2) for i in range(6)]
+        for at in range(len(tokens))
+    ]
+    names = {300: "names of countries", 400: "the beginning of an answer"}
+    client(window).answer(
+        FindFeatures, "SmolLM2", "intel:0", "jumprelu", "residual-12", 16384, tokens, features,
+        38.4, 0.83, names, [], "/saes/layer-12",
+    )  # fmt: skip
+    QTest.qWait(20)
+
+
 SCENES = (
     *(with_edits, edit_form, trial_form, trial, control, steering, taking, patched),
-    *(measuring, measured, recorded),
+    *(measuring, measured, recorded, featured),
 )

@@ -1,0 +1,199 @@
+"""Features of a text in the sheet of runs: the form, and the features of each word."""
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QDoubleSpinBox,
+    QHBoxLayout,
+    QLineEdit,
+    QListWidget,
+    QSpinBox,
+    QWidget,
+)
+
+from app.language import tr
+from app.state.lab.repeat import command_of_features
+from app.state.lab.runs import text_of_run
+from app.state.lab.turning import turn_up
+from app.state.workbench import Workbench
+from app.theme import fonts
+from app.views.lab.fields import PathField, column_of, form_of
+from app.views.lab.map import PROMPT
+from app.views.token.section import shown
+from app.widgets.basics import Button, label
+from app.widgets.lists.rows import Column, TableRows
+from app.widgets.lists.table import Table
+from app.widgets.numbers import grouped
+from engine.protocol import ActiveFeature, FeaturesFound, FindFeatures
+
+TOP, MOST_TOP = 10, 256
+WORDS, ROWS = 60, 220  # pixels of the words and of the table
+FURTHER = 2.0
+"""A feature is turned up by this many times its activation, unless another strength is typed."""
+
+
+class FeaturesForm(QWidget):
+    """An autoencoder, names of its features, and a text."""
+
+    changed = Signal()
+    title = tr("Features of a text")
+    note = tr(
+        "A sparse autoencoder of your model (Gemma Scope, SAELens) tells which features are active"
+        " at each word. Choose a word, then a feature, and turn it up in the next answer."
+    )
+
+    def __init__(self, bench: Workbench) -> None:
+        super().__init__()
+        self._bench = bench
+        self.sae = PathField(tr("Autoencoder"), "folder")
+        self.names = PathField(tr("Names of features"), "folder")
+        self.names.field.setPlaceholderText(tr("the tokens that a feature promotes"))
+        self.text = QLineEdit()
+        self.site = QLineEdit()
+        self.site.setPlaceholderText(tr("the one that the file names, or as residual-20"))
+        self.top = QSpinBox()
+        self.top.setRange(1, MOST_TOP)
+        self.top.setValue(TOP)
+        self.chat = QCheckBox(tr("As chat messages"))
+        self.chat.setAccessibleName(self.chat.text())
+        self.chat.setFixedHeight(fonts.row())
+        column = column_of(self)
+        column.addLayout(
+            form_of(
+                (tr("Autoencoder"), self.sae),
+                (tr("Names of features"), self.names),
+                (tr("Text"), self.text),
+                (tr("Result"), self.site),
+                (tr("Features of a word"), self.top),
+            )
+        )
+        column.addWidget(self.chat)
+        for changed in (self.sae.changed, self.text.textChanged):
+            changed.connect(self.changed)
+
+    def refresh(self) -> None:
+        """Begin with a text to try."""
+        if not self.text.text():
+            self.text.setText(PROMPT)
+
+    @property
+    def is_ready(self) -> bool:
+        """True if it can be started."""
+        return bool(self._bench.session.model is not None and self.sae.text and self.text.text())
+
+    @property
+    def request(self) -> FindFeatures:
+        """The request that the form describes."""
+        return FindFeatures(
+            0,
+            self.sae.text,
+            text_of_run(self.text.text(), self.chat.isChecked()),
+            self.top.value(),
+            self.site.text().strip(),
+            self.names.text,
+        )
+
+    @property
+    def command(self) -> str:
+        """The same in a terminal."""
+        return command_of_features(self.request, str(self._bench.session.path or "MODEL"))
+
+    @property
+    def foreseen(self) -> str:
+        """Cost of the run, or what is missing."""
+        if self.is_ready:
+            return tr("One pass over the text, and the weights of the autoencoder in memory.")
+        return tr("Open a model, and choose the folder of an autoencoder.")
+
+
+class FeaturesResult(QWidget):
+    """Words in a row; the features of the chosen one as a table, which can be turned up."""
+
+    def __init__(self, bench: Workbench) -> None:
+        super().__init__()
+        self._bench = bench
+        self._found: FeaturesFound | None = None
+        self._chosen: ActiveFeature | None = None
+        self.title, self.says = label("", size="strong", wrap=True), label("", "quiet", wrap=True)
+        self.words = QListWidget()
+        self.words.setAccessibleName(tr("Words"))
+        self.words.setFlow(QListWidget.Flow.LeftToRight)
+        self.words.setWrapping(True)
+        self.words.setResizeMode(QListWidget.ResizeMode.Adjust)
+        self.words.setFixedHeight(fonts.px(WORDS))
+        columns: list[Column[ActiveFeature]] = [
+            Column(tr("Name"), self._name),
+            Column(tr("Feature"), lambda one: str(one.index), lambda one: one.index, right=True),
+            Column(
+                tr("Activation"),
+                lambda one: f"{one.activation:.2f}",
+                lambda one: one.activation,
+                right=True,
+            ),
+        ]
+        self.table = Table(TableRows(columns, self), tr("Features"), stretch=(0,), short=True)
+        self.table.setMinimumHeight(fonts.px(ROWS))
+        self.strength = QDoubleSpinBox()
+        self.strength.setRange(-1e6, 1e6)
+        self.strength.setAccessibleName(tr("Strength"))
+        self.turn = Button(tr("Turn up in the next answer"), self._turn)
+        self.notice = label("", wrap=True)
+        row = QHBoxLayout()
+        row.addWidget(self.strength)
+        row.addWidget(self.turn)
+        row.addStretch(1)
+        column = column_of(self)
+        for widget in (self.title, self.says, self.words, self.table):
+            column.addWidget(widget)
+        column.addLayout(row)
+        column.addWidget(self.notice)
+        self.words.currentRowChanged.connect(self._show_word)
+        self.table.chosen.connect(self._choose)
+
+    def show_result(self, found: FeaturesFound) -> None:
+        """Another text; its last word is chosen."""
+        self._found = found
+        self.title.setText(
+            tr(
+                "{name}: {n} features of {site}",
+                name=found.name,
+                n=grouped(found.n_features),
+                site=found.site,
+            )
+        )
+        facts = tr(
+            "{l0:.1f} are active at a word; explained variance {explained:.3f}.",
+            l0=found.l0,
+            explained=found.explained,
+        )
+        self.says.setText(" ".join([facts, *found.notes]))
+        self.notice.setText("")
+        self.words.clear()
+        self.words.addItems([shown(text) for text in found.tokens])
+        self.words.setCurrentRow(len(found.tokens) - 1)
+
+    def _show_word(self, at: int) -> None:
+        if self._found is not None and 0 <= at < len(self._found.features):
+            self.table.rows.show_rows(self._found.features[at])
+            self.table.view.selectRow(0)
+
+    def _name(self, one: ActiveFeature) -> str:
+        return self._found.names.get(one.index, "") if self._found is not None else ""
+
+    def _choose(self, one: ActiveFeature | None) -> None:
+        self._chosen = one
+        self.turn.setEnabled(one is not None)
+        if one is not None:
+            self.strength.setValue(FURTHER * one.activation)
+
+    def _turn(self) -> None:
+        found, one = self._found, self._chosen
+        if found is None or one is None:
+            return
+        sae, feature = (found.sae, found.own_site), (one.index, self._name(one))
+        strength = self.strength.value()
+        turn_up(self._bench.chat.edits, sae, feature, strength, self._turned, self)
+
+    def _turned(self, problem: str) -> None:
+        added = tr("Added to the edits of the next answer. Compare it with a random control there.")
+        self.notice.setText(problem or added)
