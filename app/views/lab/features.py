@@ -38,7 +38,7 @@ class FeaturesForm(QWidget):
     changed = Signal()
     title = tr("Features of a text")
     note = tr(
-        "A sparse autoencoder of your model (Gemma Scope, SAELens) tells which features are active"
+        "A sparse autoencoder of your model (Gemma Scope, SAELens) shows which features are active"
         " at each word. Choose a word, then a feature, and turn it up in the next answer."
     )
 
