@@ -72,11 +72,14 @@ QAbstractSpinBox::up-button, QAbstractSpinBox::down-button { width: 0; border: n
 QComboBox { padding: 0 8px 0 10px; }
 QComboBox::drop-down { border: none; width: 24px; }
 QComboBox::down-arrow { image: url("$pictures/arrow.svg"); width: 14px; height: 14px; }
-QCheckBox::indicator {
-  width: 16px; height: 16px; border: 1px solid $faint; border-radius: 3px; background: $panel;
+QCheckBox::indicator, QListWidget::indicator {
+  width: ${box}px; height: ${box}px; border: 1px solid $faint; border-radius: 3px;
+  background: $panel;
 }
-QCheckBox::indicator:focus, QCheckBox::indicator:hover { border-color: $accent; }
-QCheckBox::indicator:checked {
+QListWidget::indicator { width: ${tick}px; height: ${tick}px; }
+QCheckBox::indicator:focus, QCheckBox::indicator:hover,
+QListWidget::indicator:hover { border-color: $accent; }
+QCheckBox::indicator:checked, QListWidget::indicator:checked {
   background: $accent; border-color: $accent; image: url("$pictures/$check.svg");
 }
 QCheckBox:focus { color: $link; }
@@ -169,6 +172,8 @@ def style_sheet(tokens: ThemeTokens) -> str:
         control=RADIUS_CONTROL,
         row=fonts.px(ROW),
         inner=fonts.px(ROW) - 2,
+        box=fonts.px(16),
+        tick=fonts.px(12),
         round=fonts.px(ROW) // 2,
         small=fonts.px(SMALL_PX),
         title=fonts.px(TITLE_PX),

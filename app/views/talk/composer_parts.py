@@ -19,6 +19,7 @@ from app.widgets.controls.growing_edit import GrowingEdit
 from app.widgets.numbers import grouped
 from app.widgets.tips import set_tip
 
+THIN_SPACE, NARROW_SPACE = "\u2009", "\u202f"  # a line may break at the first
 MOST_SHOWN = 30  # saved prompts in a menu
 LOST = {
     "shift": tr("the oldest messages will be dropped"),
@@ -61,15 +62,14 @@ class Overflow(QWidget):
         needed = use.used + (0 if use.whole else tokens)
         over = needed - (use.n_ctx - 1)  # one is for the answer
         self.setVisible(use.n_ctx > 0 and over > 0)
-        self.words.setText(
-            tr_n(
-                "{n} token too long for the context of {n_ctx}: {lost}.",
-                "{n} tokens too long for the context of {n_ctx}: {lost}.",
-                max(0, over),
-                n_ctx=grouped(use.n_ctx),
-                lost=LOST[self._policy],
-            )
+        words = tr_n(
+            "{n} token too long for the context of {n_ctx}: {lost}.",
+            "{n} tokens too long for the context of {n_ctx}: {lost}.",
+            max(0, over),
+            n_ctx=grouped(use.n_ctx),
+            lost=LOST[self._policy],
         )
+        self.words.setText(words.replace(THIN_SPACE, NARROW_SPACE))
         set_tone(self.words, "bad" if self._policy == "stop" else "warn")
         self.parts.setVisible(bool(self._bench.chat.documents.documents))
 

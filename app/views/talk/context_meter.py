@@ -53,7 +53,8 @@ class ContextMeter(QWidget):
         chat, session = bench.chat, bench.session
         for signal in (
             *(chat.path_changed, chat.message_added, chat.message_changed),
-            *(chat.attached.changed, chat.brought.changed, bench.prompt.changed),
+            *(chat.attached.changed, chat.documents.changed, chat.brought.changed),
+            bench.prompt.changed,
         ):
             signal.connect(self._later)
         chat.details.changed.connect(self._later)
@@ -88,6 +89,8 @@ class ContextMeter(QWidget):
     @property
     def _amount(self) -> str:
         over = self.use.over
+        if over > 1 and any(share.draft for share in self.use.shares):
+            return tr("too long")  # the message says by how much, with its text
         # The last token of an answer that fills the context is behind it: that is full, no more.
         return (
             tr("{over} tokens too long", over=grouped(over))

@@ -291,6 +291,7 @@ class PartsFinder(QWidget):
         self.list = QListWidget()
         self.list.setAccessibleName(tr("Parts that were found"))
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.list.setSpacing(1)
         self.list.itemChanged.connect(self._count)
         self.send = Button("", self._keep)
         row = QHBoxLayout()

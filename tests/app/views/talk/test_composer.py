@@ -327,7 +327,7 @@ def test_a_question_that_does_not_fit_says_what_is_left_out(
     too_long(talk, qtbot)
     assert overflow.isVisible()
     assert overflow.words.text() == (
-        "3\u2009851 tokens too long for the context of 2\u2009048:"
+        "3\u202f851 tokens too long for the context of 2\u202f048:"
         " the oldest messages will be dropped."
     )
     assert talk.composer.send_button.isEnabled()
