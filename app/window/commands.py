@@ -43,6 +43,19 @@ TOKEN: tuple[Command[Desk], ...] = (
         enabled=_has_word,
     ),
     Command(
+        id="token.lens",
+        title=tr("Read layers with a lens from a file…"),
+        words="jacobian tuned lens safetensors",
+        run=lambda w: w.inspector.view(TokenView).choose_lens(),
+        enabled=_has_word,
+    ),
+    Command(
+        id="token.logit_lens",
+        title=tr("Read layers with the logit lens"),
+        run=lambda w: w.bench.token.use_lens(""),
+        enabled=lambda w: bool(w.bench.token.asking.lens_file),
+    ),
+    Command(
         id="token.text",
         title=tr("Copy the token's details as text"),
         run=lambda w: w.inspector.view(TokenView).copy_text(),

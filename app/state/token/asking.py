@@ -122,7 +122,9 @@ FEWEST_PLACES = 256  # of a context, where its length is only estimated
 
 
 class Asking:
-    """Makes questions of the chat as it is now; None where there is nothing to be asked."""
+    """Makes questions of the chat as it is now; None where there is nothing to be asked.
+    `lens_file` is a lens to read layers with in place of the logit lens.
+    """
 
     def __init__(
         self,
@@ -132,6 +134,7 @@ class Asking:
         parts: Callable[[], ModelParts | None],
     ) -> None:
         self._chat, self._selection, self._contexts, self._parts = chat, selection, contexts, parts
+        self.lens_file = ""
 
     def whole(self, message: int) -> Question | None:
         """Return all items of a message's text as one question."""
@@ -151,6 +154,7 @@ class Asking:
             asked,
             top_k=TOP,
             lens=True,
+            lens_file=self.lens_file,
             attention_layers=self._layers_at_once(),
             sampling=self._chat.details.sampling,
             record=True,

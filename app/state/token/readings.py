@@ -33,7 +33,7 @@ class LensReading:
 
     def __init__(self, lens: Lens) -> None:
         rows = len(lens.layers)
-        self.layers, self.wanted = list(lens.layers), lens.wanted
+        self.layers, self.wanted, self.kind = list(lens.layers), lens.wanted, lens.kind
         self._texts = lens.texts
         self._ids = np.frombuffer(lens.ids, "<i4").reshape(rows, -1)
         self._chances = _chances(lens.logp).reshape(rows, -1)

@@ -239,6 +239,11 @@ class TokenState(QObject):
         self._selection.select_token(*word.key)
         return self._chat.branch_with(row, word.index, other)
 
+    def use_lens(self, path: str) -> None:
+        """Read layers with a lens from a file; "" for the logit lens."""
+        self.asking.lens_file = path
+        self._basis_changed()
+
     def follow(self) -> None:
         """Look at the newest word again."""
         self._selection.leave_token()
@@ -418,7 +423,7 @@ class TokenState(QObject):
 
     def _basis_now(self) -> tuple[object, ...]:
         """The state that all kept results depend on."""
-        return self._session.model, self._chat.details.system
+        return self._session.model, self._chat.details.system, self.asking.lens_file
 
     def _basis_changed(self) -> None:
         basis = self._basis_now()

@@ -42,7 +42,8 @@ class Section(QWidget):
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(GRID // 2)
-        column.addWidget(label(title, "", "strong"))
+        self.head = label(title, "", "strong")
+        column.addWidget(self.head)
         column.addWidget(chart, 1)
         column.addWidget(self.table, 1)
         self.table.hide()
@@ -58,6 +59,11 @@ class Section(QWidget):
         """The table's rows as they are now."""
         if self.as_table:
             self.table.rows.show_rows([tuple(row) for row in self._rows()[1:]])
+
+    def set_title(self, title: str) -> None:
+        """Another title."""
+        self.title = title
+        self.head.setText(title)
 
     def report(self) -> ReportTable:
         """The table, as it is now."""

@@ -11,7 +11,7 @@ from PySide6.QtGui import (
     QResizeEvent,
     QShowEvent,
 )
-from PySide6.QtWidgets import QGridLayout, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFileDialog, QGridLayout, QScrollArea, QVBoxLayout, QWidget
 
 from app.language import tr
 from app.state.workbench import Workbench
@@ -59,6 +59,11 @@ def text_of(bench: Workbench, word: str, parts: Sequence[str]) -> str:
     return "\n\n".join(["\n".join(captions(bench, word)), *parts]) + "\n"
 
 
+LENSES = {
+    "logit": tr("Logit lens"),
+    "jacobian": tr("Jacobian lens"),
+    "tuned": tr("Tuned lens"),
+}
 WIDE = 660  # pixels from which on there are two columns
 
 
@@ -114,6 +119,14 @@ class TokenView(QWidget):
         """Whether numbers alone are shown."""
         return self.sections[0].as_table
 
+    def choose_lens(self) -> None:
+        """Choose the file of a lens to read layers with."""
+        path, _ = QFileDialog.getOpenFileName(
+            self, tr("Read layers with a lens"), "", tr("Lenses (*.safetensors *.npz)")
+        )
+        if path:
+            self._state.use_lens(path)
+
     def toggle_table(self) -> None:
         """Charts or tables; the same numbers."""
         as_table = not self.as_table
@@ -141,6 +154,7 @@ class TokenView(QWidget):
         lens = inside.lens if inside is not None else None
         if lens is not self.lens.reading or lens is None:
             self.lens.show_reading(lens, parts.n_layer if parts is not None else 0)
+            self.sections[0].set_title(LENSES[lens.kind if lens is not None else "logit"])
         self.attention.refresh()
         self.looked_at.refresh()
         waiting = tr("Select a token to see this.")

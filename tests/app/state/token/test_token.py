@@ -154,6 +154,23 @@ def test_what_was_kept_of_another_model_or_system_prompt_is_forgotten(
     assert asked(engine)[-1].messages[0].text == "Be brief."
 
 
+def test_a_lens_from_a_file_is_used_for_all_words(
+    talk: Workbench, engine: ScriptedEngine, look: Callable[[int], Examine], qtbot: QtBot
+) -> None:
+    assert look(1).lens_file == ""
+    inside.answer(engine)
+    talk.token.use_lens("/lenses/tuned.safetensors")
+    qtbot.waitUntil(lambda: len(asked(engine)) == 2)
+    assert asked(engine)[-1].lens_file == "/lenses/tuned.safetensors"
+    assert talk.token.inside is not None
+    assert talk.token.inside.lens is None
+    inside.answer(engine)
+    assert look(2).lens_file == "/lenses/tuned.safetensors"
+    talk.token.use_lens("")
+    qtbot.waitUntil(lambda: len(asked(engine)) == 4)
+    assert asked(engine)[-1].lens_file == ""
+
+
 def test_nothing_is_asked_while_the_view_is_hidden(
     talk: Workbench, engine: ScriptedEngine, qtbot: QtBot
 ) -> None:

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec import structs
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QFileDialog
 from pytestqt.qtbot import QtBot
 
 from app.state.workbench import Workbench
@@ -87,6 +88,30 @@ def test_the_lens_shows_each_layers_words_and_the_climb(
         f"{rank:,}".replace(",", "\u2009") for rank in reading.rank.tolist()
     ]
     assert token.lens.accessibleDescription().endswith("It leads from layer 20 on")
+
+
+def test_the_section_is_called_as_the_lens_that_was_used(
+    token: TokenView,
+    bench: Workbench,
+    engine: ScriptedEngine,
+    look: Callable[[int], Examine],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    look(3)
+    section = token.sections[0]
+    assert section.head.text() == section.report().title == "Logit lens"
+    chosen = ("/lenses/j.safetensors", "")
+    monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *_: chosen)
+    token.choose_lens()
+    bench.token.ask()
+    request = engine.last_of(Examine)
+    assert request.lens_file == chosen[0]
+    known = inside.examined(request)
+    assert known.lens is not None
+    lens = structs.replace(known.lens, kind="jacobian")
+    engine.say(structs.replace(known, lens=lens))
+    QApplication.processEvents()
+    assert section.head.text() == section.report().title == "Jacobian lens"
 
 
 def test_the_lens_walks_and_selects_layers(
