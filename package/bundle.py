@@ -259,7 +259,7 @@ def pack(made: Path, folder: Path) -> Path:
     archive = folder / f"{name}.tar"
     with tarfile.open(archive, "w") as opened:
         opened.add(made, name, filter=plain)
-    call("xz", "-T0", "-6", "--force", archive)
+    call("xz", "-T0", "-2", "--force", archive)
     return archive.with_suffix(".tar.xz")
 
 
