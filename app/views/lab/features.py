@@ -1,10 +1,9 @@
 """Features of a text in the sheet of runs: the form, and the features of each word."""
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
     QCheckBox,
     QDoubleSpinBox,
-    QHBoxLayout,
     QLineEdit,
     QListWidget,
     QSpinBox,
@@ -135,17 +134,13 @@ class FeaturesResult(QWidget):
         self.table.setMinimumHeight(fonts.px(ROWS))
         self.strength = QDoubleSpinBox()
         self.strength.setRange(-1e6, 1e6)
-        self.strength.setAccessibleName(tr("Strength"))
         self.turn = Button(tr("Turn up in the next answer"), self._turn)
         self.notice = label("", wrap=True)
-        row = QHBoxLayout()
-        row.addWidget(self.strength)
-        row.addWidget(self.turn)
-        row.addStretch(1)
         column = column_of(self)
         for widget in (self.title, self.says, self.words, self.table):
             column.addWidget(widget)
-        column.addLayout(row)
+        column.addLayout(form_of((tr("Strength"), self.strength)))
+        column.addWidget(self.turn, 0, Qt.AlignmentFlag.AlignLeft)
         column.addWidget(self.notice)
         self.words.currentRowChanged.connect(self._show_word)
         self.table.chosen.connect(self._choose)

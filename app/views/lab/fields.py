@@ -78,7 +78,9 @@ class PathField(QWidget):
 def form_of(*rows: tuple[str, QWidget]) -> QFormLayout:
     """Widgets with their names, which become their accessible ones."""
     form = QFormLayout()
-    form.setRowWrapPolicy(QFormLayout.RowWrapPolicy.WrapLongRows)
+    wrap = QFormLayout.RowWrapPolicy
+    has_paths = any(isinstance(widget, PathField) for _, widget in rows)
+    form.setRowWrapPolicy(wrap.WrapAllRows if has_paths else wrap.WrapLongRows)
     form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
     for name, widget in rows:
         if not isinstance(widget, PathField):

@@ -343,10 +343,10 @@ def test_a_quality_is_measured_by_keyboard_in_place_of_the_model(
     assert [one.name for one in view.quality.tensors.rows.shown][0] == "blk.5.ffn_down.weight"
     view.copy_command.click()
     command = QApplication.clipboard().text()
-    assert command.startswith("cutaway quality /models/SmolLM2-135M-Instruct.Q4_1.gguf --base")
+    assert command.startswith("cutaway quality /models/Q4_1.gguf --base")
     assert command.endswith("--ctx 512 --chunks 8 --drift --guilty")
     kept = [one.title for one in window.bench.runs.kept]
-    assert kept == ["SmolLM2-135M-Instruct.Q4_1 / SmolLM2-135M-Instruct.F16"]
+    assert kept == ["Q4_1 / F16"]
 
 
 def test_texts_are_recorded_by_keyboard(window: MainWindow) -> None:

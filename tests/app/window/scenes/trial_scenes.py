@@ -149,7 +149,8 @@ def measuring(window: MainWindow, folder: Path | None = None) -> None:
     view.kind.setFocus()
     QTest.keyClick(view.kind, Qt.Key.Key_Down)
     form = view.quality_form
-    form.base.set_text("/models/SmolLM2-135M-Instruct.F16.gguf")
+    form.path.set_text("/models/Q4_1.gguf")
+    form.base.set_text("/models/F16.gguf")
     form.text.set_text(str(text))
     for box in (form.drift, form.guilty):
         QTest.keyClick(box, Qt.Key.Key_Space)
