@@ -27,7 +27,7 @@ MOST_SCANS = 20  # pages of a PDF that are attached as pictures
 LETTERS = 3.5  # characters of a token, where they are not counted
 MOST_SHOWN = 200  # pieces that a search lists
 LEAST_ROOM = 400  # characters
-JOINED = 60  # added to ranks that are joined
+LEAST = 1e-6  # of a joined score
 HIGH = 5  # a rank up to which a piece counts as found
 
 
@@ -294,18 +294,13 @@ class PartsSearch(QObject):
         self.changed.emit()
 
     def _join(self, cosines: NDArray[np.float32]) -> None:
-        """Join both rankings by the sum of 1 / (60 + rank) (Cormack et al. 2009)."""
+        """Join both by the sum of their scores, each from 0 to 1 (Bruch, Gai and Ingber 2023)."""
         self.embedding = False
         if self._index is None:
             return
         words = ranks([p if p > 0 else -math.inf for p in self._by_words])
         meaning = ranks(cosines.tolist())
-        joined = [
-            sum(1 / (JOINED + rank) for rank in (a, b) if rank is not None)
-            for a, b in zip(words, meaning, strict=True)
-        ]
-        ranking = self._index[1]
-        shown = self._show(ranking, joined)
+        shown = self._show(self._index[1], joined_scores(self._by_words, cosines.tolist()))
         self.by = [_found_by(words[index], meaning[index]) for index in shown]
         self.changed.emit()
 
@@ -322,6 +317,20 @@ class PartsSearch(QObject):
         self.found = [ranking.pieces[index] for index in shown]
         self.chosen = [place for place, index in enumerate(shown) if index in best]
         return shown
+
+
+def joined_scores(words: Sequence[float], meaning: Sequence[float]) -> list[float]:
+    """The sum of two scores of each piece, both brought to 0 (lowest) to 1 (highest), and above 0,
+    as each piece means something. Ranks would lose how much better the best is: with them a weak
+    embedding model hides what words have found.
+    """
+    return [a + b + LEAST for a, b in zip(_from_0_to_1(words), _from_0_to_1(meaning), strict=True)]
+
+
+def _from_0_to_1(scores: Sequence[float]) -> list[float]:
+    low = min(scores, default=0.0)
+    span = max(scores, default=0.0) - low or 1.0
+    return [(score - low) / span for score in scores]
 
 
 def ranks(scores: Sequence[float]) -> list[int | None]:

@@ -16,7 +16,7 @@ import pytest
 from app.documents.document import PAGE, Document
 from app.library import Stored
 from app.local_engine import LocalEngine
-from app.state.talk.documents import PartsSearch, ranks
+from app.state.talk.documents import PartsSearch, joined_scores, ranks
 from app.state.talk.embedder import MAGIC, Embedder, Vectors, embedders
 from engine.kept import read_sealed, write_sealed
 from tests.app.state.conftest import Until
@@ -204,3 +204,16 @@ def test_which_models_embed(tmp_path: Path) -> None:
 
 def test_ranks() -> None:
     assert ranks([0.5, 2.0, -np.inf, 2.0]) == [3, 1, None, 2]
+
+
+def test_a_weak_model_does_not_hide_what_words_have_found() -> None:
+    """By the sum of ranks the first piece would be the fourth: it is the last by meaning."""
+    words = [9.0, 1.1, 1.0, 0.9, 0.8, 0.0]
+    meaning = [0.30, 0.36, 0.35, 0.34, 0.33, 0.31]
+    made = joined_scores(words, meaning)
+    assert ranks(made)[0] == 2
+    assert made == pytest.approx(
+        [(w / 9.0) + (m - 0.30) / 0.06 for w, m in zip(words, meaning, strict=True)], abs=1e-5
+    )
+    assert joined_scores([], []) == []
+    assert min(joined_scores([0.0, 0.0], [0.2, 0.2])) > 0  # both are listed
