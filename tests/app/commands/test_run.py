@@ -56,6 +56,20 @@ def paris(smol: str) -> str:
     return ended.stdout
 
 
+@pytest.mark.device
+def test_a_home_in_which_nothing_can_be_written(
+    tiny_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Caches of ours and of libraries cost time alone where they cannot be kept."""
+    nowhere = "/proc/nowhere"
+    places = [f"XDG_{name}_HOME" for name in ("CACHE", "CONFIG", "DATA", "STATE")]
+    for name in (*places, "HOME", "CUTAWAY_CACHE", "HF_HOME"):
+        monkeypatch.setenv(name, f"{nowhere}/{name}")
+    ended = run("run", str(tiny_path), "-p", "a", *GREEDY, "--max-tokens", "2")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.strip()
+
+
 @pytest.mark.model_file
 @pytest.mark.device
 class TestSmolLM2:
