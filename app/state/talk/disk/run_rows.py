@@ -56,9 +56,10 @@ class RunRows:
         """A result; None where it is gone or damaged."""
         for (data,) in self._db.read("SELECT data FROM runs WHERE id = ?", number):
             try:
-                return msgspec.json.decode(data, type=RunResult)
+                found: RunResult = msgspec.json.decode(data, type=RunResult)
             except (msgspec.MsgspecError, TypeError, ValueError):
                 return None
+            return found
         return None
 
     def remove(self, number: int) -> None:
