@@ -3,6 +3,11 @@
 // A group is LOCAL items and makes one unit: each item takes one cell of LOCAL for the scores, then
 // every LOCAL-th channel for the values. Blocks of LOCAL cells that no row sees are passed over: of
 // every LOCAL blocks, each item has looked through one.
+//
+//   STORES  of one token: q is turned first, and the new k, turned, and v go into the caches, as in
+//           rope_store.cl; the group does so whose share has their cell, which no other group reads
+//   MERGES  most chunks: the group of a unit that is done last makes the result of the shares, as
+//           attention_merge.cl does
 
 #define EACH_ROW EACH(r, ROWS)
 #define PLUS(a, b) ((a) + (b))
@@ -21,9 +26,60 @@
 REDUCE(reduce_max, fmax)
 REDUCE(reduce_sum, PLUS)
 
+#ifdef STORES
+  #define Q_IN __local
+  #define STORED                                                                                  \
+    __global char *kc_buf, __global char *vc_buf, const __global char *new_k_buf,                 \
+        const __global char *new_v_buf, const __global char *table_buf,                           \
+        const __global char *ids_buf, const __global char *wq_buf, const __global char *wk_buf,
+
+// An item's pairs of a head of q.
+WITH_LOCAL void turn_here(__local float *out, Head head) {
+  int step = head.neox ? 1 : 2, apart = head.neox ? head.half_rot : 1;
+  for (int pair = head.chunk; pair < head.half_rot; pair += head.chunks) {
+    float a = normed(head, pair * step), b = normed(head, pair * step + apart);
+    float c = head.cosines[pair], s = head.sines[pair];
+    out[pair * step] = a * c - b * s;
+    out[pair * step + apart] = a * s + b * c;
+  }
+  for (int i = 2 * head.half_rot + head.chunk; i < head.dim; i += head.chunks)
+    out[i] = normed(head, i);
+}
+
+static Head head_of(const Numbers *given, const __global char *table, const __global char *weight,
+                    const __global float *x, float eps) {
+  Head head;
+  head.x = x;
+  head.cosines = (const __global float *)table;
+  head.sines = head.cosines + given->half_rot;
+  head.weight = given->has_norms ? (const __global float *)weight : 0;
+  head.factor = given->has_norms ? norm_factor(x, given->dim, eps) : 1.0f;
+  head.dim = given->dim;
+  head.half_rot = given->half_rot;
+  head.neox = given->neox;
+  head.chunk = get_local_id(0);
+  head.chunks = LOCAL;
+  return head;
+}
+#else
+  #define Q_IN __global
+#endif
+
+#ifdef MERGES
+  #define MERGED __global char *merged_buf, __global char *counters_buf,
+
+// Numbers that other groups read: by atomic operations alone, which every device sees alike. What an
+// exchange gives back has taken place.
+static int publish(__global float *to, float v) {
+  return atomic_xchg((volatile __global int *)to, as_int(v));
+}
+static float published(__global float *from) {
+  return as_float(atomic_or((volatile __global int *)from, 0));
+}
+#endif
+
 // k.q of one cell for every row.
-static void dot_one(float s[ROWS], const __global char *key, const __global float *q[ROWS],
-                    int dim) {
+WITH_LOCAL void dot_one(float s[ROWS], const __global char *key, const Q_IN float *q[ROWS], int dim) {
   int d = 0;
   for (; d + W <= dim; d += W) {
     floatW x = FETCHW(KV, key, d);
@@ -72,13 +128,23 @@ __kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void attention(ATTEN
   __local float p[ROWS][LOCAL];
   __local int seen_by_some[LOCAL];
   int me = get_local_id(0);
-  const __global float *q[ROWS];
+  const Q_IN float *q[ROWS];
+#ifdef STORES
+  __local float turned_q[ROWS][DIM];
+  const __global char *table = table_buf + given.table_off;
+#endif
   __global float *out[ROWS];
   int4 span[ROWS];
   float top[ROWS], total[ROWS], shrink[ROWS];
   EACH_ROW {
     int2 query = query_of(&a, &u, r);
+#ifdef STORES
+    turn_here(turned_q[r], head_of(&given, table, wq_buf + given.wq_off, row_of_q(&a, query),
+                                   given.eps_q));
+    q[r] = turned_q[r];
+#else
     q[r] = row_of_q(&a, query);
+#endif
     out[r] = row_of_out(&a, query, share.chunk);
     span[r] = span_of(&a, query);
     top[r] = -INFINITY;
@@ -87,6 +153,18 @@ __kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void attention(ATTEN
       for (int d = me; d < a.dim_v; d += LOCAL) out[r][d] = 0.0f;
     }
   }
+#ifdef STORES
+  int id = *(const __global int *)(ids_buf + given.ids_off);
+  if (id >= share.from && id < share.to && id < given.rows_of_cache) {
+    const __global float *x =
+        (const __global float *)(new_k_buf + given.new_k_off + u.kv_head * given.new_k1);
+    turn_into_cache(kc_buf + given.kc_off + u.kv_head * given.k1 + id * given.k2,
+                    head_of(&given, table, wk_buf + given.wk_off, x, given.eps_k));
+    store_values(vc_buf + given.vc_off + u.kv_head * given.v1 + id * given.v2,
+                 new_v_buf + given.new_v_off + u.kv_head * given.new_v1, a.dim_v, me, LOCAL);
+  }
+  barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+#endif
   for (int start = share.from, i = 0; start < share.to; start += LOCAL, i++) {
     if (i % LOCAL == 0) {
       barrier(CLK_LOCAL_MEM_FENCE);
@@ -128,6 +206,63 @@ __kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void attention(ATTEN
   }
   EACH_ROW p[r][me] = total[r];
   reduce_sum(p, me);
+#ifdef MERGES
+  __local float tops[ROWS][MERGES], totals[ROWS][MERGES];
+  volatile __local int *arrived = seen_by_some;
+  int back = 0;
+  EACH_ROW {
+    if (r < u.real) {
+      for (int d = me; d < a.dim_v; d += LOCAL) back |= publish(out[r] + d, out[r][d]);
+      if (me == 0) back |= publish(out[r] + a.dim_v, top[r]) | publish(out[r] + a.dim_v + 1, p[r][0]);
+    }
+  }
+  arrived[me] = back;
+  barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+  volatile __global int *counter = (volatile __global int *)(counters_buf + given.counters_off) +
+                                   get_group_id(0) % (get_num_groups(0) / a.chunks);
+  if (me == 0) arrived[0] = atomic_inc(counter);
+  barrier(CLK_LOCAL_MEM_FENCE);
+  int is_last = arrived[0] == a.chunks - 1;
+  if (is_last) {
+    if (me == 0) atomic_xchg(counter, 0);
+    for (int i = me; i < u.real * a.chunks; i += LOCAL) {
+      int r = i / a.chunks, c = i % a.chunks;
+      __global float *left = row_of_out(&a, query_of(&a, &u, r), c);
+      tops[r][c] = published(left + a.dim_v);
+      totals[r][c] = published(left + a.dim_v + 1);
+    }
+  }
+  barrier(CLK_LOCAL_MEM_FENCE);
+  __global float *merged = (__global float *)(merged_buf + given.merged_off);
+  if (is_last) {
+    for (int r = 0; r < u.real; r++) {
+      int2 query = query_of(&a, &u, r);
+      float sink = sink_of(&a, query), high = sink;
+      for (int c = 0; c < a.chunks; c++) high = fmax(high, tops[r][c]);
+      float all = a.has_sinks ? exp(sink - high) : 0.0f;
+      for (int c = 0; c < a.chunks; c++)
+        if (totals[r][c] != 0.0f) all += exp(tops[r][c] - high) * totals[r][c];
+      float whole = all > 0.0f ? 1.0f / all : 0.0f;
+      __global float *to = merged + ((long)query.x * a.kv_heads * a.group + query.y) * a.dim_v;
+      for (int d = me; d < a.dim_v; d += LOCAL) {
+        float v = 0.0f;
+        for (int c = 0; c < a.chunks; c++)  // one that saw nothing left nothing
+          if (totals[r][c] != 0.0f)
+            v += exp(tops[r][c] - high) * published(row_of_out(&a, query, c) + d);
+        to[d] = v * whole;
+      }
+    }
+  }
+  barrier(CLK_GLOBAL_MEM_FENCE);
+  if (is_last && a.panel) {
+    int blocks = a.dim_v / 32;
+    for (int i = me; i < u.real * blocks; i += LOCAL) {
+      int2 query = query_of(&a, &u, i / blocks);
+      quantize_row(&a, &u, i / blocks,
+                   merged + ((long)query.x * a.kv_heads * a.group + query.y) * a.dim_v, i % blocks);
+    }
+  }
+#else
   EACH_ROW {
     float sum = p[r][0];
     float whole = whole_of(top[r], sum, sink_of(&a, query_of(&a, &u, r)), a.has_sinks);
@@ -148,4 +283,5 @@ __kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void attention(ATTEN
       quantize_row(&a, &u, i / blocks, made, i % blocks);
     }
   }
+#endif
 }

@@ -26,8 +26,8 @@ static void make_rows(float sums[CHUNK][ROWS], const __global char *a, int lane,
 #if LANES == 1 && !defined(SHARED)
 // Sums of a row over the records t, t + TEAM ...; of one block several at once, whose addresses then
 // differ by numbers that are known.
-static void add_records(floats acc[PANEL][VECTORS], const __global char *a, int lane,
-                        const __global char *x, int records, int t) {
+WITH_SHARED void add_records(floats acc[PANEL][VECTORS], const __global char *a, int lane, Columns x,
+                        int records, int t) {
   int r = t;
   #if defined(X_DIGITS) && BLOCKS_AT_ONCE > BLOCKS
   for (; r + (BLOCKS_AT_ONCE - 1) * TEAM < records; r += BLOCKS_AT_ONCE * TEAM)
@@ -146,13 +146,29 @@ __kernel void matmul(PARTS, const __global char *x_buf, Numbers given) {
 #else
 // For lanes. A group is TILE x TEAM items and makes a tile's rows of one panel's columns: item
 // (row, t) adds the records t, t + TEAM ...; then the sums meet in local memory.
+#ifdef NORMED
+__kernel void matmul(PARTS, NORMED_ROW, Numbers given) {
+  __local uint4 row_of_x[NORMED / 32 * X_BYTES / 16];
+  const int n = 1;
+  const long step = 0;
+  const float factor = 1.0f;
+#else
 __kernel void matmul(PARTS, const __global char *x_buf, Numbers given) {
+  int n = given.n;
+  long step = given.step;
+  float factor = given.factor;
+#endif
   __local float sums[TEAM][PANEL][TILE];
   int records = given.records;
   Part part = part_of(get_group_id(0), TILE, PART(0, ADDED), PART(1, 0), PART(2, 0));
   int lane = get_local_id(0), t = get_local_id(1), panel = get_global_id(2);
   const __global char *a = part.a + (long)(part.row / TILE) * records * RECORD;
-  const __global char *x = x_buf + given.x_off + (long)panel * records * BLOCKS * PANEL * X_BYTES;
+#ifdef NORMED
+  NORMED_GIVEN(row_of_x, (__local float(*)[TILE])sums);
+  Columns x = (Columns)row_of_x;
+#else
+  Columns x = x_buf + given.x_off + (long)panel * records * BLOCKS * PANEL * X_BYTES;
+#endif
   floats acc[PANEL][VECTORS];
   clear(acc);
   add_records(acc, a, lane, x, records, t);
@@ -163,10 +179,10 @@ __kernel void matmul(PARTS, const __global char *x_buf, Numbers given) {
     int column = panel * PANEL + i, row = part.row + lane;
     float sum = 0;
     for (int k = 0; k < TEAM; k++) sum += sums[k][i][lane];
-    if (row < part.m && column < given.n) {
-      const __global float *added = added_at(part, column, given.step);
+    if (row < part.m && column < n) {
+      const __global float *added = added_at(part, column, step);
       if (part.bias) sum += part.bias[row];
-      sum *= given.factor;
+      sum *= factor;
       ((__global float *)part.y)[(long)column * part.m + row] = added ? sum + added[row] : sum;
     }
   }
@@ -305,12 +321,22 @@ __kernel void gated(GATED, const __global char *x_buf, Numbers given) {
 }
 #else
 // For lanes, as `matmul`.
+#ifdef NORMED
+__kernel void gated(GATED, NORMED_ROW, Numbers given) {
+  __local uint4 row_of_x[NORMED / 32 * X_BYTES / 16];
+#else
 __kernel void gated(GATED, const __global char *x_buf, Numbers given) {
+#endif
   __local float sums[2][TEAM][PANEL][TILE], both[PANEL][TILE];
   int tile = get_group_id(0), lane = get_local_id(0), t = get_local_id(1);
   int panel = get_global_id(2), records = given.records;
   const __global char *gate = gate_buf + given.gate_off, *up = up_buf + given.up_off;
-  const __global char *x = x_buf + given.x_off + (long)panel * records * BLOCKS * PANEL * X_BYTES;
+#ifdef NORMED
+  NORMED_GIVEN(row_of_x, (__local float(*)[TILE])sums);
+  Columns x = (Columns)row_of_x;
+#else
+  Columns x = x_buf + given.x_off + (long)panel * records * BLOCKS * PANEL * X_BYTES;
+#endif
   for (int which = 0; which < 2; which++) {
     const __global char *a = (which ? up : gate) + (long)tile * records * RECORD;
     floats acc[PANEL][VECTORS];
@@ -331,8 +357,15 @@ __kernel void gated(GATED, const __global char *x_buf, Numbers given) {
   barrier(CLK_LOCAL_MEM_FENCE);
   __global char *out =
       out_buf + given.out_off + ((long)panel * (given.m / TILE) + tile) * PANEL * X_BYTES;
+#ifdef NORMED
+  if (t == 0 && lane == 0)
+    quantize_block((__local char *)row_of_x, vload16(0, both[0]), vload16(1, both[0]));
+  barrier(CLK_LOCAL_MEM_FENCE);
+  if (t == 0 && lane < X_BYTES / 16) ((__global uint4 *)out)[lane] = row_of_x[lane];
+#else
   for (int i = t; i < PANEL; i += TEAM)
     if (lane == 0) quantize_block(out + i * X_BYTES, vload16(0, both[i]), vload16(1, both[i]));
+#endif
 }
 #endif
 #endif

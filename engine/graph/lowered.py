@@ -167,7 +167,8 @@ class NormedRow(Arguments):
     """One row that products meet as norm(h) * weight2 in 12 bits. With `added` h is
     norm(x) * weight1 + added, and `total`, a RESULT; else it is x. Norms are rms.
 
-    Each work-item makes it for itself, in its part of `own`, a RESULT [bytes, items].
+    Each work-item makes it for itself, in its part of `own`, a RESULT [bytes, items]; groups of
+    lanes do so without.
     """
 
     x: Tensor
@@ -175,7 +176,7 @@ class NormedRow(Arguments):
     added: Tensor | None
     weight2: Tensor | None
     total: Tensor | None
-    own: Tensor
+    own: Tensor | None
     _: KW_ONLY
     eps1: float
     eps2: float
@@ -264,12 +265,27 @@ class RopeStore(Arguments):
 @dataclass(frozen=True)
 class LoweredAttention(FusedAttention):
     """Attention, or with [Dv + 2, H, T, chunks] elements the shares of chunks of cells. `packed`, a
-    RESULT, is the result in panels, too.
+    RESULT, is the result in panels, too; with `shares`, a RESULT, chunks are merged at once.
+
+    With a table q of the one token is turned first, and its k, turned, and its v are stored, as by
+    a `RopeStore`.
     """
 
     packed: Tensor | None = None
+    shares: Tensor | None = None
+    new_k: Tensor | None = None
+    new_v: Tensor | None = None
+    table: Tensor | None = None
+    ids: Tensor | None = None
+    q_weight: Tensor | None = None
+    k_weight: Tensor | None = None
+    k_cache: Tensor | None = None
+    v_cache: Tensor | None = None
     _: KW_ONLY
     panels: Panels | None = None
+    neox: bool = False
+    q_eps: float = 0.0
+    k_eps: float = 0.0
 
 
 @dataclass(frozen=True)

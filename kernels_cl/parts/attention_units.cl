@@ -60,13 +60,30 @@ static floatW power_of_2(floatW x) {
   __global char *out_buf, __global char *x_buf, const __global char *q_buf,                       \
       const __global char *k_buf, const __global char *v_buf, const __global char *spans_buf,     \
       const __global char *cells_buf, const __global char *n_kv_buf,                              \
-      const __global char *sinks_buf, Numbers given
+      const __global char *sinks_buf, STORED MERGED Numbers given
+#ifndef STORES
+  #define STORED
+#endif
+#ifndef MERGES
+  #define MERGED
+#endif
 typedef struct {
   long out_off, x_off, q_off, k_off, v_off, spans_off, cells_off, n_kv_off, sinks_off;
+#ifdef STORES
+  long kc_off, vc_off, new_k_off, new_v_off, table_off, ids_off, wq_off, wk_off;
+#endif
+#ifdef MERGES
+  long merged_off, counters_off;
+#endif
   int dim, dim_v, kv_heads, group, tokens, capacity, chunks, tiles_each, heads_each;
   long q1, q2, k1, k2, v1, v2;
   int has_sinks, panel;
   float scale, cap;
+#ifdef STORES
+  long new_k1, new_v1;
+  int rows_of_cache, half_rot, neox, has_norms;
+  float eps_q, eps_k;
+#endif
 } Numbers;
 
 // What all units have in common, of these arguments.

@@ -24,8 +24,8 @@
 #else
   #define WITH_LOCAL static
 #endif
-// One that gets it where groups of lanes share records.
-#ifdef SHARED
+// One that gets it where groups of lanes share records, or a row of x.
+#if defined(SHARED) || (defined(NORMED) && LANES == 1)
   #define WITH_SHARED WITH_LOCAL
 #else
   #define WITH_SHARED static
@@ -128,6 +128,12 @@ static float max_of16(float16 v) { return max_of8(fmax(v.lo, v.hi)); }
 #ifndef X_BITS
   #define X_BITS 12
 #endif
+// Where they are put: in memory, but for groups of lanes that make a row of x themselves.
+#if defined(NORMED) && LANES == 1
+  #define PANELS_IN __local
+#else
+  #define PANELS_IN __global
+#endif
 #ifdef X_F32
   #define X_BYTES 128
 
@@ -170,14 +176,14 @@ static int sum_of16(int16 v) { return sum_of8(v.lo + v.hi); }
 
 // 16 numbers of 12 bits as two digits of a byte (tiled_dots.cl); `out` lies at 16 bytes.
 #ifdef X_DIGITS
-static void store_digits(__global char *out, int i, int16 q) {
+WITH_SHARED void store_digits(PANELS_IN char *out, int i, int16 q) {
   int16 high = (q + 64) >> 7;
-  ((__global uint4 *)out)[i] = as_uint4(convert_char16(q - 128 * high));
-  ((__global uint4 *)out)[2 + i] = as_uint4(convert_char16(high));
+  ((PANELS_IN uint4 *)out)[i] = as_uint4(convert_char16(q - 128 * high));
+  ((PANELS_IN uint4 *)out)[2 + i] = as_uint4(convert_char16(high));
 }
 #endif
 
-static void quantize_block(__global char *out, float16 first, float16 last) {
+WITH_SHARED void quantize_block(PANELS_IN char *out, float16 first, float16 last) {
   float most = max_of16(fmax(fabs(first), fabs(last)));
   // Numbers so small that the quotient would overflow count as zeros.
   float inverse = most < 1e-30f ? 0.0f : Q_MOST / most, scale = most / Q_MOST;
@@ -186,7 +192,7 @@ static void quantize_block(__global char *out, float16 first, float16 last) {
 #ifdef X_DIGITS
   store_digits(out, 0, a);
   store_digits(out, 1, b);
-  ((__global uint4 *)out)[4] =
+  ((PANELS_IN uint4 *)out)[4] =
       (uint4)(as_uint(scale), as_uint(scale * (sum_a + sum_b)),
               as_uint((short2)(sum_a, sum_b)), 0);
 #else
@@ -202,7 +208,7 @@ static void quantize_block(__global char *out, float16 first, float16 last) {
 #endif
 
 // Block b of `blocks` of a row among `rows`; the last row fills what its panel has left, too.
-static void quantize_into(__global char *out, int blocks, int panel, int rows, int row, int b,
+WITH_SHARED void quantize_into(PANELS_IN char *out, int blocks, int panel, int rows, int row, int b,
                           float16 first, float16 last) {
   int end = row + 1 < rows ? row + 1 : (rows + panel - 1) / panel * panel;
   for (; row < end; row++)
@@ -211,7 +217,7 @@ static void quantize_into(__global char *out, int blocks, int panel, int rows, i
 }
 
 // Block b of a head's attention, as x has it.
-static void quantize_head(__global char *x, const __global float *out, int b, int dim_v, int heads,
+WITH_SHARED void quantize_head(PANELS_IN char *x, const __global float *out, int b, int dim_v, int heads,
                           int tokens, int panel, int token, int head) {
   int blocks = dim_v / 32;
   quantize_into(x, heads * blocks, panel, tokens, token, head * blocks + b, vload16(2 * b, out),

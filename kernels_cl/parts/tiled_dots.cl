@@ -70,7 +70,7 @@ WITH_SHARED void add_dots(ints sums[PANEL][VECTORS][SUMS], const RECORDS_IN char
     for (int j = 0; j < 4; j++) codes[j] = numbers_of_four(four_codes(a, lane, 4 * part + j));
   #pragma unroll
     for (int i = 0; i < PANEL; i++) {
-      const __global uint4 *digits = (const __global uint4 *)X_AT(x, i, b);
+      const X_IN uint4 *digits = (const X_IN uint4 *)X_AT(x, i, b);
       uint4 l = digits[part], h = digits[2 + part];
       sums[i][0][s] = dot4(codes[0], l.x, sums[i][0][s]);
       sums[i][0][s] = dot4(codes[1], l.y, sums[i][0][s]);

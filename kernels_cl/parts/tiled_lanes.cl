@@ -87,6 +87,13 @@ typedef BY_LANE(float) floats;
   #define RECORDS_IN __global
 #endif
 
+// Where x is read: in memory, or where a group of lanes has normalised the one row (tiled_normed.cl).
+#if defined(NORMED) && LANES == 1
+  #define X_IN __local
+#else
+  #define X_IN __global
+#endif
+
 // Number i of every lane's row, in a run of them: a half, or the upper half of a float.
 #define HALF_AT(p, i, lane) LOAD_HALVES((const RECORDS_IN half *)(p) + (i) * TILE + (lane))
 #define UPPER(p) BY_LANE(as_float)(BY_LANE(convert_uint)(LOAD_LANES(p)) << 16)
@@ -104,8 +111,11 @@ typedef const Scattered *Columns;
 #elif defined(SCATTERED)
 typedef const __global char *const *Columns;
   #define X_AT(x, i, b) ((x)[i] + (long)(b) * X_BYTES)
+#elif defined(NORMED) && LANES == 1
+typedef const X_IN char *Columns;
+  #define X_AT(x, i, b) ((x) + (b) * X_BYTES)
 #else
-typedef const __global char *Columns;
+typedef const X_IN char *Columns;
   #define X_AT(x, i, b) ((x) + ((long)(b) * PANEL + (i)) * X_BYTES)
 #endif
 

@@ -1,11 +1,12 @@
-// tiled_normed: x is one row of NORMED elements that each item normalises and puts into 12 bits for
-// itself. That costs less than a launch that does it once. Compiled before matmul_tiled.cl; the
-// formula is norm_chain.cl's with norms that are rms:
+// tiled_normed: x is one row of NORMED elements that each item, or each group of lanes, normalises and
+// puts into 12 bits for itself. That costs less than a launch that does it once. Compiled before
+// matmul_tiled.cl; the formula is norm_chain.cl's with norms that are rms:
 //
 //   FIRST   h = rms(x) * w1 + r          else h is x
 //           q = 12 bits of rms(h) * w2
 //
-// An item has `own_bytes` of its own: q, then h. The first item writes h to where others read it.
+// An item with vectors has `own_bytes` of its own: q, then h. A group of lanes has q in local memory.
+// The first item, or group, writes h to where others read it.
 #ifdef NORMED
   #ifndef FIRST
     #define FIRST 0
@@ -18,6 +19,72 @@
     long x_off, w1_off, r_off, w2_off, h_off, own_off, own_bytes;                                 \
     float eps1, eps2
   #define FLOATS_AT(name) (const __global float *)(name##_buf ? name##_buf + given.name##_off : 0)
+
+  #if LANES == 1
+// The group's row lies in `row` then; `part` has TEAM rows of TILE floats.
+  #define NORMED_GIVEN(row, part)                                                                 \
+    normed(row, part, FLOATS_AT(x), FLOATS_AT(w1), FLOATS_AT(r), FLOATS_AT(w2),                   \
+           (__global float *)(h_buf && get_group_id(0) == 0 ? h_buf + given.h_off : 0),           \
+           given.eps1, given.eps2)
+
+// The sum of what all items of a group have, for each of them.
+static float sum_of_items(__local float (*part)[TILE], float v) {
+  int lane = get_local_id(0), t = get_local_id(1);
+  part[t][lane] = v;
+  barrier(CLK_LOCAL_MEM_FENCE);
+  float sum = 0;
+  for (int k = 0; k < TEAM; k++) sum += part[k][lane];
+  barrier(CLK_LOCAL_MEM_FENCE);
+  part[t][lane] = sum;
+  barrier(CLK_LOCAL_MEM_FENCE);
+  sum = 0;
+  for (int k = 0; k < TILE; k++) sum += part[t][k];
+  barrier(CLK_LOCAL_MEM_FENCE);  // the next one may begin
+  return sum;
+}
+
+static float squares(float16 v) { return sum16(v * v); }
+
+// Number i of the row's runs of 16.
+static float16 run_of(const __global float *x, const __global float *w1, const __global float *r,
+                      float first, int i) {
+  float16 v = vload16(i, x);
+    #if FIRST
+  v *= first;
+  if (w1) v *= vload16(i, w1);
+  v += vload16(i, r);
+    #endif
+  return v;
+}
+
+static void normed(__local uint4 *row, __local float (*part)[TILE], const __global float *x,
+                   const __global float *w1, const __global float *r, const __global float *w2,
+                   __global float *total, float eps1, float eps2) {
+  int me = get_local_id(1) * TILE + get_local_id(0);
+  float first = 1.0f, sum = 0;
+    #if FIRST
+  for (int i = me; i < NORMED / 16; i += TILE * TEAM) sum += squares(vload16(i, x));
+  first = 1.0f / sqrt(sum_of_items(part, sum) / NORMED + eps1);
+  sum = 0;
+    #endif
+  for (int i = me; i < NORMED / 16; i += TILE * TEAM) {
+    float16 v = run_of(x, w1, r, first, i);
+    sum += squares(v);
+    if (total) vstore16(v, i, total);
+  }
+  float factor = 1.0f / sqrt(sum_of_items(part, sum) / NORMED + eps2);
+  for (int b = me; b < NORMED / 32; b += TILE * TEAM) {
+    float16 low = run_of(x, w1, r, first, 2 * b) * factor;
+    float16 high = run_of(x, w1, r, first, 2 * b + 1) * factor;
+    if (w2) {
+      low *= vload16(2 * b, w2);
+      high *= vload16(2 * b + 1, w2);
+    }
+    quantize_block((__local char *)(row + 5 * b), low, high);
+  }
+  barrier(CLK_LOCAL_MEM_FENCE);
+}
+  #else
   #define NORMED_GIVEN                                                                            \
     normed(own_buf + given.own_off + get_global_id(0) * given.own_bytes, FLOATS_AT(x),            \
            FLOATS_AT(w1), FLOATS_AT(r), FLOATS_AT(w2),                                            \
@@ -61,6 +128,7 @@ static const __global char *normed(__global char *own, const __global float *x,
   }
   return own;
 }
+  #endif
 #endif
 
 // CHAINED: stages of one launch, one behind the other, whose runs items claim.

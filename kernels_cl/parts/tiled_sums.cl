@@ -170,8 +170,8 @@ WITH_SHARED void add_unmoved(ints sums[SUMS], const RECORDS_IN char *a, int lane
 
 // Scale and sums of a block of x; in digits it lies at 16 bytes, and one load brings them.
 #ifdef X_DIGITS
-  #define SUMS_OF_X(x) as_short2(((const __global uint4 *)(x))[4].z)
-  #define SCALES_OF_X(x) as_float2(((const __global uint4 *)(x))[4].xy)
+  #define SUMS_OF_X(x) as_short2(((const X_IN uint4 *)(x))[4].z)
+  #define SCALES_OF_X(x) as_float2(((const X_IN uint4 *)(x))[4].xy)
 #else
   #define SUMS_OF_X(x) vload2(0, (const __global short *)((x) + 72))
   #define SCALES_OF_X(x) vload2(0, (const __global float *)((x) + 64))

@@ -55,6 +55,11 @@ CARDS: Mapping[str, Card] = {
 }
 """Vendors' numbers; anchors: the design's, of 7B and 8B models."""
 
+NORMED_CLOCKS, MERGE_S = 600, 1.5e-6
+"""Clocks in which a group makes the row that it multiplies, after it is loaded; what the last group
+of attention takes to merge the shares.
+"""
+
 REACHED = 0.92
 """Of a memory's bandwidth, that any kernel reaches."""
 
@@ -109,6 +114,14 @@ def one_row(card: Card, launch: Launch, figure: Figures, blocks: float) -> float
     return max(memory, issue, waiting) + 2 * card.latency / (card.ghz * 1e9) + LAUNCH_S
 
 
+def normed_s(card: Card, launch: Launch) -> float:
+    """Seconds in which the groups of a unit normalise the row, one group after the other."""
+    if "NORMED" not in launch.defines:
+        return 0.0
+    groups = prod(launch.global_size) / prod(launch.local_size or (1,)) / card.units
+    return (max(1.0, groups) * NORMED_CLOCKS + 2 * card.latency) / (card.ghz * 1e9)
+
+
 def blocks_of(figure: Figures) -> float:
     """Blocks whose words a lane's registers hold at once."""
     if figure.each > _OF_PAIRS:
@@ -130,11 +143,11 @@ def step_s(card: Card, launches: Iterable[Launch], known: Mapping[str, Figures])
     for launch in launches:
         figure = known.get(Program.of(launch).name)
         if launch.family == "matmul_tiled" and figure is not None and figure.each:
-            total += one_row(card, launch, figure, blocks_of(figure))
+            total += one_row(card, launch, figure, blocks_of(figure)) + normed_s(card, launch)
         elif launch.family == "matmul_wide":
             total += many_rows(card, launch, known[Program.of(launch).name], PROMPT)
         else:
-            total += SMALL_S + LAUNCH_S
+            total += SMALL_S + LAUNCH_S + (MERGE_S if "MERGES" in launch.defines else 0)
     return total
 
 
@@ -166,9 +179,10 @@ def speed(card: Card, old: Figures | None = None) -> Speed:
     """Of 8B Q4_K_M on a card; products of one row as `old` and in small groups, if there is one."""
     made = _steps(card.target, card.units, old is not None)
     known = _figures(card.target)
-    if old is not None:
-        known = {n: old if n.startswith("matmul_tiled") else f for n, f in known.items()}
     each = {name: [_known(one, card.target) for one in made[name]] for name in made}
+    if old is not None:
+        tiled = [one for one in each["decode"] if one.family == "matmul_tiled"]
+        known = {**known, **{Program.of(one).name: old for one in tiled}}
     decode = step_s(card, each["decode"], known) + HOST_S
     read = sum(map(_bytes, each["decode"]))
     prefill = step_s(card, each["prefill"], known) + HOST_S

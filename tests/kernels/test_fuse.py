@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from engine.backends.opencl.backend import OpenCLBackend
 from engine.backends.opencl.drivers.device import Device, open_device
@@ -238,7 +239,11 @@ class Attention:
 
 
 def attended_ops(backend: OpenCLBackend, mixed: Tensor) -> list[Op]:
-    """The operations of attention: with a merge where its cells are cut."""
+    """The operations of attention: where its cells are cut, with a merge, which groups of lanes do
+    themselves.
+    """
+    if not backend.info.traits.items_take_vectors:
+        return [Op.ATTENTION]
     return [node.op for node in backend.lower([mixed], lambda t: None)]
 
 
@@ -251,7 +256,79 @@ def test_rope_store(either: OpenCLBackend, sizes: Heads) -> None:
     values = parts.stored(parts.v_cache, parts.v)
     mixed = parts.mixed(parts.roped(parts.q, parts.norms[0]), keys, values)
     single = attended_ops(either, mixed)
-    check(either, made, [mixed, keys, values], [Op.ROPE_STORE, *single], "f16")
+    at_once = sizes.tokens == 1 and not either.info.traits.items_take_vectors
+    stored = [] if at_once else [Op.ROPE_STORE]
+    check(either, made, [mixed, keys, values], [*stored, *single], "f16")
+
+
+@pytest.mark.parametrize("neox", [True, False])
+def test_attention_of_a_token_in_float64(either: OpenCLBackend, neox: bool) -> None:
+    """Turned, stored, attended and merged from 8 shares, by formulas of its own."""
+    made = Operands()
+    parts = Attention(made, s := Heads(1, cells=2048, neox=neox, normed=neox))
+    made.values[parts.spans.storage][..., 2] = s.cells  # all cells are seen
+    keys = parts.stored(parts.k_cache, parts.roped(parts.k, parts.norms[1]))
+    values = parts.stored(parts.v_cache, parts.v)
+    mixed = parts.mixed(parts.roped(parts.q, parts.norms[0]), keys, values)
+    got = run_all(either, [mixed, keys], made.values, matmul_only=True, fused=True)[0]
+    cos, sin = np.split(made.exact(parts.table).reshape(-1), 2)
+    first = slice(0, s.dim // 2) if neox else slice(0, None, 2)
+    second = slice(s.dim // 2, None) if neox else slice(1, None, 2)
+
+    def turned(x: Tensor, norm: Tensor | None) -> NDArray[np.float64]:
+        heads = made.exact(x).reshape(-1, s.dim)
+        if norm is not None:
+            heads = heads / np.sqrt(np.square(heads).mean(-1, keepdims=True) + 1e-6)
+            heads = heads * made.exact(norm).reshape(-1)
+        out = np.empty_like(heads)
+        out[:, first] = heads[:, first] * cos - heads[:, second] * sin
+        out[:, second] = heads[:, first] * sin + heads[:, second] * cos
+        return out
+
+    k, v = (made.exact(c).reshape(-1, s.kv_heads, s.dim) for c in (parts.k_cache, parts.v_cache))
+    place = int(made.values[parts.ids].reshape(-1)[0])
+    k[place] = turned(parts.k, parts.norms[1]).astype(np.float16)
+    v[place] = made.exact(parts.v).reshape(-1, s.dim).astype(np.float16)
+    want = []
+    for head, q in enumerate(turned(parts.q, parts.norms[0])):
+        of = head // (s.heads // s.kv_heads)
+        weights = np.exp(k[: s.cells, of] @ q * s.dim**-0.5)
+        want.append(weights / weights.sum() @ v[: s.cells, of])
+    assert nmse(got, np.array(want).reshape(got.shape)) < 1e-9
+
+
+def test_more_queries_of_a_head_than_a_tile_has(either: OpenCLBackend) -> None:
+    """Several groups read the new cell then: it is stored before."""
+    made = Operands()
+    parts = Attention(made, Heads(1, heads=8, kv_heads=1))
+    keys = parts.stored(parts.k_cache, parts.roped(parts.k, None))
+    values = parts.stored(parts.v_cache, parts.v)
+    mixed = parts.mixed(parts.roped(parts.q, None), keys, values)
+    check(either, made, [mixed, keys], [Op.ROPE_STORE, *attended_ops(either, mixed)], "f16")
+
+
+def test_a_token_of_padding_is_not_stored(either: OpenCLBackend) -> None:
+    made = Operands()
+    parts = Attention(made, Heads(1))
+    made.values[parts.ids] = np.full_like(made.values[parts.ids], -1)
+    before = made.values[parts.k_cache]
+    keys = parts.stored(parts.k_cache, parts.roped(parts.k, None))
+    mixed = parts.mixed(parts.roped(parts.q, None), keys, parts.stored(parts.v_cache, parts.v))
+    _, after = run_all(either, [mixed, keys], made.values, matmul_only=True, fused=True)
+    np.testing.assert_array_equal(after.reshape(before.shape), before)
+
+
+def test_attention_runs_again(either: OpenCLBackend) -> None:
+    """Groups count those that are done: behind a launch from 0 on."""
+    made = Operands()
+    parts = Attention(made, Heads(1, cells=2048))
+    keys = parts.stored(parts.k_cache, parts.roped(parts.k, None))
+    mixed = parts.mixed(parts.roped(parts.q, None), keys, parts.stored(parts.v_cache, parts.v))
+    once, often = (
+        run_all(either, [mixed], made.values, matmul_only=True, fused=True, times=n)[0]
+        for n in (1, 3)
+    )
+    np.testing.assert_array_equal(once, often)
 
 
 @pytest.mark.parametrize("sizes", CASES, ids=str)

@@ -9,16 +9,18 @@ from numpy.typing import NDArray
 
 from engine.backends.opencl.backend import OpenCLBackend
 from engine.backends.opencl.drivers.device import Device, list_devices, open_device
+from engine.backends.opencl.launches.matmul_normed import lanes_normalise
 from engine.backends.opencl.lowering.helpers import panels_of
 from engine.backends.opencl.tiles.schemes import SCHEMES
 from engine.gguf.formats import F32, I32, IQ4_NL, Q2_K, Q4_0, Q4_1, Q4_K, Q6_K, Format
 from engine.graph import ops
 from engine.graph.lowered import Panels
+from engine.graph.op import Op
 from engine.graph.tensor import Role, Tensor, leaf
 from engine.selftest.guarded import run_all as run_lowered
 from tests.kernels.blocks import exact, random_blocks
 from tests.kernels.harness import nmse, product_error, run, run_all
-from tests.kernels.test_fuse import weight
+from tests.kernels.test_fuse import check, lowered_ops, weight
 from tests.kernels.test_quantize import Read
 from tests.kernels.values import Operands
 
@@ -197,3 +199,71 @@ def test_experts(dots: OpenCLBackend, pairs: OpenCLBackend, tokens: int) -> None
     got = run(dots, node, made.values, matmul_only=True)
     want = run(pairs, node, made.values, matmul_only=True)
     assert nmse(got, want) < 1e-11
+
+
+@pytest.mark.parametrize("fmt", [Q4_0, Q4_K, Q6_K], ids=str)
+@pytest.mark.parametrize("added", [False, True])
+def test_groups_normalise_the_row_of_a_product(
+    dots: OpenCLBackend, fmt: Format, added: bool
+) -> None:
+    """There are 14 tiles, the last one not full; with a sum before, which the next layer reads."""
+    made = Operands()
+    x, norms = made.make(F32, 1280, 1), [made.make(F32, 1280) for _ in range(2)]
+    total = ops.add(ops.rms_norm(x, norms[0], 1e-6), made.make(F32, 1280, 1)) if added else x
+    product = ops.matmul(weight(made, 1280, 427, fmt), ops.rms_norm(total, norms[1], 1e-3))
+    wanted = [total, product] if added else [product]
+    check(dots, made, wanted, [Op.NORM_MATMUL], "12 bits")
+
+
+def normed_product_error(backend: OpenCLBackend, fmt: Format) -> float:
+    """Return that of norm(norm(x) w1 + r) w2 times a matrix, against float64 from x on."""
+    made = Operands()
+    x, w1, r, w2 = (made.make(F32, 512, 1) for _ in range(4))
+    blocks = random_blocks(made.rng, fmt, 40, 512)
+    w = leaf("w", fmt, (512, 40), Role.WEIGHT)
+    made.values[w] = blocks
+    total = ops.add(ops.rms_norm(x, w1.reshape(512), 1e-6), r)
+    product = ops.matmul(w, ops.rms_norm(total, w2.reshape(512), 1e-3))
+    assert lowered_ops(backend, [product], [product]) == [Op.NORM_MATMUL]
+    got = run_all(backend, [product], made.values, matmul_only=True, fused=True)[0]
+
+    def normed(v: NDArray[np.float64], eps: float) -> NDArray[np.float64]:
+        return v / np.sqrt(np.square(v).mean() + eps)
+
+    h = normed(made.exact(x), 1e-6) * made.exact(w1) + made.exact(r)
+    return product_error(got, normed(h, 1e-3) * made.exact(w2), exact(blocks, fmt))
+
+
+@pytest.mark.parametrize("fmt", [Q4_1, Q6_K], ids=str)
+def test_rows_that_groups_normalise_in_float64(dots: OpenCLBackend, fmt: Format) -> None:
+    assert normed_product_error(dots, fmt) < 1e-6
+
+
+@pytest.mark.device
+def test_rows_that_groups_of_pocl_normalise(pocl_dots: OpenCLBackend) -> None:
+    """Rows are in local memory, which functions without a barrier get."""
+    assert normed_product_error(pocl_dots, Q4_1) < 1e-6
+
+
+@pytest.mark.parametrize("fmt", [Q4_0, Q4_K], ids=str)
+def test_groups_normalise_the_row_of_gate_and_up(dots: OpenCLBackend, fmt: Format) -> None:
+    made = Operands()
+    normed = ops.rms_norm(made.make(F32, 512, 1), made.make(F32, 512), 1e-5)
+    gate, up = (ops.matmul(weight(made, 512, 96, fmt), normed) for _ in range(2))
+    product = ops.matmul(weight(made, 96, 40, Q4_0), ops.silu(gate, up))
+    check(dots, made, [product], [Op.NORM_GATED, Op.MATMUL_TILED], "12 bits")
+
+
+def test_products_of_two_formats_normalise_each(dots: OpenCLBackend) -> None:
+    made = Operands()
+    normed = ops.rms_norm(made.make(F32, 512, 1), made.make(F32, 512), 1e-5)
+    wanted = [ops.matmul(weight(made, 512, 64, fmt), normed) for fmt in (Q4_K, Q6_K)]
+    check(dots, made, wanted, [Op.NORM_MATMUL, Op.NORM_MATMUL], "12 bits")
+
+
+def test_a_row_that_local_memory_does_not_hold(dots: OpenCLBackend) -> None:
+    """Rows stay out of it, too, if there would be more groups than a launch is worth."""
+    small = replace(dots.info.traits, local_memory=4 << 10)
+    assert lanes_normalise(512, [64], dots.info.traits)
+    assert not lanes_normalise(2048, [64], small)
+    assert not lanes_normalise(512, [1 << 20], dots.info.traits)

@@ -12,7 +12,7 @@ from engine.backends.opencl.buffers import OpenCLBuffer, Queue, driver_error
 from engine.backends.opencl.commands import OpenCLCommands, prepare
 from engine.backends.opencl.drivers.device import Device
 from engine.backends.opencl.drivers.loader import cl
-from engine.backends.opencl.launch import Launch, Shared
+from engine.backends.opencl.launch import COUNTERS, Launch, Shared
 from engine.backends.opencl.launches import KERNEL_FAMILIES, launches_of
 from engine.backends.opencl.lowering.fusions import fuse
 from engine.backends.opencl.lowering.lower import IN_PLACE, lower
@@ -42,7 +42,6 @@ from engine.gguf.formats import F32, Format
 from engine.graph.tensor import Shape, Tensor
 from engine.memory.pools import SYSTEM
 
-COUNTERS_BYTES = 64
 COMPILES_EARLY = "intel:"
 """The family of drivers for whose built programs the first run is as any other."""
 
@@ -71,7 +70,7 @@ class OpenCLBackend(Backend):
         try:
             self.context = context or cl.Context([device.handle])
             self.queue = Queue(self.context, device.handle)
-            self._memory_of = {Shared.COUNTERS: _zeros(self.context, COUNTERS_BYTES)}
+            self._memory_of = {Shared.COUNTERS: _zeros(self.context, 4 * COUNTERS)}
         except cl.Error as error:
             raise cannot_open(self.name, error) from None
         self.programs = programs or Programs(self.context, self.name, device.handle)

@@ -15,11 +15,15 @@ HALVES = frozenset({"HMMA", "WMMA", "MFMA", "DPAS8", "DPAS16", "HALVES"})
 """Ways to multiply fragments of halves; HALVES is that without matrix units."""
 
 
+COUNTERS = 1024
+"""How many there are for the launches of a queue."""
+
+
 class Shared(Enum):
     """Memory of the queue itself, which its launches use one after the other."""
 
     COUNTERS = "counters"
-    """32-bit integers, 0 before and behind each launch (tiled_normed.cl)."""
+    """32-bit integers, 0 before and behind each launch (tiled_normed.cl, attention_lanes.cl)."""
 
 
 Arg = Tensor | Shared | np.int32 | np.int64 | np.float32 | None

@@ -20,7 +20,7 @@ OPTIONS = ("-cl-std=CL1.2", "-cl-mad-enable")
 """What every program is built with, besides its defines."""
 
 PARTS: Mapping[str, tuple[str, ...]] = {
-    "attention_lanes": ("blocks", "attention_units"),
+    "attention_lanes": ("blocks", "rope_heads", "attention_units"),
     "attention_tiles": ("blocks", "attention_units", "attention_cells"),
     "attention_vectors": ("blocks", "attention_units", "attention_cells"),
     "copy": ("blocks", "block_grids", "block_formats"),
@@ -45,7 +45,7 @@ PARTS: Mapping[str, tuple[str, ...]] = {
     "recurrence_lanes": ("recurrence",),
     "recurrence_vectors": ("recurrence",),
     "reduce": ("row_sums",),
-    "rope_store": ("blocks",),
+    "rope_store": ("blocks", "rope_heads"),
     "rows": ("blocks", "block_grids", "block_formats"),
 }
 """The files of `kernels_cl/parts` that a family is compiled behind, in order, after common.cl."""

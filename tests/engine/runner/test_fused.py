@@ -12,6 +12,8 @@ from engine.backends.opencl.lowering.fusions import (
     EXPERT_PATTERNS,
     PATTERNS,
     STATE_PATTERNS,
+    attention_merged,
+    attention_stored,
     store_both,
 )
 from engine.backends.opencl.lowering.norm_fusions import (
@@ -62,6 +64,8 @@ ELSEWHERE = (
     norm_also_quantize,
     norm_add_quantize,
     store_both,
+    attention_merged,  # of lanes
+    attention_stored,
 )
 # What would do the same with one result more.
 STANDS_IN = {norm_quantize: norm_also_quantize}
@@ -112,6 +116,21 @@ def test_all_at_once(
     got, fused = logits(path, backend, tokens)
     assert fused < 0.7 * single
     assert nmse(got, want) < 1e-7
+
+
+def test_all_at_once_by_lanes(
+    path: Path, backend: str, architecture: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the manner of GPUs groups make norms themselves, and attention turns and stores."""
+    monkeypatch.setenv("CUTAWAY_LANES", "1")
+    monkeypatch.setenv("CUTAWAY_TRIALS", "0")
+    tokens = tiny_tokens(architecture).tolist()
+    monkeypatch.setenv("CUTAWAY_FUSE", "none")
+    want, single = logits(path, backend, tokens)
+    monkeypatch.setenv("CUTAWAY_FUSE", "all")
+    got, fused = logits(path, backend, tokens)
+    assert fused < 0.55 * single
+    assert nmse(got, want) < 1e-6  # sums in another order turn roundings to 12 bits
 
 
 @pytest.fixture(scope="module")

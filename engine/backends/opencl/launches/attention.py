@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from engine.backends.opencl.launch import Args, DeviceTraits, Launch
+from engine.backends.opencl.launch import COUNTERS, Args, DeviceTraits, Launch, Shared
 from engine.backends.opencl.launches.attention_split import (
     AttentionSplit,
     lane_width,
@@ -20,6 +20,7 @@ from engine.backends.opencl.launches.sizes import (
     gapless,
     ints,
     items,
+    longs,
     readable,
     row_shape,
     rows_in,
@@ -38,6 +39,25 @@ KV_NAMES = {F16: TYPE_NAMES[F16], F32: TYPE_NAMES[F32], **BLOCK_NAMES}
 
 TEAM = 64
 """Lanes of a group, at most: few enough that a head's channels keep them busy."""
+
+MOST_MERGED = 32
+"""Chunks that the last group of a unit merges: of more a launch makes the sum sooner."""
+
+
+def merges_at_once(given: LoweredAttention, traits: DeviceTraits) -> bool:
+    """True if the last group of lanes that is done with a unit merges its chunks."""
+    split, kv_heads = split_of(given, traits), given.k.shape[1]
+    units = split.groups(kv_heads) // split.chunks
+    few = 1 < split.chunks <= MOST_MERGED and units <= COUNTERS
+    return few and team_size(traits) > 1
+
+
+def stores_at_once(given: LoweredAttention, traits: DeviceTraits) -> bool:
+    """True if groups of lanes turn the queries of one token, and store what is new of the cell that
+    they alone read.
+    """
+    one = given.q.shape[2] == 1 and split_of(given, traits).tiles == 1
+    return one and team_size(traits) > 1
 
 
 def supports_attention(node: Tensor, type_of: TypeOf) -> bool:
@@ -60,8 +80,14 @@ def attention(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[L
     team = min(TEAM, team_size(traits))
     width = lane_width(traits) if team == 1 else vector_width(traits)
     if not split.lanes:
-        family = "attention_vectors" if team == 1 else "attention_lanes"
-        return [_launch(family, node, split, team, {"W": width})]
+        family = "attention_vectors" if traits.items_take_vectors else "attention_lanes"
+        more = {"STORES": 1, "KV_BLOCK": given.k.fmt.block, "DIM": given.q.shape[0]}
+        defines: Defines = {
+            "W": width,
+            **(more if given.table is not None else {}),
+            **({"MERGES": MOST_MERGED} if given.shares is not None else {}),
+        }
+        return [_launch(family, node, split, team, defines)]
     sizes: Defines = {"W": lane_width(traits), "DIM": given.q.shape[0], "DIM_V": given.v.shape[0]}
     lanes: Defines = {"W": width, "LANES": split.lanes}
     return [
@@ -79,7 +105,7 @@ def _launch(
     kv_heads, capacity = k.shape[1:3]
     size, local = items(split.groups(kv_heads) * team, team)
     args: Args = {
-        "out": node,
+        "out": given.shares or node,
         "x": given.packed,
         "q": q,
         "k": k,
@@ -88,6 +114,8 @@ def _launch(
         "cells": given.cells,
         "n_kv": given.n_kv,
         "sinks": given.sinks,
+        **_stored_buffers(given),
+        **({"merged": node, "counters": Shared.COUNTERS} if given.shares is not None else {}),
         **ints(dim=dim, dim_v=v.shape[0], kv_heads=kv_heads, group=heads // kv_heads),
         **ints(tokens=tokens, capacity=capacity, chunks=split.chunks),
         **ints(tiles_each=split.tiles_each, heads_each=split.heads_each),
@@ -96,9 +124,38 @@ def _launch(
         **strides("v", v.strides[1:3], 1),
         **ints(has_sinks=given.sinks is not None, panel=panels.rows if panels else 0),
         **floats(scale=given.scale, cap=given.softcap),
+        **_stored_numbers(given),
     }
     common = {"KV": KV_NAMES[k.fmt], "ROWS": split.rows, "LOCAL": team, **panel_defines(panels)}
     return Launch(family, "attention", args, size, local, {**common, **defines}, packs=True)
+
+
+def _stored_buffers(given: LoweredAttention) -> Args:
+    """Return buffers of what attention stores first, and of where, if it does."""
+    if given.table is None:
+        return {}
+    return {
+        "kc": given.k_cache,
+        "vc": given.v_cache,
+        "new_k": given.new_k,
+        "new_v": given.new_v,
+        "table": given.table,
+        "ids": given.ids,
+        "wq": given.q_weight,
+        "wk": given.k_weight,
+    }
+
+
+def _stored_numbers(given: LoweredAttention) -> Args:
+    if given.table is None or given.new_k is None or given.new_v is None:
+        return {}
+    assert given.k_cache is not None
+    return {
+        **longs(new_k1=given.new_k.strides[1], new_v1=given.new_v.strides[1]),
+        **ints(rows_of_cache=given.k_cache.shape[1], half_rot=given.table.shape[0] // 2),
+        **ints(neox=given.neox, has_norms=given.q_weight is not None),
+        **floats(eps_q=given.q_eps, eps_k=given.k_eps),
+    }
 
 
 def attention_merge(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:

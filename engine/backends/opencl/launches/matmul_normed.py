@@ -1,15 +1,18 @@
-"""Launches of products whose items normalise the one row that they meet."""
+"""Launches of products whose items, or groups of lanes, normalise the one row that they meet."""
 
 from collections.abc import Sequence
 
 from engine.backends.opencl.launch import Args, DeviceTraits, Launch
 from engine.backends.opencl.launches.matmul_tiled import (
+    lane_defines,
+    larger_team,
     products,
     records,
     rows_of_item,
+    team_of_lanes,
     vector_defines,
 )
-from engine.backends.opencl.launches.quantize import BLOCK, BLOCK_BYTES
+from engine.backends.opencl.launches.quantize import BLOCK, BLOCK_BYTES, has_dots
 from engine.backends.opencl.launches.sizes import Defines, floats, ints, longs, vector_width
 from engine.backends.opencl.tiles.schemes import SCHEMES, TILE
 from engine.device.backend import TypeOf
@@ -23,6 +26,25 @@ _MOST = 32
 _WIDEST = 1024
 """Elements that an item normalises in a third of the time that a launch takes."""
 _LINE = 64
+_GROUPS_OF_UNIT = 16
+"""Groups of lanes that a unit of a GPU makes one after the other, each of which normalises the row:
+more take longer than a launch.
+"""
+
+
+def lanes_normalise(width: int, sizes: Sequence[int], traits: DeviceTraits) -> bool:
+    """True if groups of lanes have room for a row of `width` elements in local memory, beside the
+    sums of gate and up, and are few enough.
+    """
+    tiles = sum(-(-m // TILE) for m in sizes)
+    sums = (2 * team_of_lanes(traits) + 1) * TILE * F32.bytes
+    fits = _bytes_of_row(width) + sums <= traits.local_memory
+    return has_dots(traits) and fits and tiles <= _GROUPS_OF_UNIT * traits.compute_units
+
+
+def _bytes_of_row(width: int) -> int:
+    """Bytes of a row in 12 bits."""
+    return width // BLOCK * BLOCK_BYTES[12]
 
 
 def items_of_normed(width: int, sizes: Sequence[int], traits: DeviceTraits) -> int:
@@ -47,13 +69,15 @@ def norm_matmul(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence
     sizes = [a.shape[1] for a in weights]
     rows = rows_of_item(sum(sizes), traits)
     m0, m1, m2 = (*sizes, 0, 0)[:3]
-    parts, items = sum(-(-m // rows) for m in sizes), given.own.shape[1]
+    parts, items = sum(-(-m // rows) for m in sizes), _items(given)
     args: Args = {
         **products(node, given),
         "added": None,
         **_row(given),
         **ints(m0=m0, m1=m1, m2=m2, records=records(given.a), each=-(-parts // items)),
     }
+    if not traits.items_take_vectors:
+        return [_by_lanes(given, given.a, sizes, "matmul", args, {}, traits)]
     defines = _defines(given, given.a.fmt, rows, traits)
     return [Launch("matmul_tiled", "matmul", args, (items,), (1,), defines, packs=True)]
 
@@ -61,7 +85,7 @@ def norm_matmul(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence
 def norm_gated(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
     """The activation of two products, in panels."""
     given = NormGated.of(node)
-    gate, items = given.gate, given.own.shape[1]
+    gate, items = given.gate, _items(given)
     tiles = gate.shape[1] // TILE
     at_once = min(traits.tuned.tiles, -(-tiles // items))
     each = -(-tiles // (items * at_once)) * at_once  # no item begins within another's run
@@ -72,12 +96,44 @@ def norm_gated(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[
         **_row(given),
         **ints(m=gate.shape[1], records=records(gate), each=each),
     }
+    if not traits.items_take_vectors:
+        act: Defines = {"ACT": given.act.upper()}
+        return [_by_lanes(given, gate, [gate.shape[1]], "gated", args, act, traits)]
     defines = {
         **_defines(given, gate.fmt, TILE, traits),
         "ACT": given.act.upper(),
         "TILES": at_once,
     }
     return [Launch("matmul_tiled", "gated", args, (items,), (1,), defines, packs=True)]
+
+
+def _by_lanes(
+    given: NormedRow,
+    a: Tensor,
+    sizes: Sequence[int],
+    kernel: str,
+    args: Args,
+    more: Defines,
+    traits: DeviceTraits,
+) -> Launch:
+    """A group of lanes makes a tile of 32 rows of products of so many rows."""
+    tiles, used = sum(-(-m // TILE) for m in sizes), _bytes_of_row(given.x.shape[0])
+    team = larger_team(team_of_lanes(traits), tiles, records(a), 1, traits, used)
+    defines = {
+        **SCHEMES[a.fmt].defines,
+        **lane_defines(team),
+        **_row_defines(given, traits),
+        **more,
+        "X_DIGITS": 1,
+        "DOT4": traits.dot4,
+    }
+    size = (tiles * TILE, team)
+    return Launch("matmul_tiled", kernel, args, size, (TILE, team), defines, packs=True)
+
+
+def _items(given: NormedRow) -> int:
+    """Items that have a row of their own; 1 where groups of lanes have it in local memory."""
+    return 1 if given.own is None else given.own.shape[1]
 
 
 def _row(given: NormedRow) -> Args:
@@ -89,7 +145,7 @@ def _row(given: NormedRow) -> Args:
         "w2": given.weight2,
         "h": given.total,
         "own": given.own,
-        **longs(own_bytes=given.own.shape[0]),
+        **longs(own_bytes=0 if given.own is None else given.own.shape[0]),
         **floats(eps1=given.eps1, eps2=given.eps2),
     }
 
@@ -98,9 +154,15 @@ def _defines(given: NormedRow, fmt: Format, rows: int, traits: DeviceTraits) -> 
     return {
         **SCHEMES[fmt].defines,
         **vector_defines(rows, 1, traits),
-        "PANEL": 1,
+        **_row_defines(given, traits),
         "CHUNK": 1,
         "AHEAD": traits.tuned.ahead,
+    }
+
+
+def _row_defines(given: NormedRow, traits: DeviceTraits) -> Defines:
+    return {
+        "PANEL": 1,
         "NORMED": given.x.shape[0],
         "FIRST": int(given.added is not None),
         "W": vector_width(traits),

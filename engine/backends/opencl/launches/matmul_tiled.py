@@ -183,7 +183,7 @@ def _grid(
         defines |= {"SHARED": 1, "PANELS": each}
     else:
         records = Quantize.of(x).x.shape[0] // SCHEMES[fmt].elements
-        team = _larger_team(team, tiles * panels, records, panel, traits)
+        team = larger_team(team, tiles * panels, records, panel, traits)
     defines |= lane_defines(team)
     return _Grid(1, (tiles * TILE, team, groups), (TILE, team, 1), defines)
 
@@ -227,11 +227,14 @@ def team_of_lanes(traits: DeviceTraits) -> int:
     return max(1, min(traits.tuned.lane_team, traits.max_work_group // TILE))
 
 
-def _larger_team(team: int, groups: int, records: int, panel: int, traits: DeviceTraits) -> int:
+def larger_team(
+    team: int, groups: int, records: int, panel: int, traits: DeviceTraits, used: int = 0
+) -> int:
     """`team`, doubled while that gives units more loads to wait for, and each item a record. The
-    sums of gate and of up meet in local memory.
+    sums of gate and of up meet in local memory, of which so many bytes are `used` for something
+    else.
     """
-    fits = (traits.local_memory // (4 * TILE * panel) - 1) // 2
+    fits = ((traits.local_memory - used) // (4 * TILE * panel) - 1) // 2
     most = min(_LARGEST_TEAM, traits.max_work_group // TILE, records, fits)
     while team * 2 <= most and groups * team < _WAVES_OF_UNIT * traits.compute_units:
         team *= 2

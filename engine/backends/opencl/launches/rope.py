@@ -107,5 +107,5 @@ def rope_store(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[
         **ints(has_norms=given.q_weight is not None),
         **floats(eps_q=given.q_eps, eps_k=given.k_eps),
     }
-    defines: Defines = {"KV": KV_NAMES[k_cache.fmt], "BLOCK": k_cache.fmt.block, "W": width}
+    defines: Defines = {"KV": KV_NAMES[k_cache.fmt], "KV_BLOCK": k_cache.fmt.block, "W": width}
     return [Launch("rope_store", "rope_store", args, size, local, defines, packs=True)]

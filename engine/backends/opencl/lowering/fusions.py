@@ -14,6 +14,7 @@ from engine.backends.opencl.launches.activation import (
     IN_PANELS,
     supports_activation_quantize,
 )
+from engine.backends.opencl.launches.attention import merges_at_once, stores_at_once
 from engine.backends.opencl.launches.experts import supports_combine_add
 from engine.backends.opencl.launches.matmul_experts import supports_bias
 from engine.backends.opencl.launches.matmul_tiled import supports_matmul_add
@@ -229,6 +230,52 @@ def attention_quantize(nodes: NodeList, i: int) -> Fusion | None:
     return Fusion((made.place, i), in_place_of(made.node, made.node.op, fused))
 
 
+def attention_merged(nodes: NodeList, i: int) -> Fusion | None:
+    """Chunks of attention, and their merge."""
+    if nodes[i].op is not Op.ATTENTION_MERGE:
+        return None
+    merge = AttentionMerge.of(nodes[i])
+    made = nodes.maker(LoweredAttention, merge.shares, i, Op.ATTENTION)
+    if made is None or not merges_at_once(made.given, nodes.traits):
+        return None
+    whole = replace(
+        made.given, packed=merge.packed, panels=merge.panels, shares=result(merge.shares)
+    )
+    return Fusion((made.place, i), in_place_of(nodes[i], Op.ATTENTION, whole))
+
+
+def attention_stored(nodes: NodeList, i: int) -> Fusion | None:
+    """Attention of one token, and what turns its query and stores its key and value."""
+    if nodes[i].op is not Op.ATTENTION:
+        return None
+    given = LoweredAttention.of(nodes[i])
+    made = nodes.maker(RopeStore, given.q, i, Op.ROPE_STORE)
+    if made is None or given.table is not None or not stores_at_once(given, nodes.traits):
+        return None
+    store = made.given
+    if store.q is None or store.k_cache is None or given.q.shape != made.node.shape:
+        return None
+    caches = ((given.k, store.k_cache), (given.v, store.v_cache))
+    if not all(_reads_cache(read, cache) for read, cache in caches):
+        return None
+    names = ("table", "ids", "q_weight", "k_weight", "k_cache", "v_cache", "neox", "q_eps", "k_eps")
+    fused = replace(
+        given,
+        q=store.q,
+        new_k=store.k,
+        new_v=store.v,
+        **{name: getattr(store, name) for name in names},
+    )
+    return Fusion((made.place, i), in_place_of(nodes[i], Op.ATTENTION, fused))
+
+
+def _reads_cache(read: Tensor, cache: Tensor) -> bool:
+    """True if heads [D, K, C] are those of the cells [D K, C or more] of a cache."""
+    same = read.storage is cache.storage and read.offset == cache.offset
+    width = read.fmt.row_bytes(read.shape[0])
+    return same and read.strides[1:3] == (width, cache.strides[1])
+
+
 def matmul_bias(nodes: NodeList, i: int) -> Fusion | None:
     """Products of tiled weights that one launch makes, and the sum of one of them and its bias."""
     node = nodes[i]
@@ -313,6 +360,8 @@ PATTERNS: tuple[Pattern, ...] = (
     matmul_add,
     matmul_gated,
     *NORMED_PATTERNS,
+    attention_merged,
+    attention_stored,
 )
 
 

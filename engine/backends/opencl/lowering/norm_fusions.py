@@ -5,7 +5,11 @@ from dataclasses import replace
 from typing import Any
 
 from engine.backends.opencl.launches.feed_chain import supports_feed_chain
-from engine.backends.opencl.launches.matmul_normed import bytes_of_item, items_of_normed
+from engine.backends.opencl.launches.matmul_normed import (
+    bytes_of_item,
+    items_of_normed,
+    lanes_normalise,
+)
 from engine.backends.opencl.launches.norm_chain import supports_norm_chain
 from engine.backends.opencl.lowering.helpers import either_way, in_place_of, result
 from engine.backends.opencl.lowering.rewrite import Fusion, NodeList, Pattern, PlacedNode
@@ -107,10 +111,10 @@ def norm_matmul(nodes: NodeList, i: int) -> Fusion | None:
     found = _normed_row(nodes, given.x, given.weights, i)
     if found is None:
         return None
-    place, row = found
+    members, row = found
     products = {name: getattr(given, name) for name in _PRODUCTS}
     fused = NormMatmul(**row, **products)
-    return Fusion((place, i), in_place_of(nodes[i], Op.NORM_MATMUL, fused))
+    return Fusion(members, in_place_of(nodes[i], Op.NORM_MATMUL, fused))
 
 
 def norm_gated(nodes: NodeList, i: int) -> Fusion | None:
@@ -121,9 +125,9 @@ def norm_gated(nodes: NodeList, i: int) -> Fusion | None:
     found = _normed_row(nodes, given.x, (given.gate, given.up), i)
     if found is None:
         return None
-    place, row = found
+    members, row = found
     fused = NormGated(**row, gate=given.gate, up=given.up, act=given.act)
-    return Fusion((place, i), in_place_of(nodes[i], Op.NORM_GATED, fused))
+    return Fusion(members, in_place_of(nodes[i], Op.NORM_GATED, fused))
 
 
 def feed_chain(nodes: NodeList, i: int) -> Fusion | None:
@@ -136,7 +140,7 @@ def feed_chain(nodes: NodeList, i: int) -> Fusion | None:
         return None
     row = gated.given
     mix = nodes.maker(MatmulAdd, row.x, gated.place, Op.MATMUL_ADD)
-    if mix is None or row.added is not None or row.weight1 is not None:
+    if mix is None or row.own is None or row.added is not None or row.weight1 is not None:
         return None
     first, h = mix.given, nodes.maker(MatmulAdd, last.added, i, Op.MATMUL_ADD)
     plain = all(one.bias is None and one.factor == 1.0 for one in (first, last))
@@ -167,26 +171,31 @@ def feed_chain(nodes: NodeList, i: int) -> Fusion | None:
 
 def _normed_row(
     nodes: NodeList, x: Tensor, weights: Sequence[Tensor], i: int
-) -> tuple[int, dict[str, Any]] | None:
-    """Where the one row x was made that products of these weights read, and what makes it a
-    `NormedRow`, if they can.
+) -> tuple[tuple[int, ...], dict[str, Any]] | None:
+    """The members of a fusion of the one row x and products of these weights, and what makes it a
+    `NormedRow`, if they can. On lanes all products that read the row make it.
     """
     chain = nodes.maker(NormChain, x, i, Op.NORM_CHAIN)
     if chain is None or Quantize.of(x).n_rows > 1:
         return None
     given = chain.given
-    width = given.x.shape[0]
-    items = items_of_normed(width, [a.shape[1] for a in weights], nodes.traits)
-    if not items:
+    width, sizes = given.x.shape[0], [a.shape[1] for a in weights]
+    items, lanes = items_of_normed(width, sizes, nodes.traits), not nodes.traits.items_take_vectors
+    groups = sizes[:1] if nodes[i].op is Op.MATMUL_GATED else sizes  # a group makes gate and up
+    if not (lanes_normalise(width, groups, nodes.traits) if lanes else items):
         return None
     if given.panels is None or given.panels.bits != 12 or given.norm2 != "rms" or given.bias2:
         return None
     adds = given.norm1 == "rms" and given.bias1 is None and given.added is not None
     if given.writes and not adds:
         return None
-    own = make_node(Op.QUANTIZE, I8, (bytes_of_item(width), items), Unary(given.x))
     same = {name: getattr(given, name) for name in _ROW}
-    return chain.place, {**same, "own": result(own.named(f"{x.name} (each)"))}
+    if lanes:
+        others = nodes.readers(chain.node) - {i}
+        shared = others and not given.writes and all(nodes[o].op in _READERS for o in others)
+        return ((i,) if shared else (chain.place, i)), {**same, "own": None}
+    own = make_node(Op.QUANTIZE, I8, (bytes_of_item(width), items), Unary(given.x))
+    return (chain.place, i), {**same, "own": result(own.named(f"{x.name} (each)"))}
 
 
 def _wanted_norm(nodes: NodeList, i: int) -> tuple[PlacedNode[RmsNorm], Quantize] | None:
@@ -230,6 +239,7 @@ NORM_PATTERNS: tuple[Pattern, ...] = (
     norm_add_quantize,
 )
 
+_READERS = frozenset({Op.MATMUL_TILED, Op.MATMUL_GATED})
 _ROW = ("x", "weight1", "added", "weight2", "total", "eps1", "eps2")
 _PRODUCTS = ("a", "a1", "y1", "a2", "y2", "bias", "bias1", "bias2")
 

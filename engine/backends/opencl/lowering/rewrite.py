@@ -98,6 +98,11 @@ class NodeList:
         read = (t for reader in readers for t in reader.src if t is not None)
         return any(t.storage is node.storage and t.offset + t.nbytes > offset for t in read)
 
+    def readers(self, node: Tensor) -> set[int]:
+        """The places of the nodes that read a node's storage."""
+        places = self._touching.get(node.storage, set())
+        return {place for place in places if node.storage in self._touched(place).read}
+
     def apply(self, fusion: Fusion) -> bool:
         """Put the fused node where all its members can meet; False where that is nowhere, or where
         somebody else reads what would vanish.
