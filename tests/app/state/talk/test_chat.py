@@ -1,5 +1,6 @@
 """One chat with the real engine: every way to ask, and what is kept of it."""
 
+import logging
 from pathlib import Path
 
 import pytest
@@ -129,7 +130,9 @@ def test_edit(chat_bench: Workbench, until: Until) -> None:
     assert kept(chat_bench) == texts(chat_bench)
 
 
-def test_stopped_and_continued_is_as_never_stopped(chat_bench: Workbench, until: Until) -> None:
+def test_stopped_and_continued_is_as_never_stopped(
+    chat_bench: Workbench, until: Until, caplog: pytest.LogCaptureFixture
+) -> None:
     chat = chat_bench.chat
     assert chat.send("Write a sentence about the sea.")
     until(lambda: not chat.busy)
@@ -144,6 +147,7 @@ def test_stopped_and_continued_is_as_never_stopped(chat_bench: Workbench, until:
     chat.stop()
     until(lambda: not chat.busy)
     assert chat.path[1].finish == "cancelled"
+    assert not [r for r in caplog.records if r.levelno >= logging.WARNING]  # it is no failure
     assert 3 <= chat.path[1].n_tokens < len(ids)
     assert chat.continue_answer(1)
     assert chat.path[1].siblings == 3  # in its place

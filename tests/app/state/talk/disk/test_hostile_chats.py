@@ -343,3 +343,14 @@ def test_chats_in_memory_can_be_imported_to(tmp_path: Path) -> None:
     assert_harmless(store, made[0])
     assert [row.title for row in store.chats()] == ["Cats"]
     store.close()
+
+
+def test_a_byte_order_mark_is_no_damage(store: ChatStore, tmp_path: Path) -> None:
+    """Editors of other systems write one before the text of an exported chat."""
+    path = tmp_path / "chat.json"
+    path.write_bytes(b"\xef\xbb\xbf" + json.dumps(good()).encode())
+    with_mark = import_chat(store, path)
+    path.write_text(json.dumps(good()))
+    without = import_chat(store, path)
+    one, other = (store.tree(number) for number in (with_mark, without))
+    assert [m.text for m in one.path()] == [m.text for m in other.path()] != []
