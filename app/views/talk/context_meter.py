@@ -45,19 +45,17 @@ class ContextMeter(QWidget):
         row.setContentsMargins(GRID // 2, 0, GRID // 2, 0)
         row.setSpacing(GRID)
         self._title = label(tr("context"), "quiet")
-        row.addWidget(self._title)
-        row.addWidget(self.bar)
-        row.addWidget(self.percent)
+        for part in (self._title, self.bar, self.percent):
+            row.addWidget(part)
         self._soon = QTimer(self, singleShot=True, interval=REFRESH_MS)
         self._soon.timeout.connect(self.refresh)
         chat, session = bench.chat, bench.session
         for signal in (
             *(chat.path_changed, chat.message_added, chat.message_changed),
             *(chat.attached.changed, chat.documents.changed, chat.brought.changed),
-            bench.prompt.changed,
+            *(bench.prompt.changed, chat.details.changed),
         ):
             signal.connect(self._later)
-        chat.details.changed.connect(self._later)
         session.changed.connect(self.refresh)
         self.refresh()
 
@@ -71,8 +69,7 @@ class ContextMeter(QWidget):
         if self.parent() is not None:  # before, it would be a window
             self.show()
         self.use = self.bench.prompt.use
-        tone = "warn" if self.share >= FULL else "accent"
-        path = self.bench.chat.path
+        tone, path = "warn" if self.share >= FULL else "accent", self.bench.chat.path
         segments = [_segment(part, path, tone) for part in self.use.shares]
         self.bar.show_segments(segments, model.n_ctx)
         self.percent.setMinimumWidth(self.percent.fontMetrics().horizontalAdvance("100 %"))
@@ -89,22 +86,18 @@ class ContextMeter(QWidget):
     @property
     def _amount(self) -> str:
         over = self.use.over
-        if over > 1 and any(share.draft for share in self.use.shares):
+        if over <= 1:  # the last token of an answer that fills the context is behind it
+            return f"{self.share * 100:.0f} %"
+        if any(share.draft for share in self.use.shares):
             return tr("too long")  # the message says by how much, with its text
-        # The last token of an answer that fills the context is behind it: that is full, no more.
-        return (
-            tr("{over} tokens too long", over=grouped(over))
-            if over > 1
-            else f"{self.share * 100:.0f} %"
-        )
+        return tr("{over} tokens too long", over=grouped(over))
 
     @property
     def words(self) -> str:
         """All of it in a line."""
-        about = "" if self.use.counted else tr("about ")
         return tr(
             "Context: {about}{used} of {n_ctx} tokens, {amount}",
-            about=about,
+            about="" if self.use.counted else tr("about "),
             used=grouped(self.use.used),
             n_ctx=grouped(self.use.n_ctx),
             amount=self._amount,
@@ -201,17 +194,15 @@ class ContextCard(Painted):
     def __init__(self, parent: QWidget) -> None:
         super().__init__(tr("Context by message"), focus=False)
         self.setParent(parent)
-        self._over = parent
+        self._over, self._title = parent, ""
         self.lines: list[tuple[str, str, bool]] = []
-        self._title = ""
         self._marked: int | None = None
         self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         self.hide()
 
     def show_use(self, meter: ContextMeter, beside: QRect) -> None:
         shares = list(enumerate(meter.use.shares))
-        left_out = max(0, len(shares) - MOST)
-        marked = meter.bar.marked
+        left_out, marked = max(0, len(shares) - MOST), meter.bar.marked
         shown = shares[left_out:]
         if marked is not None and marked < left_out:
             shown = shares[marked : marked + MOST]

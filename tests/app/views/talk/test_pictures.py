@@ -31,6 +31,7 @@ def test_the_whole_picture(
     paths = [landscape(tmp_path / "wide.png", 3000, 2000), *three(tmp_path)[:1]]
     attach(window, engine, *paths)
     assert window.bench.chat.send("Look.")
+    until(lambda: window.talk.chat.column.widget(0) is not None)
     view = window.talk.chat.column.widget(0)
     card = view.pictures.cards[0]  # type: ignore[union-attr]
     card.setFocus()

@@ -38,6 +38,7 @@ def asked(window: MainWindow, engine: ScriptedEngine, tmp_path: Path) -> list[st
 
 
 def question(window: MainWindow) -> MessageView:
+    until(lambda: window.talk.chat.column.widget(0) is not None)
     view = window.talk.chat.column.widget(0)
     assert isinstance(view, MessageView)
     return view

@@ -185,6 +185,7 @@ def test_sent_in_order_kept_and_found_again(
     assert message == ChatMessage("user", parts)
     assert names(window) == []
     assert not window.talk.composer.attachments.isVisible()
+    until(lambda: window.talk.chat.column.widget(0) is not None)
     view = window.talk.chat.column.widget(0)
     tiles = [card.accessibleName().split(",")[0] for card in view.pictures.cards]  # type: ignore[union-attr]
     assert tiles == ["b.png", "a.png"]
