@@ -174,7 +174,8 @@ def test_damaged_weights_are_found_before_the_second_answer(
     damage(file.path)
     with Worker() as worker:
         assert load(worker, smollm2_path, options).prepared > 0
-        answer(worker)  # may be nonsense
+        with suppress(RemoteError):  # nonsense, or no numbers, which names the file
+            answer(worker)
         (note,) = notes_of(worker)
         assert "are damaged; its weights are read from the model's file again" in note
         assert answer(worker)[0] == said
