@@ -58,6 +58,7 @@ QPushButton[kind="flat"], QToolButton {
   background: transparent; border-color: transparent; padding: 0 8px;
 }
 QToolButton[square="true"] { padding: 0; min-width: ${inner}px; max-width: ${inner}px; }
+QLineEdit QToolButton { padding: 0; border: none; min-height: 16px; max-height: 16px; }
 QPushButton[kind="flat"]:hover, QToolButton:hover { background: $hover; }
 QPushButton[kind="flat"]:focus, QToolButton:focus { border-color: $accent; }
 QToolButton:checked, QPushButton[kind="flat"]:checked { background: $selection; }
@@ -112,7 +113,8 @@ QTabBar::tab {
   background: transparent; color: $quiet; padding: 0 12px; height: 38px;
   border: none; border-bottom: 2px solid transparent;
 }
-QTabBar QToolButton { color: $quiet; }
+QTabBar QToolButton { color: $quiet; min-height: 38px; max-height: 38px; }
+QTabBar[level="second"] QToolButton { min-height: ${inner}px; max-height: ${inner}px; }
 QTabBar QToolButton:hover { color: $text; }
 QTabBar::tab:hover { color: $text; }
 QTabBar::tab:selected { color: $text; border-bottom: 2px solid $accent; }

@@ -493,7 +493,7 @@ def _said(side: PairSide, other: str, at: int) -> str:
     text = visible(side.message.text[word.start : word.end] if side.message else "").strip("␣")
     own, others = (percent(_probability(p)) for p in (word.own, word.other))
     return tr(
-        "“{word}” ({name} {own}, {other} {others})",
+        "“{word}” ({name}: {own}, {other}: {others})",
         word=text or "␣",
         name=side.choice.name,
         own=own,

@@ -27,6 +27,8 @@ from app.views.talk.chat_rows import ChatDelegate, ChatsModel, Heading, shown_ti
 from app.widgets.basics import IconButton, label, literal, surface
 from app.widgets.focus import has_focus
 
+ENTER = (Qt.Key.Key_Return, Qt.Key.Key_Enter)
+
 
 class ChatsView(QWidget):
     """Shows `bench.chats`; opens in `bench.chat`."""
@@ -84,9 +86,18 @@ class ChatsView(QWidget):
         self.refresh()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
-        """Esc clears the search, before the window uses it; Left and Right fold a folder."""
+        """Esc clears the search, before the window uses it; Down goes to its hits, Enter opens the
+        first. Left and Right fold a folder.
+        """
         if watched is self.list and isinstance(event, QKeyEvent):
             return event.type() == QEvent.Type.KeyPress and self._fold_by_key(event.key())
+        if isinstance(event, QKeyEvent) and event.type() == QEvent.Type.KeyPress:
+            if event.key() == Qt.Key.Key_Down and self._model.rowCount():
+                self._go_to_first()
+                return True
+            if event.key() in ENTER and self._chats.query and self._model.rowCount():
+                self._open(self._go_to_first())
+                return True
         escape = isinstance(event, QKeyEvent) and event.key() == Qt.Key.Key_Escape
         if escape and watched is self.search and self.search.text():
             if event.type() == QEvent.Type.ShortcutOverride:
@@ -96,6 +107,15 @@ class ChatsView(QWidget):
                 self.search.clear()
                 return True
         return False
+
+    def _go_to_first(self) -> QModelIndex:
+        """Move the keyboard to the first row that can be chosen."""
+        rows = (self._model.index(row) for row in range(self._model.rowCount()))
+        usable = (row for row in rows if row.flags() & Qt.ItemFlag.ItemIsSelectable)
+        first = next(usable, self._model.index(0))
+        self.list.setCurrentIndex(first)
+        self.list.setFocus()
+        return first
 
     def _search(self, query: str) -> None:
         self._chats.search(query)

@@ -58,8 +58,11 @@ class Person:
         return self.window.talk.notices.texts
 
     def message(self, row: int) -> MessageView:
-        """A message in sight."""
-        view = self.window.talk.chat.column.widget(row)
+        """A message in sight; its row may be made in a turn to come."""
+        column = self.window.talk.chat.column
+        if column.widget(row) is None:
+            self.look(100)
+        view = column.widget(row)
         assert isinstance(view, MessageView), f"message {row} is not in sight"
         return view
 

@@ -208,7 +208,10 @@ def test_find_and_import(
     person.type("lighthouse")
     person.look(800)
     film(person, "found", everywhere=True)
+    before = person.bench.chat.chat_id
+    person.run("chat.search")  # narrow windows have hidden it meanwhile
     person.key(Qt.Key.Key_Down)
     person.key(Qt.Key.Key_Return)
+    person.wait(lambda: person.bench.chat.chat_id != before)
     person.look(600)
     film(person, "opened", everywhere=True)

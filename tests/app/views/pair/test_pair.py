@@ -35,12 +35,12 @@ def test_words_are_painted_and_the_place_is_named_where_answers_part(window: Mai
     view = window.sheets.pair
     assert [side.text.text for side in view.sides] == ["".join(LEFT), "".join(RIGHT)]
     assert view.says.text() == (
-        "They part at word 6: “Paris” (temperature 0 8.0 %, temperature 1.3 8.0 %);"
-        " “a” (temperature 1.3 8.0 %, temperature 0 8.0 %)."
+        "They part at word 6: “Paris” (temperature 0: 8.0 %, temperature 1.3: 8.0 %);"
+        " “a” (temperature 1.3: 8.0 %, temperature 0: 8.0 %)."
     )
     assert [side.text.selected for side in view.sides] == [5, 5]
     assert view.sides[1].text.bands[5] == 4
-    assert view.under.text() == "“a” (temperature 1.3 8.0 %, temperature 0 8.0 %)."
+    assert view.under.text() == "“a” (temperature 1.3: 8.0 %, temperature 0: 8.0 %)."
     view.copy_table()
     lines = QApplication.clipboard().text().split("\n")
     assert len(lines) == 1 + len(LEFT) + len(RIGHT)

@@ -47,6 +47,19 @@ def open_first(chats: ChatsView) -> None:
     QApplication.processEvents()
 
 
+@pytest.mark.parametrize("keys", [[Qt.Key.Key_Down, Qt.Key.Key_Return], [Qt.Key.Key_Enter]])
+def test_the_keyboard_goes_from_the_search_to_a_hit(
+    talk: Talk, chats: ChatsView, keys: list[Qt.Key]
+) -> None:
+    before = talk.bench.chat.chat_id
+    chats.search.setFocus()
+    QTest.keyClicks(chats.search, "zebra runs")
+    for key in keys:
+        QTest.keyClick(QApplication.focusWidget() or chats.search, key)
+    assert talk.bench.chat.chat_id not in (None, before)
+    assert chats.list.hasFocus()
+
+
 def test_a_hit_is_opened_where_it_is_and_marked(talk: Talk, chats: ChatsView, qtbot: QtBot) -> None:
     QTest.keyClicks(chats.search, "zebra runs")
     open_first(chats)
