@@ -170,6 +170,7 @@ class ChatView(QWidget):
             view.mark([])
         if row is not None:
             view = self.view_of(row)
+            self.column.stay()  # not at the end of a text that is laid out in turns to come
             at = view.mark(words)
             if at is not None:
                 self._reveal_mark(view, at)
@@ -177,6 +178,7 @@ class ChatView(QWidget):
     def _reveal_mark(self, view: MessageView, at: int) -> None:
         self.column.reveal(view.y() + at - ABOVE_HIT)
         self.column.reveal(view.y() + at + ABOVE_HIT)
+        self.column.stay()  # the rest of a long text may be laid out below it still
 
     def _views(self) -> list[MessageView]:
         return [view for view in self.column.live.values() if isinstance(view, MessageView)]

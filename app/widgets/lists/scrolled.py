@@ -109,6 +109,10 @@ class ScrolledRows(QAbstractScrollArea, OwnOrder):
         self._set_following(True)
         self.arrange()
 
+    def stay(self) -> None:
+        """Keep what is in sight where it is, whatever comes below it."""
+        self._set_following(False)
+
     def show_row(self, row: int) -> None:
         """Scroll so that a row becomes visible, if it is not."""
         self._wanted = row

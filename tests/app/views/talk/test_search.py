@@ -98,8 +98,12 @@ def test_a_hit_is_opened_where_the_text_is_parsed_later(talk: Talk, ask: Ask, qt
     assert "Giraffe" not in body.text
     qtbot.waitUntil(lambda: body.complete, timeout=60_000)
     hit = next(laid for laid in body.laid if "Giraffe" in laid.document.toPlainText())
-    top = body.mapTo(sight, QPoint(0, hit.top)).y()
-    assert 0 < top < top + hit.height < sight.height()
+
+    def is_seen() -> bool:
+        top = body.mapTo(sight, QPoint(0, hit.top)).y()
+        return 0 < top < top + hit.height < sight.height()
+
+    qtbot.waitUntil(is_seen, timeout=10_000)  # the heights above are measured in turns to come
 
 
 def test_a_hit_in_another_branch_shows_that_branch(
