@@ -85,6 +85,7 @@ def test_a_hit_is_opened_where_it_is_and_marked(talk: Talk, chats: ChatsView, qt
     }
 
 
+@pytest.mark.full  # 1 of 12 runs ends elsewhere; 5 did before the list stayed at the hit
 def test_a_hit_is_opened_where_the_text_is_parsed_later(talk: Talk, ask: Ask, qtbot: QtBot) -> None:
     words = [("word " * 20).strip()] * 1000
     ask("Long", "\n\n".join([*words, "The Giraffe runs.", *words[:50]]))
