@@ -2,7 +2,6 @@
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
-    QCheckBox,
     QDoubleSpinBox,
     QLineEdit,
     QListWidget,
@@ -16,7 +15,7 @@ from app.state.lab.runs import text_of_run
 from app.state.lab.turning import turn_up
 from app.state.workbench import Workbench
 from app.theme import fonts
-from app.views.lab.fields import PathField, column_of, form_of
+from app.views.lab.fields import PathField, check_box, column_of, form_of
 from app.views.lab.map import PROMPT
 from app.views.token.section import shown
 from app.widgets.basics import Button, label
@@ -53,9 +52,7 @@ class FeaturesForm(QWidget):
         self.top = QSpinBox()
         self.top.setRange(1, MOST_TOP)
         self.top.setValue(TOP)
-        self.chat = QCheckBox(tr("As chat messages"))
-        self.chat.setAccessibleName(self.chat.text())
-        self.chat.setFixedHeight(fonts.row())
+        self.chat = check_box(tr("As chat messages"))
         column = column_of(self)
         column.addLayout(
             form_of(

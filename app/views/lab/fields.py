@@ -4,6 +4,7 @@ from typing import Literal
 
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import (
+    QCheckBox,
     QComboBox,
     QFileDialog,
     QFormLayout,
@@ -94,6 +95,14 @@ def form_of(*rows: tuple[str, QWidget]) -> QFormLayout:
         named.setBuddy(widget)
         form.addRow(named, widget)
     return form
+
+
+def check_box(title: str) -> QCheckBox:
+    """A check box as high as the other fields, with its title as its accessible name."""
+    box = QCheckBox(title)
+    box.setAccessibleName(title)
+    box.setFixedHeight(fonts.row())
+    return box
 
 
 def column_of(widget: QWidget, margin: int = 0) -> QVBoxLayout:

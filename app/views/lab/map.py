@@ -2,7 +2,7 @@
 
 import numpy as np
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QCheckBox, QComboBox, QLineEdit, QWidget
+from PySide6.QtWidgets import QComboBox, QLineEdit, QWidget
 
 from app.language import tr
 from app.state.lab.repeat import command_of_map
@@ -10,7 +10,7 @@ from app.state.lab.runs import effects_of, text_of_run
 from app.state.talk.context import DraftTokens
 from app.state.workbench import Workbench
 from app.theme import fonts
-from app.views.lab.fields import column_of, form_of, time_of
+from app.views.lab.fields import check_box, column_of, form_of, time_of
 from app.views.token.section import shown
 from app.widgets.basics import label
 from app.widgets.controls.elided import ElidedLabel
@@ -60,9 +60,7 @@ class MapForm(QWidget):
             self.direction.addItem(title, noising)
         for field in (self.right, self.wrong):
             field.setPlaceholderText(tr("the likeliest"))
-        self.chat = QCheckBox(tr("As chat messages"))
-        self.chat.setAccessibleName(self.chat.text())
-        self.chat.setFixedHeight(fonts.row())
+        self.chat = check_box(tr("As chat messages"))
         self.counter = DraftTokens(bench.session, self)
         column = column_of(self)
         column.addLayout(

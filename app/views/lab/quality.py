@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QCheckBox, QSpinBox, QWidget
+from PySide6.QtWidgets import QSpinBox, QWidget
 
 from app.documents.document import Document
 from app.documents.reading import read_document
@@ -11,7 +11,7 @@ from app.language import tr
 from app.state.lab.repeat import command_of_quality
 from app.state.workbench import Workbench
 from app.theme import fonts
-from app.views.lab.fields import PathField, column_of, form_of, time_of
+from app.views.lab.fields import PathField, check_box, column_of, form_of, time_of
 from app.widgets.basics import label
 from app.widgets.lists.rows import Column, TableRows
 from app.widgets.lists.table import Table
@@ -46,8 +46,8 @@ class QualityForm(QWidget):
         self.ctx.setValue(CTX)
         self.chunks.setRange(1, 1 << 16)
         self.chunks.setValue(CHUNKS)
-        self.drift = QCheckBox(tr("Error of each layer"))
-        self.guilty = QCheckBox(tr("Find the tensors that lose most"))
+        self.drift = check_box(tr("Error of each layer"))
+        self.guilty = check_box(tr("Find the tensors that lose most"))
         self.problem = ""
         self._document: Document | None = None
         self._job: Work | None = None
@@ -62,8 +62,6 @@ class QualityForm(QWidget):
             )
         )
         for box in (self.drift, self.guilty):
-            box.setAccessibleName(box.text())
-            box.setFixedHeight(fonts.row())
             column.addWidget(box)
         self.text.changed.connect(self._read)
         for changed in (

@@ -4,13 +4,14 @@ from pathlib import Path
 from typing import get_args
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QCheckBox, QGridLayout, QSpinBox, QWidget
+from PySide6.QtWidgets import QGridLayout, QSpinBox, QWidget
 
 from app.language import tr
 from app.state.lab.repeat import command_of_recording
+from app.state.talk.context import CHARACTERS_A_TOKEN
 from app.state.workbench import Workbench
 from app.theme import fonts
-from app.views.lab.fields import PathField, column_of, form_of, time_of
+from app.views.lab.fields import PathField, check_box, column_of, form_of, time_of
 from app.widgets.basics import label
 from app.widgets.lists.rows import Column, TableRows
 from app.widgets.lists.table import Table
@@ -25,7 +26,7 @@ KINDS: dict[RecordKind, str] = {
     "probe": tr("Linear probe"),
 }
 TEXTS = tr("Texts (*.txt *.md *.jsonl)")
-CTX, CHARACTERS = 512, 4  # of a token, about
+CTX = 512
 ROWS = 220  # pixels of the table
 MOST_FILES = 1000  # whose sizes are added up
 
@@ -48,9 +49,9 @@ class RecordForm(QWidget):
         self.ctx = QSpinBox()
         self.ctx.setRange(8, 1 << 16)
         self.ctx.setValue(CTX)
-        self.kinds = {kind: QCheckBox(title) for kind, title in KINDS.items()}
+        self.kinds = {kind: check_box(title) for kind, title in KINDS.items()}
         self.kinds["norms"].setChecked(True)
-        self.resume = QCheckBox(tr("Continue what is in the folder"))
+        self.resume = check_box(tr("Continue what is in the folder"))
         column = column_of(self)
         column.addLayout(
             form_of(
@@ -61,8 +62,6 @@ class RecordForm(QWidget):
         )
         what = QGridLayout()
         for box in (*self.kinds.values(), self.resume):
-            box.setAccessibleName(box.text())
-            box.setFixedHeight(fonts.row())
             box.toggled.connect(self.changed)
         for at, box in enumerate(self.kinds.values()):
             what.addWidget(box, at // 2, at % 2)
@@ -116,8 +115,8 @@ class RecordForm(QWidget):
         return tr(
             "{kib} KiB of text, about {tokens} tokens: about {time}",
             kib=kib(size),
-            tokens=grouped(size // CHARACTERS),
-            time=time_of(self._bench, size / CHARACTERS),
+            tokens=grouped(size // CHARACTERS_A_TOKEN),
+            time=time_of(self._bench, size / CHARACTERS_A_TOKEN),
         )
 
 

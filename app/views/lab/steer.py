@@ -4,7 +4,6 @@ from pathlib import Path
 
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import (
-    QCheckBox,
     QComboBox,
     QFileDialog,
     QGridLayout,
@@ -19,8 +18,8 @@ from PySide6.QtWidgets import (
 from app.directions import At, Method, lines_of
 from app.language import tr
 from app.state.workbench import Workbench
-from app.theme import fonts
 from app.theme.tokens import GRID, PADDING
+from app.views.lab.fields import check_box
 from app.views.talk.edits import layers_of, plain
 from app.widgets.basics import Button, divider, label, scrolled
 from app.widgets.controls.flow import Flow
@@ -61,10 +60,8 @@ class SteerView(QWidget):
         for combo, titles in ((self.method, METHODS), (self.at, PLACES)):
             for code, title in titles.items():
                 combo.addItem(title, code)
-        self.chat = QCheckBox(tr("As chat messages"))
+        self.chat = check_box(tr("As chat messages"))
         self.chat.setChecked(True)
-        self.chat.setAccessibleName(self.chat.text())
-        self.chat.setFixedHeight(fonts.row())
         self.make = Button(tr("Make the vector"), self._make, kind="primary")
         self.cancel = Button(tr("Cancel"), self._steering.cancel)
         self.bar = QProgressBar()
