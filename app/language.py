@@ -82,7 +82,7 @@ def mark(text: str) -> str:
 
 
 def noun(title: str) -> str:
-    """A title as a noun within a sentence: German keeps its capital."""
+    """Return a title as a noun within a sentence; a German noun keeps its capital."""
     return title if used() == "de" else title.lower()
 
 

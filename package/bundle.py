@@ -1,7 +1,7 @@
 """Make Cutaway for Linux as one archive that brings its own Python and libraries.
 
 `python package/bundle.py FOLDER` writes `FOLDER/Cutaway.AppDir` and `FOLDER/cutaway-VERSION-linux-
-MACHINE.tar.xz` of it. It needs `patchelf`, binutils, the libraries that Qt asks of a desktop
+MACHINE.tar.xz` of it. It needs `patchelf`, binutils, the libraries that Qt needs from a desktop
 (.ci/run lists them) and the package index or pip's cache. It runs on systems with a C library as
 new as the one it was made on. The folder's layout is that of an AppDir, so that `appimagetool
 Cutaway.AppDir` makes an AppImage of it.
@@ -81,6 +81,12 @@ export CUTAWAY_LAUNCHER="$here/cutaway"
 export PATH="$PATH:$here/bin"  # `ld`, which PoCL needs, for systems without one
 [ -e /etc/fonts/fonts.conf ] || export FONTCONFIG_FILE="$here/share/fonts/fonts.conf"
 exec "$here/bin/{python}" -P -s -m cutaway "$@"
+"""
+# The entry that `cutaway install-desktop` writes, by the program that was just put together.
+ENTRY = """
+import cutaway
+from app.commands.install_desktop import ENTRY, TYPE
+print(ENTRY.format(command="cutaway", type=TYPE), end="")
 """
 FONTS = """\
 <?xml version="1.0"?>
@@ -239,11 +245,8 @@ def add_launcher(made: Path) -> None:
     for name in FONT_FILES:
         shutil.copy2(f"/usr/share/fonts/truetype/dejavu/{name}", fonts / name)
     shutil.copy2(ROOT / "resources" / "desktop" / "cutaway.svg", made / "cutaway.svg")
-    (made / "cutaway.desktop").write_text(
-        "[Desktop Entry]\nType=Application\nName=Cutaway\nExec=cutaway window %f\n"
-        "Icon=cutaway\nTerminal=false\nCategories=Development;Science;\n"
-        "MimeType=application/x-gguf;\n"
-    )
+    entry = subprocess.check_output([made / "bin" / PYTHON, "-P", "-s", "-c", ENTRY])
+    (made / "cutaway.desktop").write_bytes(entry)
 
 
 def pack(made: Path, folder: Path) -> Path:

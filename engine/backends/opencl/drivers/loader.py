@@ -21,7 +21,7 @@ from engine.backends.opencl.source import kept_folder
 
 # PoCL keeps its own cache of built kernels; it reads this when it is first used.
 os.environ.setdefault("POCL_CACHE_DIR", str(kept_folder("pocl")))
-# It links kernels as a compiler does, with files that only a compiler's packages bring. Where the
+# PoCL links kernels as a compiler does, with files that only a compiler's packages bring. Where the
 # system has none, `ld` finds ours: scripts that name the libraries which every system has.
 LIBRARIES = Path(__file__).parent / "libraries"
 _paths = os.environ.get("LIBRARY_PATH", "").split(os.pathsep)
