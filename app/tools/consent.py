@@ -130,7 +130,9 @@ class ConsentStore:
         owner, kept = allowance.owner, self._kept
         one = f"{owner}/{json.dumps(allowance.tool)}"
         gone = [
-            key for key in kept.tools if (key == one if allowance.tool else key.startswith(owner))
+            key
+            for key in kept.tools
+            if (key == one if allowance.tool else key.startswith(f"{owner}/"))
         ]
         digests = {kept.tools.pop(key) for key in gone}
         if not allowance.tool:

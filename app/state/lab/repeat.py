@@ -2,14 +2,14 @@
 
 import shlex
 
+from app.state.lab.runs import said
 from engine.protocol import FindFeatures, MapPatches, MeasureQuality, RecordDataset
 
 
 def command_of_map(request: MapPatches, model: str) -> str:
     """A patching map."""
     chat = request.clean.prompt is None
-    sides = (request.clean, request.corrupt)
-    clean, corrupt = (s.messages[-1].text if s.prompt is None else s.prompt for s in sides)
+    clean, corrupt = said(request.clean), said(request.corrupt)
     words = ["cutaway", "patch", model, "--clean", clean, "--corrupt", corrupt]
     for name, text in (("--right", request.right), ("--wrong", request.wrong)):
         words += [name, text] if text else []
@@ -37,8 +37,7 @@ def command_of_recording(request: RecordDataset, model: str) -> str:
 def command_of_features(request: FindFeatures, model: str) -> str:
     """Features of a text."""
     chat = request.text.prompt is None
-    text = request.text.messages[-1].text if request.text.prompt is None else request.text.prompt
-    words = ["cutaway", "features", model, "--sae", request.sae, "--prompt", text]
+    words = ["cutaway", "features", model, "--sae", request.sae, "--prompt", said(request.text)]
     words += ["--top", str(request.top)]
     for name, value in (("--site", request.site), ("--names", request.names)):
         words += [name, value] if value else []

@@ -154,17 +154,19 @@ def text_of_run(text: str, chat: bool) -> ComparedText:
     return ComparedText([ChatMessage("user", text)]) if chat else ComparedText(prompt=text)
 
 
+def said(text: ComparedText) -> str:
+    """The prompt of a run, or the message that it sends."""
+    return text.messages[-1].text if text.prompt is None else text.prompt
+
+
 def title_of_run(request: Run) -> str:
     """The prompts of a map, or the names of files, shortened."""
     if isinstance(request, MapPatches):
-        sides = (request.clean, request.corrupt)
-        texts = [one.messages[-1].text if one.prompt is None else one.prompt for one in sides]
+        texts = [said(request.clean), said(request.corrupt)]
     elif isinstance(request, MeasureQuality):
         texts = [Path(one).stem for one in (request.path, request.base)]
     elif isinstance(request, FindFeatures):
-        one = request.text
-        said = one.messages[-1].text if one.prompt is None else one.prompt
-        texts = [said, Path(request.sae).name]
+        texts = [said(request.text), Path(request.sae).name]
     else:
         texts = [Path(one).name for one in request.paths]
     lines = [" ".join(text.split()) for text in texts]

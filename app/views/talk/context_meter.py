@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import QEvent, QPoint, QRect, QRectF, Qt, QTimer
-from PySide6.QtGui import QColor, QEnterEvent, QFocusEvent, QKeyEvent, QPainter, QPaintEvent
+from PySide6.QtGui import QEnterEvent, QFocusEvent, QKeyEvent, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 
 from app.language import tr
@@ -19,7 +19,7 @@ from app.widgets.basics import LOOKS, label
 from app.widgets.numbers import grouped
 from app.widgets.plots.bars import Segment, SegmentBar
 from app.widgets.plots.chart import Painted
-from app.widgets.plots.paper import LEFT, RIGHT, Paper
+from app.widgets.plots.paper import LEFT, RIGHT, Paper, painting
 
 BAR = 96
 REFRESH_MS = 200
@@ -69,7 +69,8 @@ class ContextMeter(QWidget):
         if self.parent() is not None:  # before, it would be a window
             self.show()
         self.use = self.bench.prompt.use
-        tone, path = "warn" if self.share >= FULL else "accent", self.bench.chat.path
+        tone = "warn" if self.share >= FULL else "accent"
+        path = self.bench.chat.path
         segments = [_segment(part, path, tone) for part in self.use.shares]
         self.bar.show_segments(segments, model.n_ctx)
         self.percent.setMinimumWidth(self.percent.fontMetrics().horizontalAdvance("100 %"))
@@ -153,12 +154,9 @@ class ContextMeter(QWidget):
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
         if self.hasFocus():
-            painter = QPainter(self)
-            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-            painter.setPen(QColor(tokens().accent))
             area = QRectF(0.5, (self.height() - 28) / 2, self.width() - 1, 28)
-            painter.drawRoundedRect(area, 4, 4)
-            painter.end()
+            with painting(self) as paper:
+                paper.frame(area, tokens().accent, radius=4)
 
     def hide_card(self) -> None:
         """Take the card away."""
@@ -194,15 +192,17 @@ class ContextCard(Painted):
     def __init__(self, parent: QWidget) -> None:
         super().__init__(tr("Context by message"), focus=False)
         self.setParent(parent)
-        self._over, self._title = parent, ""
+        self._over = parent
         self.lines: list[tuple[str, str, bool]] = []
+        self._title = ""
         self._marked: int | None = None
         self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         self.hide()
 
     def show_use(self, meter: ContextMeter, beside: QRect) -> None:
         shares = list(enumerate(meter.use.shares))
-        left_out, marked = max(0, len(shares) - MOST), meter.bar.marked
+        left_out = max(0, len(shares) - MOST)
+        marked = meter.bar.marked
         shown = shares[left_out:]
         if marked is not None and marked < left_out:
             shown = shares[marked : marked + MOST]
