@@ -213,7 +213,7 @@ class Latest(QObject):
         fail: Callable[[Failed], None],
         send: Send | None = None,
     ) -> None:
-        """Send a request in place of the one before, by `send` if it is not just asked."""
+        """Send a request in place of the one before, by `send` where the caller passes one."""
         self.forget()
 
         def end(reply: Any) -> None:

@@ -124,7 +124,7 @@ class AllowedTools(QWidget):
         self._tools = tools
         self._shown: list[Allowance] | None = None
         self.setAccessibleName(tr("Allowed tools"))
-        self.none = label(tr("No server or tool is allowed for good."), "quiet", wrap=True)
+        self.none = label(tr("No server or tool is always allowed."), "quiet", wrap=True)
         self.revoke: list[Button] = []
         self._rows = QVBoxLayout()
         self._rows.setSpacing(GRID // 2)
@@ -148,7 +148,7 @@ class AllowedTools(QWidget):
         while (item := self._rows.takeAt(0)) is not None and (row := item.widget()) is not None:
             row.deleteLater()
         for one in allowed:
-            server = visible(one.server) or tr("a server of before")
+            server = visible(one.server) or tr("an earlier server")
             words = tr("{server} may start", server=server)
             if one.tool:
                 words = tr("{server}: {tool}", server=server, tool=visible(one.tool))

@@ -7,7 +7,7 @@ from engine.protocol import FindFeatures, MapPatches, MeasureQuality, RecordData
 
 
 def command_of_map(request: MapPatches, model: str) -> str:
-    """A patching map."""
+    """Repeat a patching map."""
     chat = request.clean.prompt is None
     clean, corrupt = said(request.clean), said(request.corrupt)
     words = ["cutaway", "patch", model, "--clean", clean, "--corrupt", corrupt]
@@ -19,7 +19,7 @@ def command_of_map(request: MapPatches, model: str) -> str:
 
 
 def command_of_quality(request: MeasureQuality, text: str) -> str:
-    """A measurement on the text of a file."""
+    """Repeat a measurement on the text of a file."""
     words = ["cutaway", "quality", request.path, "--base", request.base, "--text", text]
     words += ["--ctx", str(request.n_ctx)]
     words += ["--chunks", str(request.n_chunks)] if request.n_chunks is not None else []
@@ -28,14 +28,14 @@ def command_of_quality(request: MeasureQuality, text: str) -> str:
 
 
 def command_of_recording(request: RecordDataset, model: str) -> str:
-    """A recording."""
+    """Repeat a recording."""
     words = ["cutaway", "record", model, *request.paths, "--out", request.out]
     words += ["--what", ",".join(request.what), "--ctx", str(request.n_ctx)]
     return shlex.join([*words, *(["--resume"] if request.resume else [])])
 
 
 def command_of_features(request: FindFeatures, model: str) -> str:
-    """Features of a text."""
+    """Find the features of a text again."""
     chat = request.text.prompt is None
     words = ["cutaway", "features", model, "--sae", request.sae, "--prompt", said(request.text)]
     words += ["--top", str(request.top)]

@@ -96,8 +96,8 @@ class RunsState(QObject):
         return Foreseen(patches, round(patches * each), size)
 
     def start(self, request: Run) -> None:
-        """Compute it beside the answers; a measurement closes the model meanwhile. The result is
-        kept.
+        """Compute a run beside the answers; a measurement closes the model meanwhile. The result
+        is kept.
         """
         self.problem = ""
 
@@ -150,7 +150,7 @@ class RunsState(QObject):
 
 
 def text_of_run(text: str, chat: bool) -> ComparedText:
-    """A prompt of a map: as it stands, or as a message of a chat."""
+    """Return the prompt of a run: as it is, or as a message of a chat."""
     return ComparedText([ChatMessage("user", text)]) if chat else ComparedText(prompt=text)
 
 

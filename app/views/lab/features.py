@@ -154,7 +154,7 @@ class FeaturesResult(QWidget):
             )
         )
         facts = tr(
-            "{l0:.1f} are active at a word; explained variance {explained:.3f}.",
+            "{l0:.1f} features are active at a word; explained variance {explained:.3f}.",
             l0=found.l0,
             explained=found.explained,
         )

@@ -109,7 +109,7 @@ class QualityForm(QWidget):
         if self.problem:
             return self.problem
         if not self.is_ready:
-            return tr("Choose two files and a text of yours.")
+            return tr("Choose two files and a text.")
         tokens = 2 * self.ctx.value() * self.chunks.value()
         return tr(
             "At most {tokens} tokens: about {time}; {mib} MiB of weights, or one file after the"
@@ -179,7 +179,7 @@ def _sentences(found: QualityMeasured) -> list[str]:
             most=one.kld_max,
         ),
         tr(
-            "The likeliest token is the same at {share} %",
+            "The likeliest token is the same at {share} % of the positions",
             share=_with_error(_percent(one.same_top), 2),
         ),
         tr(

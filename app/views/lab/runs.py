@@ -45,7 +45,7 @@ class RunsView(QWidget):
         self.stop = Button(tr("Stop"), self._runs.stop)
         self.bar = QProgressBar()
         self.bar.setTextVisible(False)
-        self.bar.setAccessibleName(tr("How far the run is"))
+        self.bar.setAccessibleName(tr("Progress of the run"))
         self.problem = label("", "bad", wrap=True)
         self.kept = QComboBox()
         self.delete = Button(tr("Delete"), self._delete)
