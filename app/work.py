@@ -87,6 +87,9 @@ class Work:
             outcome = "done", (None if self._cancelled else self._fn(*self._args),)
         except CutawayError as error:
             outcome = "failed", (str(error),)
+        except OSError as error:
+            why = error.strerror or str(error)
+            outcome = "failed", (f"{error.filename}: {why}" if error.filename else why,)
         except Exception as error:  # noqa: BLE001  told to the person and to the log
             if not self._cancelled:
                 log.exception("a job failed")

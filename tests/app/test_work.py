@@ -55,6 +55,11 @@ def test_errors_are_one_line(
     Work(raise_it, BadFile("a.gguf", "no such file")).fail(heard.append).start(parent)
     qtbot.waitUntil(lambda: len(heard) == 1)
     assert heard == ["a.gguf: no such file"]
+    Work(raise_it, PermissionError(13, "Permission denied", "b.gguf")).fail(heard.append).start(
+        parent
+    )
+    qtbot.waitUntil(lambda: len(heard) == 2)
+    assert heard.pop() == "b.gguf: Permission denied"
     assert caplog.records == []
     Work(raise_it, KeyError("x")).fail(heard.append).start(parent)
     qtbot.waitUntil(lambda: len(heard) == 2)

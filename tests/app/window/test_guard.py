@@ -211,7 +211,7 @@ def unseen(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     before = qInstallMessageHandler(lambda *_: None)
     yield
     qInstallMessageHandler(before)
-    caplog.clear()
+    caplog.get_records("call").clear()
 
 
 def test_every_override_of_the_app_has_something_instead() -> None:
