@@ -1,6 +1,6 @@
 """Continues a text with and without speculation, in turn: `cutaway bench --spec TEXTFILE`."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
@@ -19,28 +19,55 @@ OFF = Speculation("none")
 
 
 @dataclass
-class SpeculationTurns:
-    """Statistics and tokens of each turn, without and with."""
+class Turn:
+    """What all answers of a turn wrote at once."""
 
-    plain: list[Stats] = field(default_factory=list)
-    ours: list[Stats] = field(default_factory=list)
-    parted: int | None = None
-    """The first token that differed, which a near tie may do."""
+    tokens: list[list[int]]
+    stats: list[Stats]
+
+    @property
+    def rate(self) -> float:
+        """Tokens per second of all after the first of each, until the last one ends."""
+        seconds = max(one.decode_s for one in self.stats)
+        return sum(one.n_generated - 1 for one in self.stats) / seconds
+
+
+@dataclass
+class SpeculationTurns:
+    """Turns of so many answers at once, without and with."""
+
+    n_sequences: int
+    plain: list[Turn] = field(default_factory=list)
+    ours: list[Turn] = field(default_factory=list)
+
+    @property
+    def parted(self) -> int | None:
+        """The first token that differed, which a near tie may do; later ones do as they follow."""
+        pairs = zip(self.plain[0].tokens, self.ours[0].tokens, strict=True)
+        found = [
+            at
+            for one, other in pairs
+            for at, (a, b) in enumerate(zip(one, other, strict=False))
+            if a != b
+        ]
+        return min(found, default=None)
 
     def as_json(self) -> dict[str, Any]:
         """Rates in tokens per second, medians; `ratio` of each pair of turns, above 1 speculation
         is faster.
         """
         pairs = zip(self.plain, self.ours, strict=True)
-        ratios = [one.decode_rate / other.decode_rate for other, one in pairs]
+        ratios = [one.rate / other.rate for other, one in pairs]
+        drafting = [stats for one in self.ours for stats in one.stats]
         return {
-            "n_gen": self.ours[0].n_generated,
-            "plain_ts": median(one.decode_rate for one in self.plain),
-            "spec_ts": median(one.decode_rate for one in self.ours),
+            "pl": self.n_sequences,
+            "n_gen": self.ours[0].stats[0].n_generated,
+            "plain_ts": median(one.rate for one in self.plain),
+            "spec_ts": median(one.rate for one in self.ours),
             "ratio": median(ratios),
             "ratios": ratios,
-            "n_drafted": sum(one.n_drafted for one in self.ours),
-            "n_accepted": sum(one.n_accepted for one in self.ours),
+            "n_drafted": sum(one.n_drafted for one in drafting),
+            "n_accepted": sum(one.n_accepted for one in drafting),
             "parted": self.parted,
         }
 
@@ -51,32 +78,36 @@ def run_speculation(
     text_file: Path,
     n_tokens: int,
     repetitions: int,
+    parallel: Sequence[int],
     as_json: bool,
 ) -> None:
-    """Prints the result of each turn. Raises as `cutaway bench`."""
+    """Prints the result of each turn, of so many answers at once. Raises as `cutaway bench`."""
     text = _text(text_file)
-    with CommandEngine(path, replace(options, ctx=options.ctx or 8192)) as engine:
+    ctx, most = options.ctx or 8192, max(parallel)
+    opened = replace(options, ctx=ctx, parallel=most, cells=0)
+    drafts = Speculation("auto" if options.spec_type == "none" else options.spec_type)
+    rows = []
+    with CommandEngine(path, opened) as engine:
         facts = facts_of(engine, engine.start())
         prompt = engine.get(EncodeText(engine.new_id(), text)).tokens
         room = facts["n_ctx"] - n_tokens
         if not 1 <= len(prompt) <= room:
             expected = f"a text of 1 to {room} tokens; set --ctx"
             raise BadSetting("--spec", f"{len(prompt)} tokens", expected)
-        turns = SpeculationTurns()
-        drafts = Speculation("auto" if options.spec_type == "none" else options.spec_type)
-        for i in range(repetitions):
-            turns.plain.append((without := _answer(engine, prompt, n_tokens, OFF))[0])
-            turns.ours.append((made := _answer(engine, prompt, n_tokens, drafts))[0])
-            if turns.parted is None:
-                pairs = enumerate(zip(without[1], made[1], strict=False))
-                turns.parted = next((at for at, (one, other) in pairs if one != other), None)
+        for n in parallel:
+            turns = SpeculationTurns(n)
+            for i in range(repetitions):
+                order = ((turns.plain, OFF), (turns.ours, drafts))
+                for found, how in order if i % 2 == 0 else reversed(order):
+                    found.append(_turn(engine, _prompts(prompt, n), n_tokens, how))
+                if not as_json:
+                    first = [] if i or rows else [_line(_COLUMNS), _RULE]
+                    print("\n".join([*first, _row(turns, i)]), flush=True)
+            rows.append(turns.as_json())
             if not as_json:
-                first = [] if i else [_line(_COLUMNS), "|" + "|".join([" ---: "] * 5) + "|"]
-                print("\n".join([*first, _row(turns, i)]), flush=True)
+                print("\n".join(_summary(rows[-1])), flush=True)
         if as_json:
-            print_json({"facts": facts, "speculation": turns.as_json()}, indent=2)
-        else:
-            print("\n".join(_summary(turns)), flush=True)
+            print_json({"facts": facts, "speculation": rows}, indent=2)
 
 
 def _text(path: Path) -> str:
@@ -87,46 +118,56 @@ def _text(path: Path) -> str:
         raise BadSetting("--spec", str(path), f"a readable text file ({error.strerror})") from None
 
 
-def _answer(
-    engine: CommandEngine, prompt: list[int], n: int, speculation: Speculation
-) -> tuple[Stats, list[int]]:
-    """The likeliest continuation, of so many tokens."""
-    request = Generate(
-        engine.new_id(),
-        prompt_tokens=prompt,
-        sampling=Sampling(temperature=0),
-        max_tokens=n,
-        endless=True,
-        speculation=speculation,
-    )
-    tokens: list[int] = []
-    for reply in engine.ask(request, bar=False):
+def _prompts(prompt: list[int], n: int) -> list[list[int]]:
+    """Beginnings of the text that end at other places of its second half, the whole one first."""
+    return [prompt[: max(1, len(prompt) - i * len(prompt) // (2 * n))] for i in range(n)]
+
+
+def _turn(
+    engine: CommandEngine, prompts: list[list[int]], n: int, speculation: Speculation
+) -> Turn:
+    """The likeliest continuation of each, of so many tokens, all at once."""
+    requests = [
+        Generate(
+            engine.new_id(),
+            prompt_tokens=prompt,
+            sampling=Sampling(temperature=0),
+            max_tokens=n,
+            endless=True,
+            speculation=speculation,
+        )
+        for prompt in prompts
+    ]
+    tokens: dict[int, list[int]] = {request.id: [] for request in requests}
+    stats: dict[int, Stats] = {}
+    for reply in engine.ask_together(requests):
         if isinstance(reply, Piece):
-            tokens += [info.token for info in reply.tokens]
+            tokens[reply.id] += [info.token for info in reply.tokens]
         elif isinstance(reply, Finished):
-            return reply.stats, tokens
-    raise AssertionError("an answer ends with Finished")
+            stats[reply.id] = reply.stats
+    return Turn(list(tokens.values()), [stats[number] for number in tokens])
 
 
-_COLUMNS = ("plain t/s", "speculation t/s", "ratio", "drafted", "accepted")
+_COLUMNS = ("at once", "plain t/s", "speculation t/s", "ratio", "drafted", "accepted")
+_RULE = "|" + "|".join([" ---: "] * len(_COLUMNS)) + "|"
 
 
 def _row(turns: SpeculationTurns, i: int) -> str:
     plain, ours = turns.plain[i], turns.ours[i]
-    ratio = ours.decode_rate / plain.decode_rate
-    rates = [f"{one:.2f}" for one in (plain.decode_rate, ours.decode_rate, ratio)]
-    return _line((*rates, str(ours.n_drafted), str(ours.n_accepted)))
+    rates = [f"{one:.2f}" for one in (plain.rate, ours.rate, ours.rate / plain.rate)]
+    drafted = sum(one.n_drafted for one in ours.stats)
+    accepted = sum(one.n_accepted for one in ours.stats)
+    return _line((str(turns.n_sequences), *rates, str(drafted), str(accepted)))
 
 
 def _line(cells: tuple[str, ...]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def _summary(turns: SpeculationTurns) -> Iterator[str]:
-    found = turns.as_json()
-    low, high = min(found["ratios"]), max(found["ratios"])
-    yield f"median ratio {found['ratio']:.2f} ({low:.2f} to {high:.2f})"
-    if turns.parted is None:
+def _summary(found: dict[str, Any]) -> Iterator[str]:
+    low, high, at = min(found["ratios"]), max(found["ratios"]), found["parted"]
+    yield f"{found['pl']} at once: median ratio {found['ratio']:.2f} ({low:.2f} to {high:.2f})"
+    if at is None:
         yield "the same tokens with and without"
     else:
-        yield f"the tokens differ from token {turns.parted} on, as where two are nearly as likely"
+        yield f"the tokens differ from token {at} on, as where two are nearly as likely"

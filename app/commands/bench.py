@@ -56,7 +56,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--parallel",
         type=_counts,
         metavar="N",
-        help="number of parallel sequences, each of -p and -n (lists: 1,2,4)",
+        help="number of parallel sequences, each of -p and -n, or of --spec (lists: 1,2,4)",
     )
     group.add_argument("--shared", action="store_true", help="with --parallel: share one prompt")
     group.add_argument(
@@ -111,8 +111,11 @@ def run(args: argparse.Namespace) -> int:
 
         if args.n[0] < 2:
             raise BadSetting("-n", args.n[0], "2 tokens or more beside --spec")
-        options = with_draft(options)
-        run_speculation(resolve(args.model), options, args.spec, args.n[0], args.r, args.json)
+        at_once = args.parallel or [1]
+        if not all(at_once):
+            raise BadSetting("--parallel", 0, "answers at once, from 1 up")
+        path, options = resolve(args.model), with_draft(options)
+        run_speculation(path, options, args.spec, args.n[0], args.r, at_once, args.json)
         return 0
     if args.reopen:
         from app.bench.reopen import run_reopen

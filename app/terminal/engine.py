@@ -1,7 +1,7 @@
 """An engine with one model in it, as commands use it: progress on the terminal, Ctrl+C, restart."""
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic
@@ -13,6 +13,7 @@ from app.terminal.text import note
 from app.words import STAGES
 from engine.errors import WorkerDied
 from engine.protocol import (
+    Failed,
     Load,
     Loaded,
     Prepare,
@@ -102,6 +103,21 @@ class CommandEngine:
                     shown.update(_label(latest.stage), latest.done, latest.total)
                 if reply is not None:
                     yield reply
+
+    def ask_together(self, requests: Sequence[Request[Any]]) -> Iterator[Reply]:
+        """Every reply to requests that are sent at once. Raises RemoteError, WorkerDied."""
+        ends = {request.id: request.ends for request in requests}
+        for request in requests:
+            self.worker.send(request)
+        while ends:
+            reply = self.worker.receive()
+            if reply is None or reply.id not in ends:
+                continue
+            if isinstance(reply, Failed):
+                raise RemoteError(reply)
+            yield reply
+            if isinstance(reply, ends[reply.id]):
+                del ends[reply.id]
 
     def new_id(self) -> int:
         """An id no request had yet."""

@@ -75,10 +75,12 @@ class Ahead:
         drafted, self._built_s, self._drafted_s = self._drafted_s, 0.0, 0.0
         n_rows = sum(rows for _, rows, _ in parts)
         plain = self.economy.plain(len(parts)) / len(parts)
-        self.economy.took(len(parts), n_rows, seconds - drafted)
         drafting = [answer for answer, _, n_drafted in parts if n_drafted]
+        own = self.economy.believed(len(parts), n_rows, seconds - drafted) + drafted
+        saved = n * plain - own if drafting else 0.0
+        self.economy.took(len(parts), n_rows, seconds - drafted, saved)
         for answer in drafting:
-            answer.saved((n * plain - seconds) / len(drafting), plain)
+            answer.saved(saved / len(drafting), plain)
 
     def _is_ready(self, n_rows: int, n_sequences: int, saved: float) -> bool:
         """True if there is a plan of all rows' logits, or there is one now."""

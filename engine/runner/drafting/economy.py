@@ -24,6 +24,11 @@ LOSS, SPAN, LONGEST_REST = 0.02, 256, 4096
 """The share of the time of SPAN tokens that drafts may cost before they rest for as many tokens,
 each time for twice as many.
 """
+FORGET = 512
+"""Steps after which the time of a size that none of them had is guessed again."""
+SURE = 5
+"""Times what a plan takes to make, after which it is made however little was written."""
+_MOST = 3  # times what is known of a step that is believed: other work beside interrupted it
 _FIRST = 4  # steps of a size, of which the quickest counts
 _STEEP = 0.25  # what a further row is expected to add to a step before it was measured
 
@@ -64,36 +69,44 @@ class Chances:
 
 
 class StepCosts:
-    """Seconds of steps by their rows: moving averages, and a guess for what was not measured."""
+    """Seconds of steps by their rows: moving averages, and a guess for what was not measured among
+    the last FORGET steps, as other work beside may have made it seem dear.
+    """
 
     def __init__(self) -> None:
         self._seconds: dict[int, float] = {}
         self._n: dict[int, int] = defaultdict(int)
+        self._last: dict[int, int] = {}  # the number of the last step of a size
+        self._steps = 0
 
     def took(self, rows: int, seconds: float) -> None:
         """A step of so many rows took so long. One that was interrupted counts little, as one does
         that is the first of its size.
         """
-        known = self._seconds.get(rows)
-        if known is None:
-            most = 2 * self.of(rows) if self._seconds else seconds
-            self._seconds[rows] = min(seconds, most)
-            return
-        self._n[rows] += 1
-        if self._n[rows] < _FIRST:
-            self._seconds[rows] = min(known, seconds)
+        expected, is_first = self.of(rows), not self.knows(rows)
+        self._steps += 1
+        self._last[rows] = self._steps
+        self._n[rows] = 0 if is_first else self._n[rows] + 1
+        if is_first:
+            self._seconds[rows] = min(seconds, 2 * expected) if self._seconds else seconds
+        elif self._n[rows] < _FIRST:
+            self._seconds[rows] = min(expected, seconds)
         else:
-            self._seconds[rows] = known + (min(seconds, 3 * known) - known) / 8
+            self._seconds[rows] = expected + (self.believed(rows, seconds) - expected) / 8
 
     def knows(self, rows: int) -> bool:
-        """True if such a step was measured."""
-        return rows in self._seconds
+        """True if such a step was measured lately."""
+        return rows in self._last and self._steps - self._last[rows] < FORGET
+
+    def believed(self, rows: int, seconds: float) -> float:
+        """The part of a step's seconds that was the step's own, and not other work's beside it."""
+        return min(seconds, _MOST * self.of(rows)) if self._seconds else seconds
 
     def of(self, rows: int) -> float:
-        """Seconds of such a step; relative to others where none was measured."""
-        if rows in self._seconds:
+        """Seconds of such a step; relative to others where none was measured lately."""
+        if self.knows(rows):
             return self._seconds[rows]
-        near = min(self._seconds, key=lambda n: abs(n - rows), default=1)
+        near = min(filter(self.knows, self._last), key=lambda n: abs(n - rows), default=1)
         return self._seconds.get(near, 1.0) * _steep(rows) / _steep(near)
 
 
@@ -131,7 +144,7 @@ class Economy:
         self.chances = Chances()
         self._costs: dict[int, StepCosts] = defaultdict(StepCosts)
         self._n_since = 0  # steps with drafts since one without
-        self._missed = 0.0
+        self._missed = self._may_build = 0.0
         self._to_build = 0.15
         self._declined = 0  # steps in which a model's drafts were not worth making
 
@@ -194,21 +207,31 @@ class Economy:
         self._declined = 0
         return min(TRIED, best(lambda position: 1.0)[0]), 0.0
 
-    def took(self, n_writing: int, n_rows: int, seconds: float) -> None:
-        """A step of so many rows was computed, in which so many answers were written."""
+    def believed(self, n_writing: int, n_rows: int, seconds: float) -> float:
+        """The part of a step's seconds that was its own."""
+        return self._costs[n_writing].believed(n_rows, seconds)
+
+    def took(self, n_writing: int, n_rows: int, seconds: float, saved: float = 0.0) -> None:
+        """A step of so many rows was computed, in which so many answers were written; its drafts
+        saved so many seconds, or less than none.
+        """
         self._n_since = self._n_since + 1 if n_rows > n_writing else 0
         self._costs[n_writing].took(n_rows, seconds)
+        self._may_build += LOSS * seconds + max(0.0, saved)
 
     def missed(self, seconds: float) -> bool:
         """A step could have saved so much, had there been a plan of its size. True once all that
-        was missed would have paid for one.
+        was missed would have paid for one, and making it takes at most what plans saved before, or
+        a small share of the time that was written.
         """
         self._missed += max(0.0, seconds)
-        return self._missed >= self._to_build
+        pays, is_sure = (self._missed >= n * self._to_build for n in (1, SURE))
+        return is_sure or (pays and self._may_build >= self._to_build)
 
     def built(self, seconds: float) -> None:
         """A plan was made in that time."""
         self._missed = 0.0
+        self._may_build = max(0.0, self._may_build - seconds)
         self._to_build += (seconds - self._to_build) / 2
 
 

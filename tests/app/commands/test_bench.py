@@ -85,15 +85,29 @@ def test_a_picture(tiny: str, tmp_path: Path) -> None:
 
 
 def test_speculation_in_turn(tiny: str, tmp_path: Path) -> None:
+    """Of one and of three at once, which continue the text from other places."""
     text = tmp_path / "text.txt"
     text.write_text("the hat is red and " * 4)
-    words = ("--spec", str(text), "-n", "8", "-r", "2", "--ctx", "256")
+    words = ("--spec", str(text), "-n", "8", "-r", "2", "--ctx", "256", "--parallel", "1,3")
     found = bench(tiny, *HOST, *words)["speculation"]
-    assert (found["n_gen"], found["parted"], len(found["ratios"])) == (8, None, 2)
-    assert found["n_accepted"] <= found["n_drafted"]
+    assert [one["pl"] for one in found] == [1, 3]
+    for one in found:
+        assert (one["n_gen"], one["parted"], len(one["ratios"])) == (8, None, 2)
+        assert one["n_accepted"] <= one["n_drafted"]
+        assert one["plain_ts"] > 0 < one["spec_ts"]
     ended = run_here("bench", tiny, *HOST, "--spec", str(tmp_path / "none.txt"), "-n", "8")
     assert ended.returncode
     assert "a readable text file" in ended.stderr
+
+
+def test_speculation_as_a_table(tiny: str, tmp_path: Path) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("the hat is red")
+    ended = run_here("bench", tiny, *HOST, "--spec", str(text), "-n", "4", "-r", "1", "--ctx", "64")
+    head, rule, row, ratio, same = ended.stdout.splitlines()
+    assert head.count("|") == rule.count("|") == row.count("|") == 7
+    assert ratio.startswith("1 at once: median ratio ")
+    assert same == "the same tokens with and without"
 
 
 def test_a_table(tiny: str) -> None:

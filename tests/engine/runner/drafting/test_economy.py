@@ -2,7 +2,18 @@
 
 import pytest
 
-from engine.runner.drafting.economy import LOSS, PLAIN_EVERY, SIZES, SPAN, Account, Chances, Economy
+from engine.runner.drafting.economy import (
+    FORGET,
+    LOSS,
+    PLAIN_EVERY,
+    SIZES,
+    SPAN,
+    SURE,
+    Account,
+    Chances,
+    Economy,
+    StepCosts,
+)
 
 
 def measured(seconds: dict[int, float], n_writing: int = 1) -> Economy:
@@ -83,9 +94,37 @@ def test_an_account_rests_before_more_is_lost() -> None:
 
 
 def test_a_plan_is_made_once_it_has_paid() -> None:
+    """And what was written bears it: a share of its time, or what drafts saved."""
     economy = Economy()
     economy.built(0.25)  # plans take 0.2 s
-    assert [economy.missed(0.06) for _ in range(4)] == [False, False, False, True]
+    economy.took(1, 1, 0.1999 / LOSS)
+    assert not economy.missed(0.3)
+    economy.took(1, 1, 0.01)
     assert economy.missed(-1.0)
     economy.built(0.2)
     assert not economy.missed(-1.0)
+    economy.took(1, 2, 0.01, 0.2)
+    assert not economy.missed(0.1)
+    assert economy.missed(0.11)
+
+
+def test_a_plan_is_made_where_much_was_missed() -> None:
+    economy = Economy()
+    economy.built(0.25)
+    assert [economy.missed(0.21) for _ in range(SURE)] == [False] * (SURE - 1) + [True]
+
+
+def test_what_was_measured_is_forgotten() -> None:
+    """A size that was dear once is guessed by what is known lately; the first step of it counts."""
+    costs = StepCosts()
+    for _ in range(4):
+        costs.took(4, 9.0)
+        costs.took(1, 1.0)
+    assert costs.of(4) == 9.0
+    for _ in range(FORGET):
+        assert costs.knows(1)
+        costs.took(1, 1.0)
+    assert not costs.knows(4)
+    assert costs.of(4) == pytest.approx(1.75)
+    costs.took(4, 1.5)
+    assert costs.of(4) == 1.5
