@@ -20,7 +20,7 @@ OFF = Speculation("none")
 
 @dataclass
 class Turn:
-    """What all answers of a turn wrote at once."""
+    """The answers of a turn, written at once."""
 
     tokens: list[list[int]]
     stats: list[Stats]
