@@ -37,6 +37,7 @@ from app.state.talk.message import Message, Picture, Role
 from app.state.workbench import Workbench, config_folder, data_folder
 from app.tools.config import ServerConfig, write_servers
 from app.tools.consent import consent_file
+from app.widgets.plots.canvas import toolkit
 from app.window.program import shown_window
 from engine import prefixes
 from engine.backends.opencl.drivers.device import list_devices
@@ -44,6 +45,7 @@ from engine.backends.opencl.drivers.trials import MAGIC
 from engine.backends.opencl.source import kept_folder
 from engine.backends.opencl.tuned import TuningFile, key_of, own_folder
 from engine.kept import write_atomically, write_sealed
+from engine.models.vision.build import families
 from engine.protocol import Sampling
 from engine.tuner.__main__ import keep
 from tests.damage.forked import fork_workers
@@ -232,6 +234,8 @@ def main() -> None:
     """Forks a child for each line."""
     folder = Path(sys.argv[1])
     fork_workers()
+    families()
+    toolkit()
     for line in sys.stdin:
         asked = json.loads(line)
         child = os.fork()

@@ -9,9 +9,10 @@ import traceback
 from collections.abc import Mapping, Sequence
 from math import inf
 from multiprocessing.connection import Connection
-from types import SimpleNamespace
+from socket import socketpair
 from typing import IO, Any
 
+from engine.system import Pipe
 from engine.worker import handle
 from engine.worker.handle import PROGRAM
 from engine.worker.serve import serve
@@ -22,11 +23,11 @@ LOOK = 0.002  # seconds between two looks whether it has ended
 class ForkedWorker:
     """What the engine's handle uses of `subprocess.Popen`."""
 
-    def __init__(self, words: Sequence[str], log: IO[bytes], env: Mapping[str, str]) -> None:
+    def __init__(self, pipe: int, log: IO[bytes], env: Mapping[str, str]) -> None:
         self.returncode: int | None = None
         self.pid = os.fork()
         if self.pid == 0:
-            _become(int(words[-1]), log, env)
+            _become(pipe, log, env)
 
     def poll(self) -> int | None:
         """How it ended; None while it runs."""
@@ -52,15 +53,17 @@ class ForkedWorker:
 
 def fork_workers() -> None:
     """From now on in this process and its children."""
-    handle.subprocess = SimpleNamespace(  # type: ignore[assignment]
-        Popen=_started, DEVNULL=subprocess.DEVNULL, TimeoutExpired=subprocess.TimeoutExpired
-    )
+    start = handle.start_with_pipe
 
+    def started(command: Sequence[str], log: IO[bytes], env: dict[str, str]) -> tuple[Any, Pipe]:
+        if PROGRAM not in command:
+            return start(command, log, env)
+        ours, theirs = socketpair()
+        with theirs:
+            worker = ForkedWorker(theirs.fileno(), log, env)
+        return worker, Connection(ours.detach())
 
-def _started(words: Sequence[str], **options: Any) -> Any:
-    if PROGRAM not in words:
-        return subprocess.Popen(words, **options)
-    return ForkedWorker(words, options["stdout"], options["env"])
+    handle.start_with_pipe = started
 
 
 def _become(pipe: int, log: IO[bytes], env: Mapping[str, str]) -> None:

@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from gguf import GGMLQuantizationType, GGUFValueType
 
 from app.checks.kept import Kind
 from tests.damage.damages import DAMAGES, failing
 from tests.failing.preload import compiled, compiler
-from tests.goldens.tiny import write_tiny
+from tests.goldens.tiny import Draws, E, write_tiny
 from tests.program import ROOT
 
-DEMO = ROOT / "resources" / "demo"
-SHAPES = ("cutaway-shapes-q8_0.gguf", "mmproj-cutaway-shapes-f16.gguf")
+WIDTH = 12288  # of a feed-forward: less would be too little to be prepared
 FOLDERS = {"DATA": "data", "CACHE": "cache", "CONFIG": "config", "STATE": "state"}
 
 
@@ -46,8 +46,19 @@ class Seen(NamedTuple):
         return f"{self.out}\n{self.err}\n{self.told}"
 
 
+def write_wide(path: Path) -> Path:
+    """A tiny model with layers of some megabytes."""
+    draws = Draws(5)
+    tensors = {}
+    for n in range(3):
+        for name, rows, columns in (("up", WIDTH, E), ("gate", WIDTH, E), ("down", E, WIDTH)):
+            tensors[f"blk.{n}.ffn_{name}.weight"] = draws.matrix(rows, columns)
+    width = {"llama.feed_forward_length": (WIDTH, GGUFValueType.UINT32)}
+    return write_tiny(path, "llama", {"weight": GGMLQuantizationType.Q8_0}, width, tensors)
+
+
 class Home:
-    """The model's own files stay as they are, so that what is prepared of them still fits."""
+    """The model's own file stays as it is, so that what is prepared of it still fits."""
 
     def __init__(self, top: Path) -> None:
         self.top, self.home = top, top / "home"
@@ -57,11 +68,8 @@ class Home:
         (top / "run").chmod(0o700)
         models = self.home / "data" / "cutaway" / "models"
         models.mkdir(parents=True)
-        self._whole = [models / name for name in SHAPES]
-        self.model, self.other = self._whole[0], models / "other.gguf"
-        for path in self._whole:
-            shutil.copy(DEMO / path.name, path)
-        write_tiny(self.other, "llama")
+        self.model, self.other = models / "tiny.gguf", models / "other.gguf"
+        shutil.copy(write_wide(self.model), self.other)  # alike: kernels that are built serve both
         (models / "half.gguf.part").write_bytes(b"the first half" * 1000)
         environment = {
             k: v for k, v in os.environ.items() if not k.startswith(("CUTAWAY", "PYTEST"))
@@ -101,7 +109,7 @@ class Home:
     def put_back(self) -> None:
         """Everything, but for the model, as it was."""
         for path in self.home.rglob("*"):
-            if (path.is_symlink() or not path.is_dir()) and path not in self._whole:
+            if (path.is_symlink() or not path.is_dir()) and path != self.model:
                 path.unlink()
         for path in sorted(self.home.rglob("*"), reverse=True):
             if path.is_dir() and path != self.model.parent and not any(path.iterdir()):
@@ -110,7 +118,7 @@ class Home:
             to = self.home / path.relative_to(self._pristine)
             if path.is_dir():
                 to.mkdir(exist_ok=True)
-            elif to not in self._whole:
+            elif to != self.model:
                 shutil.copy2(path, to)
 
     def has(self, kind: Kind) -> bool:

@@ -125,7 +125,9 @@ def test_each_kind_has_a_reader() -> None:
     assert set(READERS) == set(DOORS)
 
 
-@pytest.mark.parametrize(("kind", "door", "damage"), drawn(), ids="-".join)
+@pytest.mark.parametrize(
+    ("kind", "door", "damage"), [pytest.param(*cell, id="-".join(cell)) for cell in drawn()]
+)
 def test_drawn(home: Home, answers: Answers, kind: str, door: str, damage: str) -> None:
     assert problem_of(home, answers, KINDS[kind], damage, door) == ""
 
