@@ -20,6 +20,7 @@ from typing import NamedTuple
 from zlib import crc32
 
 import msgspec
+import numpy as np
 
 from engine.kept import DIGEST, KeptFile, files_in, free_on_disk, new_file, remove, remove_parts
 from engine.settings import AUTOMATIC, cache_folder
@@ -228,7 +229,7 @@ def read(path: Path) -> Saved | None:
     try:
         with _opened(path) as (handle, size):
             head, start = _head(handle, size)
-            body = memoryview(bytearray(size - start))
+            body = np.empty(size - start, np.uint8).data
             _read(handle, body, start)
             for one in head.parts:
                 if crc32(body[one.start : one.start + one.size]) != one.sum:

@@ -8,7 +8,7 @@ from time import perf_counter
 
 from app.bench.facts import model_facts
 from app.terminal.text import print_json
-from engine.errors import CutawayError
+from engine.errors import BadSetting, CutawayError
 from engine.prefixes import forget_chat, kept_prefixes
 from engine.protocol import Finished, ForgetChat, Generate, Load, Sampling, SavePrefixes, Stats
 from engine.settings import EngineOptions
@@ -32,6 +32,8 @@ def run_reopen(
     for turn in range(repetitions):
         with Worker() as worker:
             loaded = worker.get(Load(worker.new_id(), str(path), options))
+            if n_prompt > loaded.n_ctx - 2:  # one more token of it, and one behind
+                raise BadSetting("-p", n_prompt, f"at most {loaded.n_ctx - 2} tokens: the context")
             prompt = Random(turn).choices(range(loaded.n_vocab), k=n_prompt)
             _first(worker, prompt[: n_prompt // 8], None)  # plans are made
             read.append(_first(worker, prompt, CHAT))

@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.device.backend import Location
+from engine.device.backend import Event, Location
 from engine.graph.tensor import Tensor
 from engine.kvcache.causal import Ints
 from engine.layers.step import LayerCache
@@ -95,15 +95,20 @@ class Wanted:
     def __add__(self, other: "Wanted") -> "Wanted":
         return Wanted((*self.rows, *other.rows))
 
+    def _runs(self) -> dict[int, list[tuple[int, int]]]:
+        """Runs of each array of cells by its id, as most layers have the same one."""
+        arrays = {id(cells): cells for _, _, cells in self.rows}
+        return {key: list(_runs(cells)) for key, cells in arrays.items()}
+
     def saved(self, placed: Mapping[Tensor, Location], head: Head) -> Saved:
         """Their bytes, as the parts of a file with this header."""
         sizes = ((key, len(cells) * leaf.strides[1]) for key, leaf, cells in self.rows)
         parts, size = parts_of(sizes)
-        body = np.zeros(size, np.uint8)
+        body, runs = np.zeros(size, np.uint8), self._runs()
         for part, (_, leaf, cells) in zip(parts, self.rows, strict=True):
             at, width = placed[leaf], leaf.strides[1]
             rows = body[part.start : part.start + part.size].reshape(len(cells), width)
-            for begin, end in _runs(cells):
+            for begin, end in runs[id(cells)]:
                 start = at.offset + int(cells[begin]) * width
                 read = at.buffer.read(start, (end - begin) * width)
                 rows[begin:end] = read.reshape(end - begin, width)
@@ -128,11 +133,15 @@ class Wanted:
                 return False
             rows = np.frombuffer(part, np.uint8).reshape(-1, width)
             found.append(rows[skipped : skipped + len(cells)])
+        written: list[Event] = []
+        runs = self._runs()
         for (_, leaf, cells), rows in zip(self.rows, found, strict=True):
             at, width = placed[leaf], leaf.strides[1]
-            for begin, end in _runs(cells):
+            for begin, end in runs[id(cells)]:
                 start = at.offset + int(cells[begin]) * width
-                at.buffer.write(start, np.ascontiguousarray(rows[begin:end]).reshape(-1))
+                written.append(at.buffer.start_write(start, rows[begin:end].reshape(-1)))
+        for one in written:
+            one.wait()
         return True
 
 

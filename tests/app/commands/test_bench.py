@@ -181,6 +181,7 @@ def test_a_profile_of_the_host_has_no_roof(tiny: str) -> None:
         (("--trace", "no/such/folder/t.json"), ("--trace",), 1),
         (("-p", "64", "--ctx", "32"), ("pp64", "32"), 1),
         (("-n", "1", "-d", "100000"), ("tg1 @ d100000", "256"), 1),
+        (("--reopen", "-p", "100000", "--ctx", "64"), ("-p", "at most 62 tokens"), 1),
     ],
 )
 def test_bad_requests(
