@@ -410,15 +410,21 @@ class EngineOptions:
         also=("-md", "--spec-draft-model"),
     )
     device_draft: str | None = _option(
-        None, *("device-draft", "NAME", "devices of the draft model (--device)")
+        None,
+        *("device-draft", "NAME", "devices of the draft model (--device)"),
+        also=("-devd", "--spec-draft-device"),
     )
     draft_min: int = _option(
-        0, *("draft-min", "N", "fewest tokens of a draft model's guess (0)"), _counts_from(0)
+        0,
+        *("draft-min", "N", "fewest tokens of a draft model's guess (0)"),
+        _counts_from(0),
+        also=("--spec-draft-n-min",),
     )
     draft_p_min: float = _option(
         0.0,
         *("draft-p-min", "P", "least probability of a token that the draft model guesses (0)"),
         _fraction,
+        also=("--spec-draft-p-min",),
     )
     draft_max: int | None = _option(
         None,

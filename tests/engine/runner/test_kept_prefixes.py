@@ -251,3 +251,26 @@ def test_a_longer_chat_replaces_its_tail(tmp_path: Path) -> None:
             assert sum(name.endswith(files.TAILS) for name in names()) == n_tails
         assert restored(model, sequence, [*PROMPT[:50], 5]) == 50
         assert restored(model, sequence, [*PROMPT[:60], 5]) == 60
+
+
+@pytest.mark.parametrize("name", ["llama", "gemma3"])
+def test_the_folder_stays_within_its_limit(tmp_path: Path, name: str) -> None:
+    """Twenty chats in turn: the latest are there, and no tail without its blocks."""
+    with opened(tiny(tmp_path, name), kv="f32") as model:
+        sequence, chats = Sequenced(model.loaded.stepper), [ids(70 + i, 90) for i in range(20)]
+        sizes = []
+        for i, chat in enumerate(chats):
+            sequence.clear()
+            prefilled(sequence, [*chat])
+            assert save(model, sequence, str(i)) == ""
+            sizes.append(sum(one.size for one in files.kept_prefixes()))
+            if i == 4:
+                model.loaded.prefixes.most = sizes[-1]
+        assert max(sizes) == sizes[4]
+        assert sizes[-1] > sizes[4] // 2
+        there = {path.stem for path in files.folder().glob(f"*{files.BLOCKS}")}
+        tails = [files.read_head(path) for path in files.folder().glob(f"*{files.TAILS}")]
+        assert all(head is not None and there >= set(head.blocks) for head in tails)
+        found = [restored(model, sequence, [*chat, 5]) for chat in chats]
+        assert found[-3:] == [90] * 3
+        assert found[:14] == [0] * 14
