@@ -12,7 +12,7 @@ them. Items are a chat's text: folder and files are for this user alone.
 import os
 import stat
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
@@ -142,15 +142,16 @@ def tails_of(chat: str) -> list[Path]:
     return list(folder().glob(f"*.{chat_name(chat)}{TAILS}"))
 
 
-def keep_within(most: int) -> None:
+def keep_within(most: int, needed: Collection[str] = ()) -> int:
     """Delete blocks that no tail names, then tails that were unused longest with what only they
-    name, until the rest is no more than that.
+    name, until the rest is no more than that; no blocks that are `needed`, as their tail is still
+    to be written. Returns the bytes of the rest.
     """
     kept = kept_prefixes()
     sizes = {one.path.name: one.size for one in kept}
     size = sum(sizes.values())
     tails = {one.path: blocks_of(one.path) for one in kept if one.path.suffix == TAILS}
-    named = Counter(block for blocks in tails.values() for block in blocks)
+    named = Counter(block for blocks in (*tails.values(), needed) for block in blocks)
 
     def drop(name: str) -> None:
         nonlocal size
@@ -162,12 +163,13 @@ def keep_within(most: int) -> None:
             drop(one.path.name)
     for path, blocks in tails.items():
         if size <= most:
-            return
+            break
         drop(path.name)
         named.subtract(blocks)
         for block in reversed(blocks):
             if size > most and not named[block]:
                 drop(f"{block}{BLOCKS}")
+    return size
 
 
 def blocks_of(tail: Path) -> list[str]:
@@ -186,9 +188,16 @@ def tails_by_block() -> dict[str, list[Path]]:
     return found
 
 
-def write(path: Path, saved: Saved, most: int, pause: Callable[[], None] = _NOTHING_WAITS) -> None:
-    """Write a file at once or not at all, in a folder of at most so many bytes; `pause` is called
-    before each piece, and what it raises leaves no file. Raises `OSError`.
+def write(
+    path: Path,
+    saved: Saved,
+    most: int,
+    pause: Callable[[], None] = _NOTHING_WAITS,
+    needed: Collection[str] = (),
+) -> bool:
+    """Write a file at once or not at all, in a folder of at most so many bytes, from which others
+    go first but for `needed` blocks; `pause` is called before each piece, and what it raises leaves
+    no file. False where the needed ones leave no room. Raises `OSError`.
     """
     parts = [
         msgspec.structs.replace(one, sum=crc32(saved.body[one.start : one.start + one.size]))
@@ -203,10 +212,12 @@ def write(path: Path, saved: Saved, most: int, pause: Callable[[], None] = _NOTH
     remove_parts(path.parent)
     if size > most or free_on_disk(path.parent) < size + SPARE:
         raise OSError(None, f"{size / GB:.1f} GB do not fit", str(path))
-    keep_within(most - size)
+    if keep_within(most - size, needed) > most - size:
+        return False
     with new_file(path) as handle:
         _write(handle, memoryview(head), 0, pause)
         _write(handle, saved.body, len(head), pause)
+    return True
 
 
 def _write(handle: int, data: memoryview, to: int, pause: Callable[[], None]) -> None:

@@ -1,6 +1,6 @@
 """Writes what sequences have read to the disk, while the engine has nothing to do."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from queue import Queue
 from threading import Event, Thread
@@ -30,11 +30,12 @@ class _Stopped(Exception):  # noqa: N818
 
 
 class _File(NamedTuple):
-    """A file to be written, and those that it makes needless."""
+    """A file to be written, those that it makes needless, and the blocks that it is of use with."""
 
     name: str
     saved: Saved
     gone: list[Path]
+    needed: Sequence[str]
 
 
 class SavingPrefixes:
@@ -88,7 +89,8 @@ class SavingPrefixes:
             ends = name.endswith(TAILS)
             before = self._prefixes.before(sequence, chat) if ends else []
             self._written.clear()
-            self._queue.put(_File(name, saved, [one for one in before if one.name != name]))
+            gone = [one for one in before if one.name != name]
+            self._queue.put(_File(name, saved, gone, self._prefixes.blocks(sequence)))
 
     def interrupt(self) -> None:
         """Sequences are about to change: what was begun of them is begun again later."""
@@ -139,9 +141,10 @@ class SavingPrefixes:
             self._day, self._bytes = time(), 0
         self._bytes += len(file.saved.body)
         if self._bytes <= A_DAY:
-            write(file_of(file.name), file.saved, self._prefixes.most, self._wait)
-            for path in file.gone:
-                remove(path)
+            most = self._prefixes.most
+            if write(file_of(file.name), file.saved, most, self._wait, file.needed):
+                for path in file.gone:
+                    remove(path)
 
     def _wait(self) -> None:
         """Wait for the engine's leisure. Raises `_Stopped`."""

@@ -99,6 +99,10 @@ class KeptPrefixes:
                 if not self.ram.put(name, saved):
                     return
 
+    def blocks(self, sequence: Sequenced) -> list[str]:
+        """The names of a sequence's blocks."""
+        return chain(self._facts, sequence.items[: _savable(sequence)])[1:]
+
     def files(
         self, sequence: Sequenced, known: Callable[[str], bool], chat: str = ""
     ) -> Iterator[tuple[str, Saved]]:

@@ -255,10 +255,10 @@ def test_a_longer_chat_replaces_its_tail(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["llama", "gemma3"])
 def test_the_folder_stays_within_its_limit(tmp_path: Path, name: str) -> None:
-    """Twenty chats in turn: the latest are there, and no tail without its blocks."""
+    """Twenty chats that begin alike: the latest are there, and no tail without its blocks."""
     with opened(tiny(tmp_path, name), kv="f32") as model:
-        sequence, chats = Sequenced(model.loaded.stepper), [ids(70 + i, 90) for i in range(20)]
-        sizes = []
+        sequence, sizes = Sequenced(model.loaded.stepper), list[int]()
+        chats = [[*ids(69, 2 * BLOCK), *ids(70 + i, 60 + 60 * (i % 2))] for i in range(20)]
         for i, chat in enumerate(chats):
             sequence.clear()
             prefilled(sequence, [*chat])
@@ -272,5 +272,22 @@ def test_the_folder_stays_within_its_limit(tmp_path: Path, name: str) -> None:
         tails = [files.read_head(path) for path in files.folder().glob(f"*{files.TAILS}")]
         assert all(head is not None and there >= set(head.blocks) for head in tails)
         found = [restored(model, sequence, [*chat, 5]) for chat in chats]
-        assert found[-3:] == [90] * 3
-        assert found[:14] == [0] * 14
+        assert found[-2:] == [len(chat) for chat in chats[-2:]]
+        assert max(found[:12]) <= 2 * BLOCK
+
+
+def test_blocks_that_another_chat_begins_with_stay(tmp_path: Path) -> None:
+    with opened(tiny(tmp_path, "llama"), kv="f32") as model:
+        sequence = Sequenced(model.loaded.stepper)
+        chats = [[*ids(69, 2 * BLOCK), *ids(80 + i, 40)] for i in range(3)]
+        for i, chat in enumerate(chats):
+            sequence.clear()
+            prefilled(sequence, [*chat])
+            assert save(model, sequence, str(i)) == ""
+            os.utime(files.tails_of(str(i))[0], (i, i))
+        (last,) = files.tails_of("2")
+        own = [last, *(files.file_of(block) for block in files.blocks_of(last))]
+        size = sum(path.stat().st_size for path in own)
+        assert files.keep_within(size) == size
+        assert names() == sorted(path.name for path in own)
+        assert restored(model, sequence, [*chats[2], 5]) == len(chats[2])
