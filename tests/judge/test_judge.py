@@ -14,6 +14,9 @@ from tests.judge.figures import Figures, Instruction, figures, hottest, repeated
 from tests.judge.judge import judged, kept, worse
 from tests.judge.plans import Program, programs
 
+one_of_each = pytest.mark.full_cases("sm_80|gfx906|gfx90a|pvc")
+"""Of each vendor's devices one; the others with `-m full`."""
+
 
 @pytest.fixture(params=TARGETS)
 def target(request: pytest.FixtureRequest) -> str:
@@ -36,12 +39,14 @@ def headers(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], li
     return cache(partial(programs, tmp_path_factory.mktemp("headers")))
 
 
+@one_of_each
 def test_no_figure_is_worse(target: str, asked: list[Program]) -> None:
     found = judged(target, asked)
     assert found.keys() <= kept().kernels.keys(), "python -m tests.judge --write"
     assert not worse(found, target, kept())
 
 
+@one_of_each
 def test_no_kernel_has_scratch(target: str, asked: list[Program]) -> None:
     assert not [name for name, figure in judged(target, asked).items() if figure.scratch]
 
@@ -58,7 +63,7 @@ def planted(family: str, old: str, new: str) -> Callable[[str], str]:
     return lambda name: text.replace(old, new) if name == family else source(name)
 
 
-@pytest.mark.full_cases("sm_80|gfx906|gfx90a|pvc")  # one device of each vendor
+@one_of_each
 def test_a_planted_spill_is_seen(target: str, asked: list[Program]) -> None:
     """Sums that are found by a number which only the device knows lie in memory."""
     program = one_of(asked, "norm_chain", "FIRST=0")
@@ -92,6 +97,7 @@ def test_few_instructions_decode_a_weight(fmt: str, asked: list[Program], target
     assert 0.5 < judged(target, [program])[program.name].each <= (2.6 if fmt == "Q6_K" else 1.6)
 
 
+@one_of_each
 def test_prompts_are_multiplied_by_matrix_units(target: str, asked: list[Program]) -> None:
     """In the inner loop; by four products of bytes at once where there are none."""
     found = judged(target, [p for p in asked if p.family == "matmul_wide"])
@@ -101,7 +107,7 @@ def test_prompts_are_multiplied_by_matrix_units(target: str, asked: list[Program
         assert figure.each < (0.7 if MATRIX[target] else 2.0)
 
 
-@pytest.mark.full_cases("sm_80|gfx906|gfx90a|pvc")  # one device of each vendor
+@one_of_each
 def test_a_planted_narrow_load_is_seen(target: str, asked: list[Program]) -> None:
     """A weight's words byte by byte."""
     program = one_of(asked, "matmul_tiled", "PANEL=1", "WORDS=8", "HALVES=1")

@@ -195,6 +195,7 @@ LATENTS = [
 ]
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("sizes", LATENTS, ids=str)
 def test_values_that_are_a_part_of_the_keys(either: OpenCLBackend, sizes: Sizes) -> None:
     check(either, "causal", sizes, latent=True)

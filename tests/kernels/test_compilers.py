@@ -114,6 +114,7 @@ def compiled(clang: tuple[str, str]) -> Compile:
     return compile
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("family", families())
@@ -163,6 +164,7 @@ def test_clang_takes_the_decoder_of_every_format(
     compiled("matmul_plain", target, *defines)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("fmt", SCHEMES, ids=str)
 def test_clang_takes_the_tiles_of_every_format(compiled: Compile, fmt: Format, target: str) -> None:
@@ -206,6 +208,7 @@ def test_a_device_of_many_lanes_takes_the_fewest() -> None:
     assert lanes_of_thread([8, 16, 32]) == lanes_of_thread([]) == lanes_of_thread([32]) == []
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("fmt", [f for f, s in SCHEMES.items() if not s.exact], ids=str)
 def test_clang_takes_the_dots_of_every_format(compiled: Compile, fmt: Format, target: str) -> None:

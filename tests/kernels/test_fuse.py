@@ -157,6 +157,7 @@ def test_feed_chain(backend: OpenCLBackend) -> None:
 GATES = [ops.silu, ops.gelu, ops.gelu_erf, ops.quick_gelu]
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("rows", ROWS)
 @pytest.mark.parametrize("act", GATES, ids=lambda op: op.__name__)
 def test_activation_quantize(either: OpenCLBackend, act: object, rows: int) -> None:
@@ -331,6 +332,7 @@ def test_attention_runs_again(either: OpenCLBackend) -> None:
     np.testing.assert_array_equal(once, often)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("sizes", CASES, ids=str)
 def test_attention_quantize(either: OpenCLBackend, sizes: Heads) -> None:
     made = Operands()

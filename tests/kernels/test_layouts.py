@@ -121,6 +121,7 @@ def take_apart(scheme: Scheme, raw: Blocks) -> Record:
     )
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("fmt", QUANTIZED, ids=str)
 @pytest.mark.parametrize("m", [1, 32, 33])
 def test_tiles_hold_what_the_blocks_hold(fmt: Format, m: int) -> None:

@@ -96,7 +96,7 @@ def test_every_format(backend: OpenCLBackend, fmt: Format, n: int) -> None:
         check_some(backend, fmt, n, QUANTIZED.index(fmt) + turn)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.each_value
 @pytest.mark.parametrize("fmt", [Q4_1, Q2_K, Q6_K], ids=str)
 @pytest.mark.parametrize("n", COLUMNS)
 def test_any_number_of_columns(backend: OpenCLBackend, fmt: Format, n: int) -> None:

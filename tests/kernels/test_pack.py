@@ -61,6 +61,7 @@ def wide(fmt: Format, rows: int, matrices: int = 1) -> Shape:
     return (max(fmt.block, 32) * 3, rows, matrices, 1)
 
 
+@pytest.mark.each_value
 def test_tiles_are_those_of_numpy(either: OpenCLBackend) -> None:
     """All formats in one upload: whole tiles, a tail, several matrices."""
     for fmt in FORMATS:

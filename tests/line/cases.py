@@ -2,6 +2,7 @@
 
 @pytest.mark.full_cases("pocl|gemma3")  those whose id has that, as the others prove the same
 @pytest.mark.sampled(3)                 of a test's cases all but a third, chosen by their ids
+@pytest.mark.each_value                 of combinations all but so few that each value is in one
 @pytest.mark.other_driver               (of kernels) all but every twentieth of another driver
 """
 
@@ -21,13 +22,33 @@ def mark_full(items: list[pytest.Item]) -> None:
         if item.get_closest_marker("full") is None:
             if _is_full(item):
                 item.add_marker(pytest.mark.full)
-            elif item.get_closest_marker("sampled") is not None:
+            elif any(item.get_closest_marker(name) for name in ("sampled", "each_value")):
                 tables[item.nodeid.removesuffix(_case(item))].append(item)
     for cases in tables.values():
-        (every,) = next(cases[0].iter_markers("sampled")).args
-        cases.sort(key=_drawn)
-        for item in cases[-(-len(cases) // every) :]:
-            item.add_marker(pytest.mark.full)
+        kept = _sampled(cases) if cases[0].get_closest_marker("sampled") else _each_value(cases)
+        for item in cases:
+            if item not in kept:
+                item.add_marker(pytest.mark.full)
+
+
+def _sampled(cases: list[pytest.Item]) -> list[pytest.Item]:
+    (every,) = next(cases[0].iter_markers("sampled")).args
+    return sorted(cases, key=_drawn)[: -(-len(cases) // every)]
+
+
+def _each_value(cases: list[pytest.Item]) -> list[pytest.Item]:
+    """Take the case with most values that none has yet, until each value is in one."""
+    kept: list[pytest.Item] = []
+    left = set().union(*map(_values, cases))
+    while left:
+        kept.append(max(cases, key=lambda case: len(left & _values(case))))
+        left -= _values(kept[-1])
+    return kept
+
+
+def _values(item: pytest.Item) -> set[tuple[int, str]]:
+    """The values of a case, by their places in its id."""
+    return set(enumerate(_case(item)[1:-1].split("-")))
 
 
 def _is_full(item: pytest.Item) -> bool:

@@ -51,6 +51,7 @@ def found(told: Compared) -> ComparedResult:
     return told.rows[told.first]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("architecture", "kv"), [*((name, "f16") for name in ARCHITECTURES), ("gemma3", "q8_0")]
 )
@@ -114,6 +115,7 @@ def break_kernels(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], list[bool]
     return put
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.device
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_kernel_with_a_fault_is_the_first_that_deviates(

@@ -93,6 +93,7 @@ def turned(built: BuiltModel) -> Iterator[np.ndarray]:
         yield rope.turn(np.array([-3, 300], np.int32))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("architecture", "kind", "meta"),
     [
@@ -273,6 +274,7 @@ def odd(info: TensorInfo, chance: random.Random) -> TensorInfo:
     return replace(info, fmt=fmt, shape=shape, n_dims=4, offset=0, nbytes=size)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("count", [100, pytest.param(20_000, marks=pytest.mark.full)])
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_tensors_of_any_type_and_shape(

@@ -16,6 +16,7 @@ from tests.goldens.vision.families import write_pair, write_single
 __all__ = ["small"]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["llama", "gemma3", "qwen35"])
 def test_chats_in_turn_are_not_read_again(tmp_path: Path, name: str) -> None:
     """20 in one sequence: all but what is new comes from RAM, which the pool counts."""

@@ -72,6 +72,7 @@ def test_an_answer_that_repeats_itself_ends(tiny_path: Path) -> None:
         assert (end.reason, len(tokens)) == ("length", 100)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_chat_three_contexts_long_shifts(path: Path, device: str) -> None:
     with load(path, device=device, ctx=N_CTX) as model:
@@ -81,6 +82,7 @@ def test_a_chat_three_contexts_long_shifts(path: Path, device: str) -> None:
         assert end.stats.n_shifts >= 4
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("device", DEVICES)
 def test_or_ends_as_set(path: Path, device: str) -> None:
     with load(path, device=device, ctx=N_CTX) as model:
@@ -102,6 +104,7 @@ def keys(model: Model, layer: int) -> np.ndarray:
     return raw[used[np.argsort(cells[used, 1])]].astype(np.float64)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_shift_turns_keys_to_their_new_positions(path: Path, device: str) -> None:
     """Keys of layer 0 depend on token and position alone: shifted ones equal those made there."""

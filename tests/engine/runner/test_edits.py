@@ -62,6 +62,7 @@ def logits(model: LoadedModel, tokens: Sequence[int], edits: SequenceEdits) -> n
     return rows
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", ["llama", "gemma3"])
 def test_every_operation_at_every_site_is_what_hooks_of_torch_do(

@@ -137,6 +137,7 @@ def check_failures(model: Model, change: str, new_plans: bool, trials: int) -> N
         check(model, sequence, following)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_failure_anywhere(model: Model, change: str) -> None:
     check_failures(model, change, new_plans=False, trials=12)

@@ -118,6 +118,7 @@ def test_all_at_once(
     assert nmse(got, want) < 1e-7
 
 
+@pytest.mark.sampled(3)
 def test_all_at_once_by_lanes(
     path: Path, backend: str, architecture: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -139,6 +140,7 @@ def whole() -> dict[str, tuple[np.ndarray, int]]:
     return {}
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize(("architecture", "pattern"), USED)
 def test_all_but_one(
     path: Path,

@@ -156,6 +156,7 @@ def linked(path: Path) -> None:
     path.symlink_to(other)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("harm", [flipped, in_header, cut, emptied, linked, os.unlink])
 @pytest.mark.parametrize("name", ["llama", "gemma3"])
 @pytest.mark.parametrize("kind", [files.BLOCKS, files.TAILS])

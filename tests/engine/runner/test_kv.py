@@ -50,6 +50,7 @@ def on_host(path: Path) -> dict[str, np.ndarray]:
     return {kv: logits(path, "host", kv) for kv in KV_TYPES}
 
 
+@pytest.mark.each_value
 @every_device
 @every_type
 def test_logits(path: Path, on_host: dict[str, np.ndarray], device: str, kv: str) -> None:
@@ -58,6 +59,7 @@ def test_logits(path: Path, on_host: dict[str, np.ndarray], device: str, kv: str
     assert nmse(got, on_host[kv]) < 0.1 * APART[kv] + 1e-6  # other roundings here and there
 
 
+@pytest.mark.sampled(2)
 @every_type
 def test_logits_over_two_devices(path: Path, on_host: dict[str, np.ndarray], kv: str) -> None:
     one, two = two_devices()
@@ -65,6 +67,7 @@ def test_logits_over_two_devices(path: Path, on_host: dict[str, np.ndarray], kv:
     assert nmse(got, on_host[kv]) < 0.1 * APART[kv] + 1e-6
 
 
+@pytest.mark.each_value
 @every_device
 @every_type
 def test_cells_take_what_their_type_does(path: Path, device: str, kv: str) -> None:
@@ -115,7 +118,7 @@ def keys(model: Model, layer: int) -> np.ndarray:
     return dequantize(rows, leaf.k.fmt).astype(np.float64)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.each_value
 @every_device
 @every_type
 def test_a_shift_turns_keys_to_their_new_positions(path: Path, device: str, kv: str) -> None:

@@ -77,6 +77,7 @@ CASES = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.full_cases(r"\[(pocl|intel:0\+)")
 @pytest.mark.parametrize(("device", "kv"), CASES)
 def test_every_plan_of_a_chat_fits(tmp_path: Path, device: str, kv: str) -> None:
@@ -85,6 +86,7 @@ def test_every_plan_of_a_chat_fits(tmp_path: Path, device: str, kv: str) -> None
         check_every_plan(path, options(device, 7, ctx=ctx, kv=kv))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("device", DEVICES)
 def test_without_fused_attention_too(tmp_path: Path, device: str) -> None:
     path = write_tiny(tmp_path / "tiny.gguf", "llama", metadata=context("llama", 1024))

@@ -56,6 +56,7 @@ def alike(got: Found, want: Found, limit: float) -> None:
             assert nmse(one.values, wanted.values) < limit, one.key
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("fused", [True, False], ids=["fused", "unfused"])
 def test_every_result_is_the_hosts(

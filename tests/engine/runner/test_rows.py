@@ -54,6 +54,7 @@ def logits(model: Model, tokens: list[int], extras: Extras) -> np.ndarray:
     return stepper.step(tokens, 0, range(len(tokens)), extras=extras)
 
 
+@pytest.mark.each_value
 def test_rows_are_read_as_the_tokens_they_stand_for(model: Model, architecture: str) -> None:
     tokens = tiny_tokens(architecture)[:20]
     plain = logits(model, tokens.tolist(), Extras())

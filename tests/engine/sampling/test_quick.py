@@ -57,6 +57,7 @@ def test_the_same_tokens_as_the_sorted_definition(number: int) -> None:
         np.testing.assert_allclose(by_id[wanted.ids[both]], np.exp(wanted.logits[both]), rtol=1e-9)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "params",
     [

@@ -52,6 +52,7 @@ def types_of(
 
 
 # The host fuses nothing: with it alone both are one.
+@pytest.mark.each_value
 @pytest.mark.parametrize(
     ("backends", "fused"),
     [("device", True), ("device", False), ("host", False)],

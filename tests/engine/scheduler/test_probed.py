@@ -54,6 +54,7 @@ def spelled(node: Tensor) -> tuple[str, ...]:
     return (node.op, node.name, *(s.name for s in node.src if s is not None))
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("n_tokens", [1, 32])
 def test_only_what_is_probed_changes(model: LoadedModel, n_tokens: int) -> None:
     cells = tuple(cache.n_cells for cache in model.built.caches.caches)

@@ -36,6 +36,7 @@ def logits(path: Path, device: str, bits: ActivationBits) -> tuple[np.ndarray, n
         return step(tokens[:30], 0, range(30)), np.concatenate(alone)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("device", CPUS)
 def test_prompts_are_read_with_8_bits_and_tokens_with_12(path: Path, device: str) -> None:
     prompt, alone = logits(path, device, 12)

@@ -72,6 +72,7 @@ CONTENTS: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("damage", CONTENTS.values(), ids=CONTENTS)
 def test_a_damaged_one_is_built_again(backend, tmp_path, caplog, damage):
     result_of(backend, tmp_path)

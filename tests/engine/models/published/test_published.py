@@ -21,7 +21,7 @@ from tests.engine.models.published.sizes import CONTEXT, SIZES
 HOST = EngineOptions(device="host", ctx=CONTEXT)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", SIZES)
 def test_a_published_size(name: str, tmp_path: Path) -> None:
     size = SIZES[name]

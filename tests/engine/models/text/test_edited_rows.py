@@ -37,6 +37,7 @@ def everywhere(model: Model, by: float) -> list[Edit]:
     return [Edit.of("scale", site, layers, by, channels=(0, 5)) for site, layers in found if layers]
 
 
+@pytest.mark.sampled(4)
 def test_each_layer_has_its_sites(row: Row, tmp_path: Path) -> None:  # noqa: F811
     """Times one is what it is without, to the bit; times a half it is not."""
     ids, _ = golden(row)

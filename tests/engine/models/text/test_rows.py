@@ -151,6 +151,7 @@ def launched(path: Path) -> list[str]:
     return [f"{node.op} {node.name}" for node in lowered if node.op is not Op.RESULT]
 
 
+@pytest.mark.sampled(4)
 def test_a_decode_step_takes_so_many_launches(row: Row, tmp_path: Path) -> None:
     told = launched(write(row, tmp_path, Kind.Q8_0))
     assert len(told) == row.launches, "\n".join(told)

@@ -60,6 +60,7 @@ def fed(model: Model, case: Case, size: int = 512) -> np.ndarray:
     return np.concatenate(made)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("size", [512, 7])
 def test_logits_are_those_of_the_reference(name: str, size: int, tmp_path: Path) -> None:

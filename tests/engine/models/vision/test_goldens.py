@@ -110,6 +110,7 @@ def test_rows_are_transformers(family: str, is_single: bool, tmp_path: Path) -> 
         assert worst(errors(tower, family)) < 1e-9
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.full_cases(r"pocl:0-(?!llava\])")  # another driver sees with one family
 @pytest.mark.parametrize("family", KNOWN)
 @pytest.mark.parametrize("device", OPENCL)

@@ -97,6 +97,7 @@ def error(found: np.ndarray, expected: np.ndarray) -> float:
     return value
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize(("family", "is_single", "name"), CASES)
 def test_the_answer_is_that_of_transformers(
     family: str, is_single: bool, name: str, tmp_path: Path

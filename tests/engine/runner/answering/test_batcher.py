@@ -43,6 +43,7 @@ def model(
         yield model
 
 
+@pytest.mark.each_value
 @pytest.mark.full_cases(r"\[mamba2")  # states and attention in turn: qwen35, falcon_h1
 @pytest.mark.parametrize("shared", [0, 40])
 def test_sixteen_at_once_say_what_each_says_alone(model: Model, shared: int) -> None:
@@ -75,6 +76,7 @@ def test_equal_prompts_in_flight_are_read_once(model: Model) -> None:
         assert [many.end(i).stats.n_cached for i in range(1, 5)] == [0, 79, 79, 79]  # type: ignore[union-attr]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.full_cases(r"\[mamba2")  # states and attention in turn: qwen35, falcon_h1
 def test_shifts_and_cancels_in_between(model: Model) -> None:
     """Contexts that get full forget and go on, others end early: nobody else notices."""

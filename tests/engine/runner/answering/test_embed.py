@@ -49,6 +49,7 @@ def test_texts_of_one_step_are_as_each_alone(
 
 
 # One answer at a time is test_placement's and test_memory's.
+@pytest.mark.each_value
 @pytest.mark.full_cases(r"\[(mllama|gemma3)-1")
 @pytest.mark.parametrize("parallel", [1, 4])
 @pytest.mark.parametrize("architecture", ["llama", "gemma3", "qwen35", "mamba2", "mllama"])

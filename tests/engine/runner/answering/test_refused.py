@@ -44,6 +44,7 @@ def requests(model: Model, first: int) -> list[Generate]:
     return [Generate(n, messages=[says("a", *shown[i])], **more) for i, n in enumerate(numbers)]  # type: ignore[arg-type]
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("most", [4, pytest.param(1000, marks=pytest.mark.full)])
 @pytest.mark.parametrize("part", ["start_write", "read"])
 def test_each_transfer_refused(

@@ -74,6 +74,7 @@ def answered(model: Model, requests: list[Generate], draft: DraftModel | None) -
     return many
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize(
     "setting",
     [

@@ -63,6 +63,7 @@ def test_one_answer(model: Model, setting: str, kind: str) -> None:
     one_answer(model, setting, kind)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_one_answer_of_a_plain_model(plain: Model, setting: str) -> None:
     one_answer(plain, setting, "third")
@@ -76,6 +77,7 @@ def one_answer(model: Model, setting: str, kind: str) -> None:
     check(model, requests(1, **given), kind)
 
 
+@pytest.mark.sampled(3)
 def test_several_in_a_step(model: Model) -> None:
     several = [*requests(2, sampling=WARM), asked(3, IDS[:30], 25, sampling=PENALISED, logprobs=2)]
     check(model, several, "third")
@@ -99,6 +101,7 @@ def check(model: Model, several: list[Generate], kind: str) -> None:
             assert stats.n_accepted == share
 
 
+@pytest.mark.sampled(3)
 def test_drafts_none_drafts(model: Model) -> None:
     """Steps with drafts, some without, and again with: what is cached after them is what single
     steps leave, and the next prompt continues from there.

@@ -89,6 +89,7 @@ def fits(calls: list[tuple[str, str]]) -> None:
         jsonschema.validate(json.loads(arguments), schemas[name])
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("seed", [0, 1, pytest.param(2, marks=pytest.mark.full)])
 def test_a_tool_that_must_be_called_is(model: Model, seed: int) -> None:
     sampling = Sampling(temperature=1.3, seed=seed)
@@ -102,6 +103,7 @@ def test_a_tool_that_must_be_called_is(model: Model, seed: int) -> None:
     fits(calls)
 
 
+@pytest.mark.sampled(2)
 def test_where_a_call_has_begun_it_is_one(model: Model) -> None:
     """The model may call: a mark of its own begins a call, which then fits its schema."""
     template = model.loaded.template

@@ -42,6 +42,7 @@ def model(tmp_path: Path) -> Iterator[Model]:
         yield model
 
 
+@pytest.mark.each_value
 @pytest.mark.full_cases("pocl:0-(?!pixtral)")  # another driver sees with one family
 @pytest.mark.parametrize("family", KNOWN)
 @pytest.mark.parametrize("device", ["host", *OPENCL])
@@ -71,6 +72,7 @@ def test_rows_are_the_same_to_the_bit_without_pauses(
     assert np.array_equal(found, expected)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("device", ["host", *OPENCL])
 def test_what_a_picture_needs_is_foreseen_with_its_pauses(device: str, tmp_path: Path) -> None:
     with seeing(tmp_path, "gemma3", device) as model:
@@ -123,6 +125,7 @@ def test_blocks_of_several_views_count_on(tmp_path: Path) -> None:
         assert list(dict.fromkeys(e.view for e in told)) == [(1, 3), (2, 3), (3, 3)]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("device", ["host", *OPENCL])
 def test_a_tower_of_one_view_is_left_between_two_blocks(
     device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -125,6 +125,7 @@ def check_next(model: Model, sequence: Sequenced, two: list[Item], views: list[i
     assert nmse(found, compute(sequence_of(model), two)) < 1e-9
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("share", [0, 0.3, 0.6, 1])
 def test_a_failure_in_the_middle_of_the_second_view_of_three(
     model: Model, share: float, monkeypatch: pytest.MonkeyPatch

@@ -59,6 +59,7 @@ def host_pool(model: Model) -> MemoryPool:
     return model.loaded.backends[-1].pool
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.full_cases(r"\[[123]-single")
 @pytest.mark.device
 @pytest.mark.parametrize("is_single", [False, True], ids=["pair", "single"])

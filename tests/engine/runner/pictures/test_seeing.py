@@ -77,6 +77,7 @@ def encoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return views
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize(("family", "is_single"), FILES)
 def test_pictures_and_text_are_read_as_by_transformers(
     family: str, is_single: bool, tmp_path: Path

@@ -32,6 +32,7 @@ def file(size: Size) -> bytes:
     return saved(coarse.resize(size), "JPEG" if size.w == 4000 else "PNG")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("family", ROWS)
 def test_a_picture_is_seen_as_planned_or_refused(family: str, tmp_path: Path) -> None:
     with seeing(tmp_path, family, is_single=family == "mllama") as model:

@@ -58,6 +58,7 @@ CASES = [
 ]
 
 
+@pytest.mark.each_value
 @pytest.mark.model_file
 @pytest.mark.parametrize(("model", "ctx", "kv"), CASES, indirect=["model"])
 def test_what_is_foreseen_is_what_is_allocated(model: Path, ctx: int, kv: str) -> None:
@@ -70,6 +71,7 @@ def test_what_is_foreseen_is_what_is_allocated(model: Path, ctx: int, kv: str) -
         assert held(placed.dry) == {}
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("flash", [True, False])
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_tiny_models_too_with_and_without_fused_attention(
@@ -96,6 +98,7 @@ def test_loading_takes_what_was_foreseen(tiny_path: Path) -> None:
     assert held(model.dry) == {}
 
 
+@pytest.mark.each_value
 @pytest.mark.model_file
 @pytest.mark.parametrize("budget", [64, 128, 256])
 def test_a_budget_means_fewer_layers(model: Path, budget: int) -> None:
@@ -115,6 +118,7 @@ def test_a_budget_means_fewer_layers(model: Path, budget: int) -> None:
         assert placed.dry.placement.reasons[0].startswith(f"{small} takes ")
 
 
+@pytest.mark.each_value
 @pytest.mark.model_file
 @pytest.mark.parametrize("budget", [64, 128, 256])
 def test_the_only_device_refuses_what_passes_its_budget(model: Path, budget: int) -> None:

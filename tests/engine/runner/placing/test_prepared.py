@@ -39,6 +39,7 @@ pytestmark = pytest.mark.device
 FAILING_STEPS = 6
 
 
+@pytest.mark.sampled(2)
 def test_all_formats_lie_there_as_numpy_packs_them(backend: OpenCLBackend, tmp_path: Path) -> None:
     """Packed by the device, written, mapped, and read by it."""
     packed, made = {}, {}

@@ -103,6 +103,7 @@ def write(folder: Path, architecture: str) -> Path:
     return write_text(path, architecture)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.device
 @pytest.mark.parametrize("architecture", ["llama", "gemma3", "llama4"])
 def test_priced_as_planned(tmp_path: Path, repricer: Repricer, architecture: str) -> None:

@@ -115,6 +115,7 @@ def test_the_next_question_goes_on_from_the_turn(
     assert nmse(sequence.append(one[69]), wanted[69]) < 1e-10
 
 
+@pytest.mark.sampled(3)
 def test_a_failure_anywhere(model: Model, texts: list[list[int]]) -> None:
     """Of going back to the turn, reading on and writing two tokens."""
     one, other = texts
@@ -189,6 +190,7 @@ def test_on_a_device(row: Row, texts: list[list[int]], path: Path) -> None:
 
 
 # Each failure at one of two with attention between states.
+@pytest.mark.each_value
 @pytest.mark.full_cases(r"\[(qwen35-(compile|read)|falcon_h1-(wait|start))")
 @pytest.mark.device
 @pytest.mark.parametrize("part", ["start_write", "read", "compile", "wait"])
