@@ -109,6 +109,7 @@ def test_a_whole_file_is_not_damaged(kind: Kind, own_home: Path) -> None:
     assert (Path(__file__).parents[3] / kind.owner).exists()
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("kind", TABLE, ids=lambda kind: kind.name)
 def test_damage_is_found_and_mended(
@@ -212,10 +213,16 @@ def test_open_chats_are_not_in_the_way(own_home: Path) -> None:
         busy.rollback()
 
 
-@pytest.mark.device
-def test_all_that_is_written_stands_in_a_table(own_home: Path, tiny_path: Path) -> None:
+@pytest.mark.parametrize(
+    "device",
+    [("--device", "host"), pytest.param((), marks=[pytest.mark.device, pytest.mark.full])],
+    ids=["host", "kernels"],
+)
+def test_all_that_is_written_stands_in_a_table(
+    own_home: Path, tiny_path: Path, device: tuple[str, ...]
+) -> None:
     """A new kind of kept file needs a row."""
-    ended = run("run", str(tiny_path), "-p", "hi", "--max-tokens", "2")
+    ended = run("run", str(tiny_path), "-p", "hi", "--max-tokens", "2", *device)
     assert ended.returncode == 0, ended.stderr
     run("models")
     written = [path for path in cache_folder().rglob("*") if path.is_file()]

@@ -56,16 +56,20 @@ def paris(smol: str) -> str:
     return ended.stdout
 
 
-@pytest.mark.device
+@pytest.mark.parametrize(
+    "device",
+    [HOST, pytest.param((), marks=[pytest.mark.device, pytest.mark.full])],
+    ids=["host", "kernels"],
+)
 def test_a_home_in_which_nothing_can_be_written(
-    tiny_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny_path: Path, monkeypatch: pytest.MonkeyPatch, device: tuple[str, ...]
 ) -> None:
     """Caches of ours and of libraries cost time alone where they cannot be kept."""
     nowhere = "/proc/nowhere"
     places = [f"XDG_{name}_HOME" for name in ("CACHE", "CONFIG", "DATA", "STATE")]
     for name in (*places, "HOME", "CUTAWAY_CACHE", "HF_HOME"):
         monkeypatch.setenv(name, f"{nowhere}/{name}")
-    ended = run("run", str(tiny_path), "-p", "a", *GREEDY, "--max-tokens", "2")
+    ended = run("run", str(tiny_path), "-p", "a", *GREEDY, "--max-tokens", "2", *device)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout.strip()
 
@@ -324,6 +328,7 @@ def test_ctrl_c_stops_an_answer_without_end(tiny: str) -> None:
     assert all("host reference" in line for line in err.decode().splitlines())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("has_loaded", [False, True])
 def test_ctrl_c_before_there_is_an_answer(tiny: str, has_loaded: bool) -> None:
     """Wherever it hits: while the engine starts, or with the model's file open there."""

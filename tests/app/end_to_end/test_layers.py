@@ -29,7 +29,6 @@ MIB = 1 << 20
 DEVICES = ("intel:0", "pocl:0", "pocl:1")
 OPTIONS = EngineOptions(device="intel:0", ctx=256, budget={"pocl:1": 1 * MIB})
 REAL = replace(OPTIONS, budget={"pocl:1": 12 * MIB})
-PLACEMENTS = 20
 WAYS = ("drag", "range", "boundary", "part", "keys", "key range", "key part", "key boundary")
 _LEFT = Qt.MouseButton.LeftButton
 _NONE, _SHIFT = Qt.KeyboardModifier.NoModifier, Qt.KeyboardModifier.ShiftModifier
@@ -228,10 +227,11 @@ def place(hand: Hand, draw: random.Random, how: str, during: Callable[[], None])
 
 
 @pytest.mark.parametrize(
-    ("model", "options"),
+    ("model", "options", "placements"),
     [
-        ("tiny_base", OPTIONS),
-        pytest.param("smollm2", REAL, marks=[pytest.mark.full, pytest.mark.model_file]),
+        ("tiny_base", OPTIONS, 9),
+        pytest.param("tiny_base", OPTIONS, 20, marks=pytest.mark.full),
+        pytest.param("smollm2", REAL, 20, marks=[pytest.mark.full, pytest.mark.model_file]),
     ],
 )
 def test_placements_by_hand_are_what_a_plan_says(
@@ -240,6 +240,7 @@ def test_placements_by_hand_are_what_a_plan_says(
     planner: Planner,
     model: str,
     options: EngineOptions,
+    placements: int,
     request: pytest.FixtureRequest,
 ) -> None:
     person = Person(qtbot, window)  # type: ignore[arg-type]
@@ -259,13 +260,13 @@ def test_placements_by_hand_are_what_a_plan_says(
         rules.add(layers.draft.rule)
         agree(hand.view, planner(path, layers.draft.rule, options))
 
-    while len(rules) <= PLACEMENTS or len(done) < len(WAYS):
+    while len(rules) <= placements or len(done) < len(WAYS):
         way, before = draw.choice(WAYS), layers.draft.rule
         place(hand, draw, way, now)
         person.wait(hand.settled)
         now()
         done[way] += layers.draft.rule != before
-        assert sum(done.values()) < 10 * PLACEMENTS, done
+        assert sum(done.values()) < 10 * placements, done
     assert len({bool(planner(path, rule, options).problem) for rule in rules}) == 2
 
     # the command line says the same
