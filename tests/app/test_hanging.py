@@ -167,6 +167,7 @@ def seeing_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_pair(tmp_path_factory.mktemp("hanging"), "gemma3")[0]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "seed", [pytest.param(n, marks=[pytest.mark.full] if n >= len(AT) else []) for n in range(20)]
 )

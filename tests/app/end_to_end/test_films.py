@@ -21,13 +21,13 @@ from app.window.main_window import MainWindow
 from engine.protocol import CallPart, Generate, Piece, Sampling
 from tests.app.documents.corpus import book, pdf_of
 from tests.app.end_to_end.person import Person
-from tests.app.helpers.gui import one_theme, theme, window
+from tests.app.helpers.gui import one_theme, plain, theme, window
 from tests.app.helpers.scripted import ScriptedEngine
 from tests.app.tools.conftest import ORACLE
 from tests.app.window.test_drops import drag, drop, files
 
-__all__ = ["one_theme", "theme", "window"]
-pytestmark = [pytest.mark.model_file, pytest.mark.device, pytest.mark.full]
+__all__ = ["one_theme", "plain", "theme", "window"]
+pytestmark = [pytest.mark.model_file, pytest.mark.device, pytest.mark.full, pytest.mark.styled]
 FACT = "The keeper of the light is called Marta Olsen, and her boat is the Astrid."
 Film = Callable[..., None]
 

@@ -135,7 +135,24 @@ def ask(bench: Workbench, engine: ScriptedEngine, qapp: QApplication) -> Callabl
 
 
 @pytest.fixture
-def window(theme: Theme, own_home: Path, qtbot: QtBot) -> Iterator[MainWindow]:
+def plain(
+    theme: Theme, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """A whole window goes without the style sheet, which is half of what it costs, but for tests
+    marked `styled` or `alone`.
+    """
+    if any(request.node.get_closest_marker(name) for name in ("styled", "alone")):
+        yield
+        return
+    with monkeypatch.context() as patch:
+        patch.setattr("app.theme.theme.style_sheet", lambda tokens: "")
+        yield
+    with theme.undressed():
+        pass  # the sheet is there again for others
+
+
+@pytest.fixture
+def window(theme: Theme, plain: None, own_home: Path, qtbot: QtBot) -> Iterator[MainWindow]:
     """The whole window before a scripted engine, with no model and an empty home, with the
     inspector open.
     """
@@ -143,7 +160,7 @@ def window(theme: Theme, own_home: Path, qtbot: QtBot) -> Iterator[MainWindow]:
 
 
 @pytest.fixture
-def new_window(theme: Theme, own_home: Path, qtbot: QtBot) -> Iterator[MainWindow]:
+def new_window(theme: Theme, plain: None, own_home: Path, qtbot: QtBot) -> Iterator[MainWindow]:
     """The same as it is at the first start."""
     yield from _window(theme, qtbot, WindowPreferences())
 

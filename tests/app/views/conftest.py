@@ -5,6 +5,7 @@ from tests.app.helpers.gui import (
     bench,
     engine,
     one_theme,
+    plain,
     quiet,
     small_heap,
     talk,
@@ -12,4 +13,15 @@ from tests.app.helpers.gui import (
     window,
 )
 
-__all__ = ["ask", "bench", "engine", "one_theme", "quiet", "small_heap", "talk", "theme", "window"]
+__all__ = [
+    "ask",
+    "bench",
+    "engine",
+    "one_theme",
+    "plain",
+    "quiet",
+    "small_heap",
+    "talk",
+    "theme",
+    "window",
+]

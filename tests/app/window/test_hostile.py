@@ -66,6 +66,7 @@ def show(opened: list[MainWindow], theme: Theme, qtbot: QtBot) -> MainWindow:
     return window
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("what", PREFERENCES)
 def test_preferences(
     what: str, config: Path, opened: list[MainWindow], theme: Theme, qtbot: QtBot

@@ -24,20 +24,20 @@ WALKED = (
     "seen",
 )
 """Scenes through which Tab goes; all others look alike to the keyboard."""
-ALIKE = "|".join(
+FULLEST = "|".join(
     (
-        *("fetching", "loading", "ready", "busy", "refused_cell", "timeline_refused", "no_splits"),
-        *("timed", "too_large", "placed_short", "placed_open", "numbers_coloured"),
-        *("numbers_spread", "numbers_told", "broken_picture", "looking", "blind", "seen_whole"),
-        *("word_of_many_layers", "no_word", "graph_whole", "graph_launches", "graph_pin"),
-        *("graph_both", "graph_errors", "found", "watched"),
+        *("empty", "answered", "failed", "table", "file", "chooser", "palette", "preferences"),
+        *("placed", "numbers", "pictured", "viewer", "word", "graph", "edit_form", "trial"),
+        *("steering", "measured", "pair", "texts", "axes", "report_gathered", "serving"),
+        *("server_form", "discover"),
     )
 )
-"""Scenes of a view that another scene shows with as much in it."""
+"""Of each view and sheet, the scene with most in it; the others run with `-m full`."""
 TIGHTEST, *OTHERS = zip((2.0, 1.0, 1.0, 0.75, 1.0), SIZES, strict=True)
 
 
-@pytest.mark.full_cases(rf"\[({ALIKE})-")
+@pytest.mark.styled
+@pytest.mark.full_cases(rf"\[(?!({FULLEST})-)")
 @pytest.mark.parametrize(
     "looks", [SOME, pytest.param(ALL, marks=pytest.mark.full)], ids=["some", "all"]
 )

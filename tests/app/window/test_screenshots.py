@@ -347,6 +347,7 @@ SCENES = (
 )  # fmt: skip
 
 
+@pytest.mark.styled
 @pytest.mark.full  # for the eye; test_legible looks at each scene in every size
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.__name__)
 def test_scene(

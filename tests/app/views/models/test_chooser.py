@@ -68,6 +68,7 @@ def says(window: MainWindow) -> str:
     return window.sheets.chooser.options.fits.text()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kv", KV_TYPES)
 def test_every_type_of_cache_can_be_chosen(
     window: MainWindow, models: list[Stored], asked: Asked, client: ScriptedEngine, kv: str

@@ -49,6 +49,7 @@ def test_a_server_is_added_by_the_keyboard(
     assert window.sheets.front is None
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("name", "url", "key", "words"),
     [

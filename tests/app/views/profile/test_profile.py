@@ -189,6 +189,7 @@ def test_a_recording_is_saved(
 
 @pytest.mark.full_cases(r"\[(0\.75|1\.0)")  # at all sizes in window/test_legible.py
 @pytest.mark.parametrize("scale", [0.75, 1.0, 2.0])
+@pytest.mark.styled
 def test_legible(window: MainWindow, shown: ProfileView, scale: float) -> None:
     window.bench.preferences.update(font_scale=scale)
     for width in (640, 1100, 1600):

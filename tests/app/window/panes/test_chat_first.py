@@ -109,24 +109,23 @@ def test_esc_stops_an_answer_before_it_closes_anything(answered: MainWindow) -> 
     assert type(engine.last).__name__ == "Cancel"
 
 
-@pytest.mark.full_cases("1100|1280|1600")  # between the widths where the arrangement changes
-@pytest.mark.parametrize("width", [1024, 1100, 1280, 1439, 1440, 1600, 2560])
-@pytest.mark.parametrize("inside", [False, True])
-def test_the_chat_keeps_its_width_and_nothing_is_cut(
-    answered: MainWindow, width: int, inside: bool
-) -> None:
-    answered.resize(width, 800)
-    if inside:
-        answered.panes.show_tab("memory")
+@pytest.mark.styled
+def test_the_chat_keeps_its_width_and_nothing_is_cut(answered: MainWindow) -> None:
+    """At widths on both sides of each at which the arrangement changes."""
     answered.talk.composer.field.set_text("A draft of some words")
-    come_to_rest(answered, answered.bench)
-    assert answered.talk.width() >= LEAST_TALK
-    assert answered.chats.isVisible() == (width >= 1440)
-    assert answered.inspector.isVisible() == inside
-    assert [*faults(answered), *overlapping(answered)] == []
-    settings = answered.talk.composer.settings_button
-    wanted = settings.fontMetrics().horizontalAdvance(settings.text())
-    assert wanted <= settings.width(), f"{settings.text()} is cut"
+    for inside in (False, True):
+        for width in (1024, 1439, 1440, 2560):
+            answered.resize(width, 800)
+            if inside:
+                answered.panes.show_tab("memory")
+            come_to_rest(answered, answered.bench)
+            assert answered.talk.width() >= LEAST_TALK, width
+            assert answered.chats.isVisible() == (width >= 1440), width
+            assert answered.inspector.isVisible() == inside, width
+            assert [*faults(answered), *overlapping(answered)] == [], width
+            settings = answered.talk.composer.settings_button
+            wanted = settings.fontMetrics().horizontalAdvance(settings.text())
+            assert wanted <= settings.width(), f"{settings.text()} is cut"
 
 
 def test_a_choice_between_list_and_icons_stays(answered: MainWindow, qtbot: QtBot) -> None:

@@ -94,6 +94,7 @@ def test_one_pane_at_a_time_at_640(window: MainWindow, qtbot: QtBot, scale: floa
 @pytest.mark.parametrize(
     "widths", [(640, 901, 2560), pytest.param((899, 1100, 1600), marks=pytest.mark.full)], ids=str
 )
+@pytest.mark.styled
 def test_no_room_is_used_twice_at_any_width(
     window: MainWindow, client: ScriptedEngine, widths: tuple[int, ...]
 ) -> None:
@@ -169,6 +170,7 @@ def test_a_window_opens_where_it_was_closed(window: MainWindow, client: Scripted
     assert own(window, "graph").width() == 900, "each has its own"
 
 
+@pytest.mark.styled
 def test_a_view_has_a_window_of_its_own_and_comes_back(
     window: MainWindow, client: ScriptedEngine, theme: Theme
 ) -> None:
