@@ -51,6 +51,7 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
+    gc.disable()  # nothing that is imported and collected is garbage
     import_share(session.config)
 
 
@@ -88,6 +89,7 @@ HEAP = Heap()
 
 def pytest_collection_finish() -> None:
     HEAP.freeze()
+    gc.enable()
 
 
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:

@@ -16,8 +16,8 @@ from huggingface_hub import HfApi, constants, get_token, hf_hub_url
 from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 from huggingface_hub.file_download import repo_folder_name
 
+import app.fetch.ranges as ranges
 from app.defaults.places import GENERATION_CONFIG, MOST_BYTES, keep_generation_config
-from app.fetch import ranges
 from app.fetch.config import web_client
 from app.fetch.job import GatedModel, Job
 from app.fetch.quants import choose_group, projector_files

@@ -14,7 +14,7 @@ from typing import Self
 
 import httpx2
 
-from app.fetch import ranges
+import app.fetch.ranges as ranges
 from app.fetch.job import Job, forget, record_path
 from app.fetch.source import (
     CONTENT_RANGE,

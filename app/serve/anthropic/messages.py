@@ -4,8 +4,8 @@ import secrets
 from collections.abc import AsyncIterator
 from typing import Any
 
+import app.serve.anthropic.bodies as bodies
 from app.serve.answers import all_of
-from app.serve.anthropic import bodies
 from app.serve.anthropic.events import MessageStream, error_frame, event, reason, usage
 from app.serve.chat_fields import arguments_of_call, split_prefix
 from app.serve.collected import Collected

@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
+import app.serve.ollama.bodies as bodies
 from app.serve.answers import all_of
 from app.serve.chat_fields import arguments_of_call, split_prefix
 from app.serve.collected import Collected
-from app.serve.ollama import bodies
 from app.serve.web.body import decoded
 from app.serve.web.refusal import Refusal
 from app.serve.web.site import HttpCall

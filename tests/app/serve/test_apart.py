@@ -7,10 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import ollama
 import pytest
-from anthropic import Anthropic
-from openai import OpenAI
 
 from app.serve.server import Serving
 from app.serve.settings import ServeSettings
@@ -27,6 +24,9 @@ from engine.protocol import (
 )
 from tests.app.helpers.scripted import ScriptedEngine
 from tests.app.serve.test_gate import LOADED, until
+from tests.line.later import Later
+
+anthropic, ollama, openai = Later("anthropic"), Later("ollama"), Later("openai")
 
 CHAT: list[Any] = [{"role": "user", "content": "weather?"}]
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
@@ -84,7 +84,7 @@ def ask(engine: ScriptedEngine, serving: Serving) -> Ask:
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_openai(ask: Ask, serving: Serving, stream: bool) -> None:
-    client = OpenAI(base_url=f"{serving.address}/v1", api_key="none", max_retries=0)
+    client = openai.OpenAI(base_url=f"{serving.address}/v1", api_key="none", max_retries=0)
     more: Any = {
         "model": "tiny",
         "messages": CHAT,
@@ -114,7 +114,7 @@ def test_openai(ask: Ask, serving: Serving, stream: bool) -> None:
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_anthropic(ask: Ask, serving: Serving, stream: bool) -> None:
-    client = Anthropic(base_url=serving.address, api_key="none", max_retries=0)
+    client = anthropic.Anthropic(base_url=serving.address, api_key="none", max_retries=0)
     more: Any = {
         "model": "tiny",
         "messages": CHAT,
@@ -171,7 +171,7 @@ def test_ollama(ask: Ask, serving: Serving, stream: bool) -> None:
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_responses(ask: Ask, serving: Serving, stream: bool) -> None:
-    client = OpenAI(base_url=f"{serving.address}/v1", api_key="none", max_retries=0)
+    client = openai.OpenAI(base_url=f"{serving.address}/v1", api_key="none", max_retries=0)
     more: Any = {"model": "tiny", "input": "weather?", "tools": [{"type": "function"} | FUNCTION]}
 
     def streamed() -> Any:
@@ -196,7 +196,7 @@ def test_what_was_said_goes_back_in(ask: Ask, serving: Serving) -> None:
         ChatMessage("tool", "rain", call_id="c1"),
         ChatMessage("user", "and now?"),
     ]
-    client = OpenAI(base_url=f"{serving.address}/v1", api_key="none", max_retries=0)
+    client = openai.OpenAI(base_url=f"{serving.address}/v1", api_key="none", max_retries=0)
     call = {"name": "weather", "arguments": '{"city":"Ulm"}'}
     said: Any = [
         *CHAT,
@@ -219,7 +219,7 @@ def test_what_was_said_goes_back_in(ask: Ask, serving: Serving) -> None:
             {"type": "text", "text": "and now?"},
         ]},
     ]  # fmt: skip
-    other = Anthropic(base_url=serving.address, api_key="none", max_retries=0)
+    other = anthropic.Anthropic(base_url=serving.address, api_key="none", max_retries=0)
     _, request = ask(lambda: other.messages.create(model="tiny", messages=said, max_tokens=9))
     assert request.messages == wanted
     said = [
@@ -237,8 +237,8 @@ def test_what_was_said_goes_back_in(ask: Ask, serving: Serving) -> None:
 
 def test_forms_of_answers(ask: Ask, serving: Serving) -> None:
     """Each API's way to ask for JSON is the same form."""
-    client = OpenAI(base_url=f"{serving.address}/v1", api_key="none", max_retries=0)
-    other = Anthropic(base_url=serving.address, api_key="none", max_retries=0)
+    client = openai.OpenAI(base_url=f"{serving.address}/v1", api_key="none", max_retries=0)
+    other = anthropic.Anthropic(base_url=serving.address, api_key="none", max_retries=0)
     third = ollama.Client(host=serving.address)
     named = {"type": "json_schema", "name": "x", "schema": SCHEMA}
     asks: list[Callable[[], Any]] = [

@@ -21,9 +21,10 @@ from app.tools.results import MOST_BYTES
 from app.tools.tool import KnownTool, ToolResult
 from tests.app.helpers.server import Page, Server
 from tests.app.tools.conftest import free_port, listens, until
+from tests.line.later import need
 
 pytestmark = pytest.mark.full
-pytest.importorskip("mcp")
+need("mcp")
 BEFORE = dict(os.environ)  # tests have no network, but for this
 START = "import runpy, sys; runpy.run_path(sys.argv[1])['mcp'].run()"
 WEATHER = ("temperature", "conditions", "humidity", "wind_speed", "timestamp")

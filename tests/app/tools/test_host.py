@@ -16,7 +16,6 @@ from app.tools.consent import ConsentStore
 from app.tools.host import ToolHost
 from app.tools.results import MOST_PICTURES
 from tests.app.tools.conftest import RUDE, Served, alive, free_port, rude, served_over_http, until
-from tests.app.tools.oracle import PNG
 
 
 @pytest.mark.parametrize("way", ["served", "over_http"])
@@ -45,6 +44,8 @@ class TestBehaviours:
         assert "the disk is on fire" in made.text
 
     def test_pictures(self, way: str, request: pytest.FixtureRequest) -> None:
+        from tests.app.tools.oracle import PNG  # which imports the SDK
+
         server: Served = request.getfixturevalue(way)
         made = server.call("picture", '{"count": 6}')
         assert made.pictures == (PNG,) * MOST_PICTURES

@@ -1,14 +1,22 @@
 """Twenty behaviours of the `ollama` package, unmodified, against a real server."""
 
+from __future__ import annotations
+
 import asyncio
 import io
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-import ollama
 import pytest
 from PIL import Image
 
 from tests.app.serve.running import Served
+from tests.line.later import Later
+
+if TYPE_CHECKING:
+    import ollama
+else:
+    ollama = Later("ollama")
 
 CHAT = [{"role": "user", "content": "the hat on"}]
 FEW = {"num_predict": 6, "temperature": 0}

@@ -15,8 +15,9 @@ from engine.protocol import CallPart, Generate, Piece
 from tests.app.helpers.scripted import ScriptedEngine
 from tests.app.state.conftest import Until
 from tests.app.tools.conftest import RUDE, alive
+from tests.line.later import need
 
-pytest.importorskip("mcp")
+need("mcp")
 
 
 class Desk:

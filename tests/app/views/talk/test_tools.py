@@ -19,8 +19,9 @@ from engine.protocol import CallPart, Generate, Piece
 from tests.app.helpers.gui import Talk
 from tests.app.helpers.scripted import ScriptedEngine
 from tests.app.tools.conftest import RUDE
+from tests.line.later import need
 
-pytest.importorskip("mcp")
+need("mcp")
 Until = Callable[[Callable[[], object]], None]
 
 
