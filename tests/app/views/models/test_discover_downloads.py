@@ -147,10 +147,11 @@ def test_a_limited_rate_says_for_how_long(page: DiscoverView, hub: FakeHub, qtbo
     assert page.notice.text() == ""
 
 
-def test_one_full_stop_ends_a_problem(page: DiscoverView) -> None:
+def test_one_full_stop_ends_a_problem(page: DiscoverView, caplog: pytest.LogCaptureFixture) -> None:
     for problem in ("no answer", "no answer."):
         page.state.fail("offline", problem)
         assert page.notice.text().startswith("no answer. Models that you have")
+    caplog.clear()
 
 
 def test_narrow(page: DiscoverView, hub: FakeHub, qtbot: QtBot) -> None:
