@@ -74,6 +74,7 @@ ORDER = [
     ("app.theme",),
     ("app.widgets",),
     (
+        "app.state.history",
         "app.state.live",
         "app.state.log",
         "app.state.presets",

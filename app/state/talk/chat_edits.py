@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from msgspec.structs import replace
 from PySide6.QtCore import QObject, QTimer, Signal
 
+from app.state.history import History
 from app.state.problem import Problem
 from app.state.talk.disk.database import StoreError
 from app.state.talk.disk.vector_rows import VectorRows
@@ -13,7 +14,6 @@ from app.state.talk.message import Message
 from engine.errors import BadSetting
 from engine.protocol import Edit
 
-MOST_PAST = 100
 SETTLED_MS = 60
 
 
@@ -31,18 +31,18 @@ class ChatEdits(QObject):
         self._vectors, self._write = vectors, write
         self._soon = QTimer(self, singleShot=True, interval=SETTLED_MS)
         self._soon.timeout.connect(self.settled)
-        self.value = NO_EDITS
-        self._past: list[EditSet] = []
-        self._future: list[EditSet] = []
-        self._sliding: int | None = None
+        self._history = History(NO_EDITS)
         self.fresh: dict[str, bytes] = {}  # directions that are not stored yet, by hash
 
     def take(self, value: EditSet) -> None:
         """Show those of another chat, which has no past."""
-        self.value, self._past, self._future, self._sliding = value, [], [], None
-        self.fresh = {}
+        self._history, self.fresh = History(value), {}
         self._soon.stop()
         self.changed.emit()
+
+    @property
+    def value(self) -> EditSet:
+        return self._history.now
 
     def now(self, wanted: bool = True) -> tuple[EditSet, list[Edit]]:
         """The edits of the next answer, and the same as `request` makes them; none if unwanted."""
@@ -65,11 +65,11 @@ class ChatEdits(QObject):
 
     @property
     def can_undo(self) -> bool:
-        return bool(self._past)
+        return self._history.can_undo
 
     @property
     def can_redo(self) -> bool:
-        return bool(self._future)
+        return self._history.can_redo
 
     def add(self, one: ChatEdit, vectors: Mapping[str, bytes] | None = None) -> None:
         """One more; `vectors` are its packed directions by their hash. It is on, as all are then.
@@ -87,9 +87,9 @@ class ChatEdits(QObject):
         one.check()
         edits = list(self.value.edits)
         edits[at] = one
-        same = sliding and self._sliding == at
-        self._go(replace(self.value, edits=tuple(edits)), keep=not same)
-        self._sliding = at if sliding else None
+        self._go(replace(self.value, edits=tuple(edits)), at if sliding else None)
+        if not sliding:
+            self._history.settle()
 
     def remove(self, at: int) -> None:
         """Take out number `at`."""
@@ -109,26 +109,22 @@ class ChatEdits(QObject):
         self._go(NO_EDITS)
 
     def undo(self) -> None:
-        if self._past:
-            self._future.append(self.value)
-            self._set(self._past.pop())
+        if self.can_undo:
+            self._history.undo()
+            self._store()
 
     def redo(self) -> None:
-        if self._future:
-            self._past.append(self.value)
-            self._set(self._future.pop())
+        if self.can_redo:
+            self._history.redo()
+            self._store()
 
-    def _go(self, value: EditSet, keep: bool = True) -> None:
-        if value == self.value:
-            return
-        if keep:
-            self._past = [*self._past, self.value][-MOST_PAST:]
-        self._future.clear()
-        self._set(value)
+    def _go(self, value: EditSet, slider: int | None = None) -> None:
+        if value != self.value:
+            self._history.put(value, slider)
+            self._store()
 
-    def _set(self, value: EditSet) -> None:
-        self.value, self._sliding = value, None
-        self._write(edits=value, vectors=self.fresh)
+    def _store(self) -> None:
+        self._write(edits=self.value, vectors=self.fresh)
         self.changed.emit()
         if not self._soon.isActive():
             self._soon.start()

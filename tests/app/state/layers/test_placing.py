@@ -5,8 +5,8 @@ import re
 
 import pytest
 
+from app.state.history import History
 from app.state.layers.lanes import LayerTile, TileBand, moved_tiles
-from app.state.layers.layers import History
 from app.state.layers.placing import EditedPlacement, spans
 from engine.memory.placement import Placement, parse_pins
 

@@ -87,6 +87,17 @@ def edits(store: ChatStore) -> Iterator[tuple[ChatEdits, list[EditSet]]]:
     parent.deleteLater()
 
 
+def test_a_slider_that_is_let_go_ends_its_step(edits: tuple[ChatEdits, list[EditSet]]) -> None:
+    state, _ = edits
+    state.add(HALF)
+    for value in (0.6, 0.7):
+        one = ChatEdit(msgspec.structs.replace(HALF.edit, value=value))
+        state.put(0, one, sliding=True)
+        state.put(0, one)  # as it is when the mouse is up
+    state.undo()
+    assert state.value.edits[0].edit.value == 0.6
+
+
 def test_undo_and_redo_and_a_slider_is_one_step(
     edits: tuple[ChatEdits, list[EditSet]],
 ) -> None:
