@@ -124,9 +124,10 @@ def refused(
 def no_interface(to: Connection, headers: httpx2.Headers) -> ServerFailed:
     """A good status with something else than JSON."""
     kind = quoted(headers.get("content-type", "no type"))
-    return ServerFailed(
-        to.name, PAGE if _is_page(headers) else f"its response is {kind}, not valid JSON"
-    )
+    if _is_page(headers):
+        return ServerFailed(to.name, PAGE)
+    what = "not valid JSON" if "json" in kind.lower() else f"{kind}, not JSON"
+    return ServerFailed(to.name, f"its response is {what}")
 
 
 def told_error(name: str, error: Any, key: str) -> ServerFailed:

@@ -40,6 +40,18 @@ def test_json(server: ChatServer, capsys: pytest.CaptureFixture[str]) -> None:
     assert KEY not in json.dumps(told)
 
 
+def test_json_has_no_ids_that_the_server_does_not_give(
+    server: ChatServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    likely = [{"token": "Hel", "logprob": -0.5}, {"token": "lo", "logprob": -1.0, "id": 42}]
+    server.answers = [Said([delta("Hello", likely=likely), *HELLO[2:]])]
+    assert run(server, "--json", "--logprobs", "1") == 0
+    tokens = json.loads(capsys.readouterr().out)["tokens"]
+    assert [one["text"] for one in tokens] == ["Hel", "lo"]
+    assert [one.get("token") for one in tokens] == [None, 42]
+    assert "token" not in tokens[0]
+
+
 def test_the_key_of_the_environment(server: ChatServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUTAWAY_API_KEY", KEY)
     assert run(server) == 0

@@ -250,8 +250,8 @@ def test_ollama_tells_more_of_the_model_that_is_opened(asker: Asker, server: Cha
         (Said(b"<html></html>", kind="text/html"), "web page"),
         (page({"models": []}), "lists no models"),
         (page([]), "lists no models"),
-        (Said(b"\xff\xfe", kind="application/json"), "not valid JSON"),
-        (Said(b"[" * 200_000, kind="application/json"), "not valid JSON"),
+        (Said(b"\xff\xfe", kind="application/json"), "its response is not valid JSON"),
+        (Said(b"[" * 200_000, kind="application/json"), "its response is not valid JSON"),
     ],
 )
 def test_what_is_no_server(asker: Asker, server: ChatServer, said: Said, words: str) -> None:

@@ -55,7 +55,7 @@ FAULTS = {
     "loading": (error("Loading model", 503), "may be loading"),
     "a page": (Said(b"<html>Welcome</html>", kind="text/html"), "web page"),
     "a page not found": (Said(b"<html>?</html>", 418, "text/html"), "web page"),
-    "plain text": (Said(b"hello", kind="text/plain"), "text/plain, not valid JSON"),
+    "plain text": (Said(b"hello", kind="text/plain"), "text/plain, not JSON"),
     "another stream": (Said(b"data: x", kind="text/event-stream-2"), "text/event-stream-2, not"),
     "no JSON": (Said([b"data: {what\n\n"]), "not chat JSON"),
     "wrong types": (Said([frame(choices="many")]), "not chat JSON"),

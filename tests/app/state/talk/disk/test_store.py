@@ -321,6 +321,32 @@ def test_thousands_of_messages_go_in_a_few_statements(tmp_path: Path) -> None:
         assert connection.execute("SELECT count(*) FROM chats").fetchone() == (1,)
 
 
+def test_deleting_thousands_of_messages_is_as_much_work_for_each(tmp_path: Path) -> None:
+    """SQLite's own steps, also where a statement is one: without an index they are the square."""
+
+    def steps(count: int) -> int:
+        store = ChatStore(tmp_path / f"{count}.sqlite")
+        chat = store.create("A")
+        below = [Message(0, chat, None, "user", str(n), 5.0) for n in range(count)]
+        parents = [None, *below[:-1]]
+        store.add_all([(m, parent, None) for m, parent in zip(below, parents, strict=True)])
+        counted = 0
+
+        def count_hundred() -> int:
+            nonlocal counted
+            counted += 1
+            return 0
+
+        store.db.connection.set_progress_handler(count_hundred, 100)
+        store.remove(below[0])
+        shown = counted
+        store.close()  # deletes them for good
+        assert counted > shown
+        return counted
+
+    assert steps(2000) < 5 * steps(500)
+
+
 def test_what_is_gone_for_good_is_not_put_back(tmp_path: Path) -> None:
     store = ChatStore(tmp_path / "chats.sqlite")
     chat = store.create("A")
