@@ -16,6 +16,8 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.parsed import nodes, tree
+
 ROOT = Path(__file__).parent.parent
 ORDER = [
     ("engine.units", "engine.progress", "engine.system"),
@@ -235,7 +237,7 @@ def content(path: Path) -> Content:
     classes: list[str] = []
     functions: list[tuple[str, int]] = []
     named: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text("utf-8"), str(path))):
+    for node in nodes(tree(path)):
         if isinstance(node, ast.Import):
             imports += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -417,7 +419,7 @@ def private(text: str) -> Iterator[tuple[int, str]]:
     """Lines and names of attributes that are private to another object than `self`."""
     if not REACHES_IN.search(text):
         return
-    for node in ast.walk(ast.parse(text)):
+    for node in nodes(ast.parse(text)):
         if isinstance(node, ast.Attribute) and PRIVATE.fullmatch(node.attr):
             own = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
             if not own:

@@ -5,10 +5,12 @@ docstrings that begin as a fragment. The glossary is in .github/CONTRIBUTING.md.
 import ast
 import re
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import pytest
+
+from tests.parsed import nodes
+from tests.parsed import tree as tree_of
 
 ROOT = Path(__file__).parent.parent
 MOST_FRAGMENTS = 78  # docstrings; lower it with the count, never raise it
@@ -32,11 +34,6 @@ GUIDES = ("README.md",)
 SAMPLES = ("app/defaults/__init__.py", "engine/runner/forms/turns.py")
 
 
-@cache
-def _tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
-
-
 def _modules(*tops: str) -> Iterator[Path]:
     for top in tops:
         yield from sorted((ROOT / top).rglob("*.py"))
@@ -44,7 +41,7 @@ def _modules(*tops: str) -> Iterator[Path]:
 
 def _docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
     kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, kinds) and (text := ast.get_docstring(node)):
             yield getattr(node, "lineno", 1), text
 
@@ -57,12 +54,13 @@ def fragments(tree: ast.Module) -> list[int]:
 def sentences(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Strings of two words or more, with {} for what an f-string inserts; docstrings apart."""
     apart: set[ast.AST] = set()
-    for node in ast.walk(tree):
+    found = nodes(tree)
+    for node in found:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             apart.add(node.value)
         if isinstance(node, ast.JoinedStr):
-            apart |= {part for part in ast.walk(node) if part is not node and _is_piece(part)}
-    for node in ast.walk(tree):
+            apart |= {part for part in nodes(node) if part is not node and _is_piece(part)}
+    for node in found:
         text = None if node in apart else _text(node)
         if text and re.search(r"\w\w.* .*\w\w", text) and not NOT_PROSE.search(text):
             yield getattr(node, "lineno", 1), text
@@ -95,7 +93,7 @@ def test_strings_use_the_fields_words() -> None:
     for path in _modules("app", "engine", "kernels_cl"):
         name = str(path.relative_to(ROOT))
         if name not in SAMPLES:
-            found += [f"{name}:{line}" for line in banned(_tree(path))]
+            found += [f"{name}:{line}" for line in banned(tree_of(path))]
     assert not found, "\n".join(found)
 
 
@@ -114,7 +112,7 @@ def test_guides_use_the_fields_words(name: str) -> None:
 def test_docstrings_begin_with_a_subject_or_a_verb() -> None:
     count, found = 0, []
     for path in _modules("app", "engine", "kernels_cl"):
-        lines = fragments(_tree(path))
+        lines = fragments(tree_of(path))
         count += len(lines)
         found += [f"{path.relative_to(ROOT)}:{line}" for line in lines]
     listed = "\n".join(found[-20:])

@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from app.language import FOLDER
+from tests.parsed import nodes, tree
 
 ROOT = Path(__file__).parent.parent
 CALLS = {"tr": 1, "mark": 1, "tr_n": 2}
@@ -31,9 +32,9 @@ SAMPLES = (
 _PLURALS: set[str] = set()
 
 
-def calls(tree: ast.AST) -> Iterator[tuple[ast.Call, str]]:
+def calls(module: ast.AST) -> Iterator[tuple[ast.Call, str]]:
     """The calls that translate, with their functions' names."""
-    for node in ast.walk(tree):
+    for node in nodes(module):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in CALLS:
             yield node, node.func.id
 
@@ -43,7 +44,7 @@ def texts() -> dict[str, str]:
     """Every key of a catalogue with the first place that needs it."""
     found: dict[str, str] = {}
     for path in sorted((ROOT / "app").rglob("*.py")):
-        for node, name in calls(ast.parse(path.read_text("utf-8"))):
+        for node, name in calls(tree(path)):
             parts = [a.value for a in node.args if isinstance(a, ast.Constant)]
             parts = [part for part in parts if isinstance(part, str)][: CALLS[name]]
             if len(parts) == CALLS[name]:
@@ -79,9 +80,9 @@ def bare(top: str) -> Iterator[str]:
         name = str(path.relative_to(ROOT))
         if name in APART:
             continue
-        tree = ast.parse(path.read_text("utf-8"))
-        apart = {id(part) for node in ast.walk(tree) for part in _apart(node)}
-        for node in ast.walk(tree):
+        found = nodes(tree(path))
+        apart = {id(part) for node in found for part in _apart(node)}
+        for node in found:
             text = node.value if isinstance(node, ast.Constant) else _joined(node)
             if id(node) in apart or not isinstance(text, str) or text.startswith(SAMPLES):
                 continue
@@ -103,11 +104,11 @@ def _apart(node: ast.AST) -> Iterator[ast.AST]:
         yield from (part for part in node.values if isinstance(part, ast.Constant))
     elif isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
         if getattr(node.exc.func, "id", "") in INTERNAL:
-            yield from ast.walk(node.exc)
+            yield from nodes(node.exc)
     elif isinstance(node, ast.Assert | ast.arg):
-        yield from ast.walk(node)
+        yield from nodes(node)
     elif isinstance(node, ast.keyword) and node.arg == "words":  # of a command: more to find it by
-        yield from ast.walk(node.value)
+        yield from nodes(node.value)
     elif isinstance(node, ast.Call):
         called = node.func.attr if isinstance(node.func, ast.Attribute) else ""
         if getattr(node.func, "id", "") in CALLS or called in LOGS:

@@ -71,10 +71,11 @@ def test_no_block_is_long(name: str) -> None:
         assert len(block.rows) <= rows_of_piece(2)
 
 
+@pytest.mark.parametrize("seeds", [1, pytest.param(3, marks=pytest.mark.full)])
 @pytest.mark.parametrize("name", TEXTS)
-def test_what_grows_ends_as_the_whole(name: str) -> None:
+def test_what_grows_ends_as_the_whole(name: str, seeds: int) -> None:
     text, whole = TEXTS[name], of(TEXTS[name])
-    for seed in range(3):
+    for seed in range(seeds):
         draw, stream, at = random.Random(seed), Stream(), 0
         while at < len(text):
             at += draw.randrange(1, 3000)
