@@ -67,7 +67,8 @@ def test_the_recipes(tmp_path: Path) -> None:
     ignored = shutil.ignore_patterns("__pycache__")
     for folder in ("app", "engine", "kernels_cl", "resources", "tests/app/helpers"):
         shutil.copytree(ROOT / folder, tree / folder, ignore=ignored)
-    for file in ("tests/__init__.py", "tests/app/__init__.py", "tests/test_tree.py"):
+    files = "tests/__init__.py", "tests/app/__init__.py", "tests/parsed.py", "tests/test_tree.py"
+    for file in files:
         shutil.copy(ROOT / file, tree / file)
     shutil.copy(ROOT / "pyproject.toml", tree)
     before = {path: path.read_bytes() for path in tree.rglob("*.py")}
