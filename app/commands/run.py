@@ -20,7 +20,7 @@ from app.terminal.options import (
     sampling_for,
 )
 from app.terminal.text import bounded
-from engine.errors import BadSetting, ModelNotFound
+from engine.errors import BadSetting, CutawayError, ModelNotFound
 from engine.protocol import (
     AnswerForm,
     ChatMessage,
@@ -261,7 +261,8 @@ def _answer_once(
     if not made.cancelled:
         sys.stdout.flush()
         engine.save_prefixes()
-        engine.keep_weights()
+        if damage := engine.keep_weights():
+            raise CutawayError(f"{damage}; this answer may be wrong: run the command again")
     return INTERRUPTED if made.cancelled else 0
 
 

@@ -17,6 +17,7 @@ from engine.protocol import (
     Load,
     Loaded,
     Prepare,
+    Prepared,
     Progress,
     R,
     Reply,
@@ -135,15 +136,17 @@ class CommandEngine:
         assert isinstance(last, request.ends)
         return cast(R, last)
 
-    def keep_weights(self) -> None:
+    def keep_weights(self) -> str:
         """Have the weights written for the next time, where that takes no more than some seconds;
-        Ctrl+C ends it.
+        Ctrl+C ends it. Return the damage of those that were prepared before, "" if they are whole.
         """
         late = monotonic() + KEEPING
         with Interrupt() as interrupt, suppress(RemoteError, WorkerDied):
             request = Prepare(self.new_id())
-            for _ in self._replies(request, lambda: interrupt.heard or monotonic() > late):
-                pass
+            for reply in self._replies(request, lambda: interrupt.heard or monotonic() > late):
+                if isinstance(reply, Prepared):
+                    return reply.damage
+        return ""
 
     def save_prefixes(self) -> None:
         """Have what was read written for the next time, where that is wanted."""

@@ -51,8 +51,9 @@ class ServerEngine(CommandEngine):
         self._ids += 1
         return self._ids
 
-    def keep_weights(self) -> None:
+    def keep_weights(self) -> str:
         """A server has the weights."""
+        return ""
 
     def save_prefixes(self) -> None:
         """A server saves what it has read."""

@@ -88,9 +88,12 @@ class ForgetChat(Request[ChatForgotten], frozen=True):
 
 
 class Prepared(Reply, frozen=True):
-    """The open model's weights lie in a file as devices want them, or why not: `problem`."""
+    """The open model's weights lie in a file as devices want them, or why not: `problem`; `damage`
+    where those that it computes with were read from a file that proved damaged.
+    """
 
     problem: str = ""
+    damage: str = ""
 
 
 class Prepare(Request[Prepared], frozen=True):

@@ -105,7 +105,7 @@ class LoadedModel:
             notes.append(f"the context is {self.built.n_ctx} tokens, the model's maximum")
         notes += self.opened.notes
         notes += [str(cost) for cost in costs(self.stepper.one_token().division)]
-        if self.template.source == "none":
+        if self.template.source == "none" and not request.embeds:
             notes.append("the file has no chat template: the model continues text")
         return Loaded(
             request.id,

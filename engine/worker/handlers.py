@@ -139,7 +139,7 @@ def _prepare(service: Service, request: Prepare) -> Prepared:
     while not keeping.has_ended(AT_ONCE):
         if stop():
             raise Cancelled("writing prepared weights")
-    return Prepared(request.id, keeping.problem)
+    return Prepared(request.id, keeping.problem, keeping.damage)
 
 
 @answers(SavePrefixes)

@@ -40,7 +40,8 @@ def drawn() -> list[tuple[str, str, str]]:
     damages = list(DAMAGES)
     random.Random(SEED).shuffle(damages)
     read = [(kind, door) for door, kinds in READERS.items() for kind in kinds]
-    return [(*read[n % len(read)], damage) for n, damage in enumerate(damages)]
+    count = max(len(read), len(damages))
+    return [(*read[n % len(read)], damages[n % len(damages)]) for n in range(count)]
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ from engine.backends.opencl.drivers.device import list_devices
 from engine.errors import CutawayError
 from engine.protocol import Cancel, Embed, Generate, Load, Loaded, Piece, Prepare, Progress
 from engine.settings import EngineOptions, cache_folder
+from engine.weights.prepared.file import START
 from engine.worker import RemoteError, Worker
 from tests.engine.test_worker import REPEATING, answer, load
 from tests.program import run
@@ -71,14 +72,23 @@ def test_the_next_worker_maps_what_an_idle_one_has_written(smollm2_path: Path, d
         assert answer(worker)[0] == said  # mapped as long as it is open
 
 
-def test_one_answer_in_a_terminal_leaves_a_whole_file(
+def test_one_answer_in_a_terminal_leaves_a_whole_file_and_checks_a_damaged_one(
     device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CUTAWAY_PREPARED", "1")
     words = ("shapes", "--device", device, "--ctx", "64", "--max-tokens", "1")
     ended = run("run", *words, "-p", "hi")
     assert ended.returncode == 0, ended.stderr
-    assert [one.path.suffix for one in kept.prepared_files()] == [".weights"]
+    (file,) = kept.prepared_files()
+    assert file.path.suffix == ".weights"
+    with file.path.open("r+b") as handle:
+        handle.seek(START + (64 << 10))  # where opening it does not look
+        handle.write(os.urandom(4096))
+    damaged = run("run", *words, "-p", "hi")
+    assert (damaged.returncode, str(file.path) in damaged.stderr) == (1, True)
+    assert "are damaged; this answer may be wrong: run the command again" in damaged.stderr
+    again = run("run", *words, "-p", "hi")
+    assert (again.returncode, again.stdout) == (0, ended.stdout)
 
 
 def test_a_file_that_is_written_under_an_open_model_is_named_once(

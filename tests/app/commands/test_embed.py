@@ -33,7 +33,9 @@ def test_lines_are_texts_and_json_has_all_numbers(tiny_path: Path, tmp_path: Pat
 def test_people_see_how_near_texts_are(tiny_path: Path, capsys: pytest.CaptureFixture) -> None:
     words = ("--text", TEXTS[0], "--text", "\x1b[31m", "--text", TEXTS[0])
     assert main(["embed", str(tiny_path), *words, *HOST]) == 0
-    title, first, second, again = capsys.readouterr().out.splitlines()
+    said = capsys.readouterr()
+    title, first, second, again = said.out.splitlines()
+    assert "chat template" not in said.err  # nothing is written
     assert "64 numbers" in title
     assert "\x1b" not in second
     assert first == again
