@@ -8,6 +8,7 @@ import pytest
 
 from app.cli import main
 from engine.runner import load
+from tests.goldens.tiny import write_tiny
 from tests.in_process import run_here
 from tests.program import assert_one_line_error, run
 
@@ -33,13 +34,21 @@ def test_lines_are_texts_and_json_has_all_numbers(tiny_path: Path, tmp_path: Pat
 def test_people_see_how_near_texts_are(tiny_path: Path, capsys: pytest.CaptureFixture) -> None:
     words = ("--text", TEXTS[0], "--text", "\x1b[31m", "--text", TEXTS[0])
     assert main(["embed", str(tiny_path), *words, *HOST]) == 0
-    said = capsys.readouterr()
-    title, first, second, again = said.out.splitlines()
-    assert "chat template" not in said.err  # nothing is written
+    title, first, second, again = capsys.readouterr().out.splitlines()
     assert "64 numbers" in title
     assert "\x1b" not in second
     assert first == again
     assert " 1.000 " in first
+
+
+def test_a_model_that_embeds_is_not_said_to_continue_text(
+    tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    path = write_tiny(tmp_path / "no-template.gguf", "gemma3")
+    assert main(["run", str(path), "-p", "a", "--max-tokens", "1", *HOST]) == 0
+    assert "the model continues text" in capsys.readouterr().err
+    assert main(["embed", str(path), "--text", "a", *HOST]) == 0
+    assert "continues text" not in capsys.readouterr().err
 
 
 def test_what_cannot_be_embedded_is_said(tiny_path: Path, tmp_path: Path) -> None:
