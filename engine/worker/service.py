@@ -106,13 +106,14 @@ class Service:
 
     def mend(self, request: Request[Any]) -> None:
         """Before all that is computed: say where the model's file was written since it was opened.
-        But for a model's first, where prepared weights proved damaged, open it again, which packs
-        its file anew. Raises `BadFile` while others are answered, and as `load_model`.
+        Where prepared weights prove damaged, open it again, which packs its file anew. A model's
+        first answer does not wait for that check; numbers do. Raises `BadFile` while others are
+        answered, and as `load_model`.
         """
         if self.keeping is not None and (changed := self.keeping.rewritten()):
             told = f"{changed} was changed since it was opened: answers may be wrong; open it again"
             self.send(Progress(request.id, "load", 0, 0, note=told))
-        first, self._answered = not self._answered, True
+        first, self._answered = isinstance(request, Generate) and not self._answered, True
         damage = "" if first or self.keeping is None else self.keeping.checked()
         if not damage:
             return

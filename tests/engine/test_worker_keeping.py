@@ -148,7 +148,7 @@ def test_an_answer_without_numbers_names_the_prepared_weights(
         assert answer(worker)[0] == said
 
 
-def test_damaged_weights_are_found_before_the_second_embedding(
+def test_damaged_weights_are_found_before_the_first_embedding(
     smollm2_path: Path, device: str
 ) -> None:
     options = EngineOptions(device=device, ctx=64, prepared=1)
@@ -164,8 +164,6 @@ def test_damaged_weights_are_found_before_the_second_embedding(
     with Worker() as worker:
         loaded = worker.get(Load(worker.new_id(), str(smollm2_path), options, embeds=True))
         assert loaded.prepared > 0
-        with suppress(RemoteError):
-            embedding(worker)  # may be nonsense
         assert embedding(worker) == right
 
 
