@@ -21,11 +21,11 @@ QUICK = {  # how many are drawn; 0: all of them
     "kernel": 12,
     "tune": 12,
     "output": 12,
-    "move": 20,
+    "move": 12,
     "fetch": 30,
     "fetch-ranges": 10,
     "chat-new": 12,
-    "chat-edit": 30,
+    "chat-edit": 20,
     "chat-import": 10,
 }
 RANDOM = 300  # failures of an operation, each maybe with a kill later
