@@ -1,5 +1,6 @@
 """The list of chats, the log, the library and the memory: state without engine."""
 
+import errno
 import logging
 import threading
 from pathlib import Path
@@ -148,7 +149,7 @@ def test_library(qapp: object, until: Until, monkeypatch: pytest.MonkeyPatch) ->
     def look(*_: object) -> list[Stored]:
         looks.append(1)
         if len(looks) == 3:
-            raise PermissionError("no")
+            raise PermissionError(errno.EACCES, "Permission denied", "models")
         file = Path("smollm2-135m-instruct.q4_1.GGUF")
         return [Stored("smollm2-135m", (file,), 1, "own", False)]
 
@@ -163,7 +164,7 @@ def test_library(qapp: object, until: Until, monkeypatch: pytest.MonkeyPatch) ->
     assert [model.name for model in state.fetchable] == list(KNOWN)[1:]
     state.refresh()
     until(lambda: not state.looking)
-    assert "PermissionError" in state.problem
+    assert state.problem == "models: Permission denied"
     assert [model.name for model in state.models] == ["smollm2-135m"]
     close_jobs()
 
