@@ -86,7 +86,7 @@ def run_speculation(
     ctx, most = options.ctx or 8192, max(parallel)
     opened = replace(options, ctx=ctx, parallel=most, cells=0)
     drafts = Speculation("auto" if options.spec_type == "none" else options.spec_type)
-    rows = []
+    rows: list[dict[str, Any]] = []
     with CommandEngine(path, opened) as engine:
         facts = facts_of(engine, engine.start())
         prompt = engine.get(EncodeText(engine.new_id(), text)).tokens
