@@ -1,11 +1,12 @@
-"""How long the window is blocked by long texts and many files, in milliseconds of its own.
+"""How long the window is blocked by long texts and many files, in milliseconds.
 
     python -m tests.blocks [WORDS OF A SCENE]
 
 Between two ticks of a timer of 10 ms the processor time of the window's thread is measured, so that
-other programs do not count. Promised are 50 ms at most, and 16 ms for a key. A text is a question
-and its answer, in a window of 1600 x 1000 before a scripted engine. "nothing" is an empty chat:
-what a change of the window's size or text takes without a message.
+other programs do not count, and beside it in brackets the clock. Promised are 50 ms at most, and
+16 ms for a key. What a person does begins at a tick, so that one turn has one act and its painting.
+A text is a question and its answer, in a window of 1600 x 1000 before a scripted engine. "nothing"
+is an empty chat: what a change of the window's size or text takes without a message.
 """
 
 import gc
@@ -17,6 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from PIL import Image
@@ -59,6 +61,13 @@ TICK = 0.010
 PATIENCE = 20.0
 
 
+class Longest(NamedTuple):
+    """The longest turn, in seconds of the thread, and the longest of all by the clock."""
+
+    own: float
+    clock: float
+
+
 class Blocks:
     """A window, and the longest turns of its loop."""
 
@@ -67,50 +76,44 @@ class Blocks:
         self.column = window.talk.chat.column
         self.field = window.talk.composer.field
 
-    def longest(self, *acts: Callable[[], object]) -> float:
-        """Seconds of the longest turn while these are done one after the other, and after them."""
-        turns: list[float] = []
-        last = time.thread_time()
-        idle = 0
+    def longest(self, *acts: Callable[[], object]) -> Longest:
+        """The longest turns while these are done one after the other, and after them."""
+        return self.each(iter(acts), rest=IDLE)
+
+    def each(self, acts: Iterator[Callable[[], object]], rest: int = 0) -> Longest:
+        """Like `longest`, for acts between which there are only so many ticks of rest."""
+        turns: list[Longest] = []
+        last, idle, ticks, ended = time.thread_time(), 0, 0, False
+        began = time.perf_counter()
 
         def tick() -> None:
-            nonlocal last, idle
-            now = time.thread_time()
-            turns.append(now - last)
-            last = now
-            idle = idle + 1 if turns[-1] < TICK / 2 else 0
+            nonlocal last, began, idle, ticks, ended
+            now, at = time.thread_time(), time.perf_counter()
+            turns.append(Longest(now - last, at - began))
+            last, began, ticks = now, at, ticks + 1
+            idle = idle + 1 if turns[-1].own < TICK / 2 else 0
+            if not ended and (idle >= rest if rest else ticks % 2):
+                act = next(acts, None)
+                ended, idle = act is None, 0
+                if act is not None:
+                    act()
 
         timer = QTimer(interval=round(TICK * 1000), timerType=Qt.TimerType.PreciseTimer)
         timer.timeout.connect(tick)
         timer.start()
         ends = time.monotonic() + PATIENCE
-        for act in acts:
-            QTimer.singleShot(0, act)
-            idle = 0
-            while idle < IDLE and time.monotonic() < ends:
-                self.app.processEvents()
-                time.sleep(0.001)
+        while not (ended and idle >= IDLE) and time.monotonic() < ends:
+            self.app.processEvents()
+            time.sleep(0.001)
         timer.stop()
-        return max(turns)
-
-    def each(self, acts: Iterator[Callable[[], object]]) -> float:
-        """Like `longest`, for acts that do not wait until all is done."""
-        waits = iter(acts)
-
-        def step() -> None:
-            act = next(waits, None)
-            if act is not None:
-                act()
-                QTimer.singleShot(15, step)
-
-        return self.longest(step)
+        return Longest(*map(max, zip(*turns, strict=True)))
 
     # What a person does
 
-    def open(self, chat: int | None) -> float:
+    def open(self, chat: int | None) -> Longest:
         return self.longest(lambda: self.bench.chat.open(chat))
 
-    def scroll(self) -> float:
+    def scroll(self) -> Longest:
         bar = self.column.verticalScrollBar()
 
         def turns() -> Iterator[Callable[[], object]]:
@@ -121,14 +124,14 @@ class Blocks:
 
         return self.each(turns())
 
-    def resize(self) -> float:
+    def resize(self) -> Longest:
         return self.each((lambda s=s: self.window.resize(*s)) for s in SIZES)
 
-    def scale(self) -> float:
+    def scale(self) -> Longest:
         update = self.bench.preferences.update
         return self.longest(*(lambda f=f: update(font_scale=f) for f in (1.5, 1.0)))
 
-    def keys(self, field: GrowingEdit) -> float:
+    def keys(self, field: GrowingEdit) -> Longest:
         """Keys at the end and at the beginning, with pauses in which drafts are saved."""
 
         def press(key: object, held: object = Qt.KeyboardModifier.NoModifier) -> None:
@@ -146,7 +149,7 @@ class Blocks:
 
         return self.each(turns())
 
-    def paste(self, field: GrowingEdit, text: str) -> float:
+    def paste(self, field: GrowingEdit, text: str) -> Longest:
         data = QMimeData()
         data.setText(text)
         return self.longest(lambda: field.insertFromMimeData(data))
@@ -158,7 +161,7 @@ class Blocks:
         assert view.edit is not None
         return view.edit.field
 
-    def stream(self, text: str, engine: ScriptedEngine) -> float:
+    def stream(self, text: str, engine: ScriptedEngine) -> Longest:
         assert self.bench.chat.send("Go on.")
         size = max(1, min(len(text) // 60, 4000))
         parts = [text[n : n + size] for n in range(0, min(len(text), 240_000), size)]
@@ -221,8 +224,10 @@ def opened(texts: dict[str, str]) -> Iterator[tuple[Blocks, ScriptedEngine, dict
             app.processEvents()
 
 
-def print_row(name: str, **took: float) -> None:
-    cells = "  ".join(f"{what} {seconds * 1000:.0f}" for what, seconds in took.items())
+def print_row(name: str, **took: Longest) -> None:
+    cells = "  ".join(
+        f"{what} {it.own * 1000:.0f} ({it.clock * 1000:.0f})" for what, it in took.items()
+    )
     print(f"{name:18} {cells}", flush=True)
 
 

@@ -56,6 +56,7 @@ ORDER = [
         "app.inbox",
         "app.local_files",
         "app.names",
+        "app.turn",
         "app.version",
         "app.weights",
         "app.words",

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from time import perf_counter
 
 from PySide6.QtCore import QEvent, QObject, Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QGuiApplication, QPalette
 from PySide6.QtWidgets import QApplication, QWidget
 from shiboken6 import isValid
 
+from app import turn
 from app.theme import fonts
 from app.theme.style import style_sheet
 from app.theme.tokens import DARK, LIGHT, THEMES, ThemeTokens, mix
@@ -16,7 +16,6 @@ from app.theme.tokens import DARK, LIGHT, THEMES, ThemeTokens, mix
 _Role = QPalette.ColorRole
 _POLISHED, _HAS_STYLE = Qt.WidgetAttribute.WA_WState_Polished, Qt.WidgetAttribute.WA_SetStyle
 TURN_MS = 1  # between slices of work; 0 would leave no time for other timers
-SLICE = 0.008  # seconds of work on widgets out of sight before the window is given its turn
 
 
 def palette(tokens: ThemeTokens) -> QPalette:
@@ -178,14 +177,12 @@ class Theme(QObject):
 
 
 def _in_slices(widgets: Sequence[QWidget], do: Callable[[QWidget], None]) -> Iterator[None]:
-    """Do something with each of these that still exists, SLICE at a time."""
-    began = perf_counter()
+    """Do something with each of these that still exists, while the turn has time left."""
     for widget in widgets:
         if isValid(widget):
             do(widget)
-        if perf_counter() - began > SLICE:
+        if not turn.left():
             yield
-            began = perf_counter()
 
 
 def _dress(widget: QWidget) -> None:

@@ -8,12 +8,13 @@ from PySide6.QtCore import QEvent, QObject, Qt, QTimer, Signal
 from PySide6.QtGui import QKeyEvent, QPalette, QResizeEvent
 from PySide6.QtWidgets import QAbstractScrollArea, QApplication, QFrame, QWidget
 
+from app import turn
 from app.theme.tokens import GRID, PADDING
 from app.widgets.focus import OwnOrder, focusable, move_focus
 
 KEPT = 24  # widgets that stay when they are out of view
 NEAR = 400  # pixels above and below the viewport that are made ready
-AT_ONCE = 3  # widgets that are made before the window is given its turn
+AT_ONCE = 3  # widgets at most that are made in a turn
 SLACK = 2 * GRID  # so far from the end, the end is still followed
 
 
@@ -229,7 +230,7 @@ class ScrolledRows(QAbstractScrollArea, OwnOrder):
         near.sort(key=lambda row: (row != self._wanted, row not in seen))
         for row in near:
             most = AT_ONCE if row in seen else 1
-            waits = self._makes >= most or self._soon.isActive()
+            waits = self._makes >= most or self._soon.isActive() or self._makes and not turn.left()
             if waits and row != self._wanted:
                 self._soon.start()
                 break

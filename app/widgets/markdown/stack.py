@@ -104,18 +104,21 @@ class Stack:
             self._stack(min(moved), max(moved) + 1)
         return bool(moved)
 
-    def measure_more(self, seconds: float) -> None:
-        """Measure the next ones for a while, at least AT_ONCE."""
+    def measure_more(self, seconds: float, least: int = AT_ONCE) -> int:
+        """Measure the next ones for a while, and at least so many; the y from which on something
+        has moved.
+        """
         rows: list[int] = []
         began = perf_counter()
-        left = LETTERS_AT_ONCE
+        left, moved = LETTERS_AT_ONCE, self.height
         while not self.complete and (
-            (len(rows) < AT_ONCE and left > 0) or perf_counter() - began < seconds
+            (len(rows) < least and left > 0) or perf_counter() - began < seconds
         ):
             row = self._guessed
             rows.append(row)
-            self.laid[row].measure()
             laid = self.laid[row]
+            if laid.measure() or laid.block.kind == "code":  # gives the pieces below their colours
+                moved = min(moved, laid.top)
             left -= laid.length * (CODE if laid.block.kind == "code" else 1)
             left -= CELL_LETTERS * sum(map(len, laid.block.rows))
             left -= FORMULA_LETTERS * len(laid.formulas)
@@ -124,6 +127,7 @@ class Stack:
         if rows:
             self.measure(rows[-KEPT:])
             self._stack(rows[0], rows[-1] + 1)
+        return moved
 
     def row_at(self, y: float) -> int:
         """The index of the block at y, or of the nearest one; there must be one."""

@@ -14,6 +14,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
+from app import turn
 from app.theme import fonts
 from app.theme.theme import tokens
 from app.theme.tokens import CHAT_PX
@@ -23,7 +24,7 @@ from app.widgets.markdown.laid import END, Laid, words_of
 from app.widgets.markdown.parse import TextBlock
 from app.widgets.markdown.pictures import pictures
 from app.widgets.markdown.places import characters, shown_part, shown_parts, source_of
-from app.widgets.markdown.stack import KEPT, Stack
+from app.widgets.markdown.stack import AT_ONCE, KEPT, Stack
 from app.widgets.markdown.stream import PlainStream, Stream
 from app.widgets.markdown.tex import Formula, FormulaPicture, typeset_all
 from app.widgets.tokens.lights import Light
@@ -126,7 +127,6 @@ class LitParts:
         return self._blocks
 
 
-BUDGET = 0.008  # seconds of laying out before the window is given its turn
 REST = 3  # times as long as a change took, the next one waits at least
 CHARACTERS_A_LINE = 70
 CARET_WIDTH = 8
@@ -214,14 +214,14 @@ class MarkdownText(QWidget):
         parts = [block.space + words_of(block) for block in self.blocks]
         return "".join(parts).removeprefix(self.blocks[0].space) if parts else ""
 
-    def _pump(self) -> None:
-        """Parse and measure for a few milliseconds; then let the window handle events."""
+    def _pump(self, least: int = AT_ONCE) -> None:
+        """Parse and measure for as long as the turn has time; then let the window handle events."""
         began = perf_counter()
-        while not self._stream.complete and perf_counter() - began < BUDGET:
+        while not self._stream.complete:
             self._put(self._stream.step())
-            if not self._width:
-                break  # the rest when the first part is shown
-        self._settle()
+            if not self._width or not turn.left():
+                break  # without a width, the rest when the first part is shown
+        self._settle(least)
         if self._unsearched is not None:
             at = self._search_marked()
             if at is not None:
@@ -234,8 +234,12 @@ class MarkdownText(QWidget):
 
     def _go_on(self) -> None:
         """Parse and lay out the rest of the text; nothing where nothing did."""
-        if not self.complete:
-            self._pump()
+        if self.complete:
+            return
+        if turn.left():
+            self._pump(least=1)
+        else:
+            self._timer.start(0)  # first in the next turn
 
     def _put(self, first: int) -> None:
         """Replace the blocks from index `first` on."""
@@ -247,14 +251,16 @@ class MarkdownText(QWidget):
         if languages := unloaded(self.blocks[kept:]):
             Work(load_languages, languages).then(self._colour).start(self)
         self._stack.put(kept, self.blocks[kept:])
+        put = self.laid[first] if first < len(self.laid) else None
+        self._update_from(self._stack.height if put is None else put.top - put.gap)
         self._lit.forget()
         if not self.selection.empty and self.selection.bounds[1].block >= first:
             self.selection.clear()
 
-    def _settle(self) -> None:
+    def _settle(self, least: int = AT_ONCE) -> None:
         """Heights, bars of code and the picture follow the blocks."""
         if self._width:
-            self._stack.measure_more(BUDGET)
+            self._update_from(self._stack.measure_more(turn.left(), least))
         self.bars.place()
         self._ask_for_pictures(self.laid[:KEPT])
         height = self._guessed_height()
@@ -262,7 +268,10 @@ class MarkdownText(QWidget):
             self._height = height
             self.updateGeometry()
             self.height_changed.emit()
-        self.update()
+
+    def _update_from(self, y: int) -> None:
+        """Paint again what is below a y."""
+        self.update(0, y, self.width(), max(self.height(), self._height) - y)
 
     def _guessed_height(self) -> int:
         """The height of what is laid out, and about that of the rest."""
@@ -374,6 +383,7 @@ class MarkdownText(QWidget):
         self._stack.renew(rows)
         self.selection.clear()
         self._settle()
+        self.update()
         if not self.complete:
             self._timer.start(1)
 
@@ -399,7 +409,10 @@ class MarkdownText(QWidget):
         self._stack.set_width(width)
         if fresh:
             self._put(0)
-        self._stack.measure_more(0)
+        if fresh or not self.visibleRegion().isEmpty():
+            self._stack.measure_more(0)
+        else:
+            self._stack.measure_more(turn.left(), least=1)
         self._height = self._guessed_height()
         self.bars.place()
         if not self.complete:
@@ -428,6 +441,7 @@ class MarkdownText(QWidget):
             if kind == QEvent.Type.FontChange:
                 self._stack.set_width(self._width)
             self._settle()
+            self.update()
 
     # Drawing
 

@@ -12,8 +12,8 @@ from PySide6.QtWidgets import QApplication, QLabel, QLineEdit, QStackedWidget, Q
 from pytestqt.qtbot import QtBot
 
 import app
+from app import turn
 from app.theme import fonts
-from app.theme import theme as themes
 from app.theme.devices import device_look
 from app.theme.icons import icon, pixmap
 from app.theme.theme import Theme, tokens
@@ -123,7 +123,7 @@ def test_larger_text_takes_many_short_turns(
     theme: Theme, pages: QStackedWidget, qapp: QApplication, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Widgets out of sight are dressed one after the other, and nothing is painted half-dressed."""
-    monkeypatch.setattr(themes, "SLICE", 0.0)
+    monkeypatch.setattr(turn, "BUDGET", 0.0)
     turns: list[int] = []
 
     class Watched(QWidget):
@@ -137,18 +137,18 @@ def test_larger_text_takes_many_short_turns(
     seen.show()
     turns.append(0)
     theme.choose("light", 1.5)
-    turn = theme.go_on
+    step = theme.go_on
     before, painted = qapp.styleSheet(), []
     while qapp.styleSheet() in (before, "") or not pages.updatesEnabled():
         turns.append(0)
-        turn()
+        step()
         painted.append(pages.updatesEnabled() and qapp.styleSheet() != before)
     assert not any(painted[:-1])
     assert seen.font().pixelSize() == fonts.body().pixelSize()
     assert sum(turns) <= 2
     while sum(turns) < 20:
         turns.append(0)
-        turn()
+        step()
         assert turns[-1] <= 1
     theme.finish()
     assert sum(turns) >= 20

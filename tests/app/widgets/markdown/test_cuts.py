@@ -12,8 +12,8 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
+from app import turn
 from app.widgets.markdown import cuts
-from app.widgets.markdown import text as shown
 from app.widgets.markdown.cuts import LONGEST, MOST_LINES, pieces, rows_of_piece
 from app.widgets.markdown.laid import Laid
 from app.widgets.markdown.parse import TextBlock, parse
@@ -193,7 +193,7 @@ def test_a_turn_lays_out_a_bounded_part(
         measure(laid)
 
     monkeypatch.setattr(Laid, "_measure", count)
-    monkeypatch.setattr(shown, "BUDGET", 0.0)
+    monkeypatch.setattr(turn, "BUDGET", 0.0)
     view = MarkdownView("Text")
     qtbot.addWidget(view)
     view.heightForWidth(600)
@@ -204,8 +204,8 @@ def test_a_turn_lays_out_a_bounded_part(
         lambda: view.heightForWidth(700),
         lambda: QApplication.sendEvent(view, QEvent(QEvent.Type.FontChange)),
     ]
-    for turn in turns:
+    for act in turns:
         work.clear()
-        turn()
+        act()
         assert sum(work) <= LETTERS_AT_ONCE + LONGEST
         view.finish()

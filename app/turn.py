@@ -1,0 +1,41 @@
+"""The time that a turn of the window's event loop has for work that can wait.
+
+Laying out long texts, dressing widgets out of sight and making rows of a list go on in slices, one
+in each turn. They share the turn: what finds no time left goes on in the next one, after the keys
+and the painting that wait.
+"""
+
+from time import perf_counter
+
+from PySide6.QtCore import QAbstractEventDispatcher
+
+BUDGET = 0.008  # seconds of a turn, from when something first asks
+
+_dispatcher: QAbstractEventDispatcher | None = None  # whose turns are watched
+_ends: float | None = None  # when the time of this turn is over; None where nothing has asked yet
+
+
+def left() -> float:
+    """Return the seconds that this turn has left, 0 where there are none."""
+    global _ends
+    _watch()
+    now = perf_counter()
+    if _ends is None:
+        _ends = now + BUDGET
+    return max(0.0, _ends - now)
+
+
+def _watch() -> None:
+    global _dispatcher
+    dispatcher = QAbstractEventDispatcher.instance()
+    if dispatcher is None:
+        _begin()  # nobody waits
+    elif dispatcher is not _dispatcher:
+        dispatcher.awake.connect(_begin)
+        _dispatcher = dispatcher
+        _begin()
+
+
+def _begin() -> None:
+    global _ends
+    _ends = None
