@@ -5,13 +5,18 @@ in each turn. They share the turn: what finds no time left goes on in the next o
 and the painting that wait.
 """
 
+from collections import deque
+from collections.abc import Callable
 from time import perf_counter
 
-from PySide6.QtCore import QAbstractEventDispatcher
+from PySide6.QtCore import QAbstractEventDispatcher, QObject, QTimer
+from shiboken6 import isValid
 
 BUDGET = 0.008  # seconds of a turn, from when something first asks
 
 _dispatcher: QAbstractEventDispatcher | None = None  # whose turns are watched
+_waiting: deque[tuple[QObject, Callable[[], None]]] = deque()
+_goes_on = False  # `_go_on` is called soon
 _ends: float | None = None  # when the time of this turn is over; None where nothing has asked yet
 
 
@@ -23,6 +28,30 @@ def left() -> float:
     if _ends is None:
         _ends = now + BUDGET
     return max(0.0, _ends - now)
+
+
+def later(owner: QObject, work: Callable[[], None]) -> None:
+    """Call this in a turn that has time left, after all that wait longer, if `owner` exists."""
+    global _goes_on
+    _waiting.append((owner, work))
+    if not _goes_on:
+        _goes_on = True
+        QTimer.singleShot(0, _go_on)
+
+
+def _go_on() -> None:
+    global _goes_on
+    try:
+        for _ in range(len(_waiting)):
+            if not left():
+                break
+            owner, work = _waiting.popleft()
+            if isValid(owner):
+                work()
+    finally:
+        _goes_on = bool(_waiting)
+        if _goes_on:
+            QTimer.singleShot(0, _go_on)
 
 
 def _watch() -> None:

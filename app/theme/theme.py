@@ -104,9 +104,12 @@ class Theme(QObject):
 
     def go_on(self) -> None:
         """Do a part of what is left of a change."""
+        waited = not turn.left()
         self._turn.start()
         if next(self._steps, self) is self:
             self._turn.stop()
+        else:
+            self._turn.start(0 if waited else TURN_MS)  # first in the next turn after a short one
 
     def _resize(self) -> Iterator[None]:
         """Change the size of text. Qt dresses all widgets anew at once, most of which are out of

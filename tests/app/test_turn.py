@@ -1,29 +1,38 @@
-from PySide6.QtCore import QCoreApplication, QTimer
+from PySide6.QtCore import QCoreApplication, QObject
+from shiboken6 import delete
 
 from app import turn
 
 
 def test_one_turn_is_shared_by_all_that_goes_on_in_slices(qapp: object) -> None:
-    """Pieces of work that are due at once take the time of one, and each has its turn."""
+    """Pieces of work that are due at once take the time of one, each in its turn."""
     done: list[list[int]] = []
-    with_time = [0, 0, 0]
-    timers = [QTimer(singleShot=True) for _ in with_time]
+    owners = [QObject() for _ in range(3)]
 
     def work(number: int) -> None:
-        if not turn.left():
-            timers[number].start(0)
-            return
         while turn.left():
             pass
-        with_time[number] += 1
         done[-1].append(number)
-        timers[number].start(1)
+        turn.later(owners[number], lambda: work(number))
 
-    for number, timer in enumerate(timers):
-        timer.timeout.connect(lambda number=number: work(number))
-        timer.start(0)
-    while sum(with_time) < 12:
+    for number, owner in enumerate(owners):
+        turn.later(owner, lambda number=number: work(number))
+    while sum(map(len, done)) < 12:
         done.append([])
         QCoreApplication.processEvents()
+    assert [number for numbers in done for number in numbers] == [0, 1, 2] * 4
     assert all(len(numbers) <= 1 for numbers in done)
-    assert min(with_time) >= 3
+    owners.clear()
+    QCoreApplication.processEvents()
+
+
+def test_what_is_gone_has_no_turn(qapp: object) -> None:
+    """What waits for a turn is not called when its owner no longer exists."""
+    called: list[str] = []
+    gone, stays = QObject(), QObject()
+    turn.later(gone, lambda: called.append("gone"))
+    turn.later(stays, lambda: called.append("stays"))
+    delete(gone)
+    while not called:
+        QCoreApplication.processEvents()
+    assert called == ["stays"]

@@ -1,7 +1,7 @@
 """Markdown laid out and painted: blocks below each other, as a text that may grow."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from time import perf_counter
 from typing import NamedTuple
 
@@ -23,7 +23,7 @@ from app.widgets.markdown.documents import load_languages, unloaded
 from app.widgets.markdown.laid import END, Laid, words_of
 from app.widgets.markdown.parse import TextBlock
 from app.widgets.markdown.pictures import pictures
-from app.widgets.markdown.places import characters, shown_part, shown_parts, source_of
+from app.widgets.markdown.places import LitParts, characters, shown_part, source_of
 from app.widgets.markdown.stack import AT_ONCE, KEPT, Stack
 from app.widgets.markdown.stream import PlainStream, Stream
 from app.widgets.markdown.tex import Formula, FormulaPicture, typeset_all
@@ -69,64 +69,6 @@ class TextSelection:
         return (first, last) if first < last else None
 
 
-Found = tuple[int, int, str]
-"""A block's row, where its source begins in the text, and its source."""
-
-
-class LitParts:
-    """`block_at` finds the block that a position of the text is in.
-
-    What is in a block is reckoned when it is first painted, and kept until `forget`.
-    """
-
-    def __init__(self, block_at: Callable[[int], Found | None]) -> None:
-        self._block_at = block_at
-        self.lights: Sequence[Light] = ()
-        self._blocks: dict[int, tuple[str, list[Light]]] | None = None
-        self._placed: dict[int, list[Light]] = {}
-
-    def show(self, lights: Sequence[Light]) -> bool:
-        """Light these, in their order in the text; whether anything changes."""
-        if list(lights) == list(self.lights):
-            return False
-        self.lights = lights
-        self.forget()
-        return True
-
-    def forget(self) -> None:
-        """The text has changed."""
-        self._blocks = None
-        self._placed.clear()
-
-    def of_block(self, row: int, shown: str) -> list[Light]:
-        """Return the highlighted ranges of a block, by characters of its displayed text."""
-        if not self.lights:
-            return []
-        if row not in self._placed:
-            source, lights = self._in_blocks().get(row, ("", []))
-            ranges = shown_parts(source, shown, [light[:2] for light in lights])
-            self._placed[row] = [
-                (*place, light[2])
-                for place, light in zip(ranges, lights, strict=True)
-                if place is not None
-            ]
-        return self._placed[row]
-
-    def _in_blocks(self) -> dict[int, tuple[str, list[Light]]]:
-        """The lights of each block, by the characters of its source."""
-        if self._blocks is None:
-            self._blocks = {}
-            found: Found | None = None
-            for first, last, strength in self.lights:
-                if found is None or not found[1] <= first < found[1] + len(found[2]):
-                    found = self._block_at(first)
-                if found is not None:
-                    row, start, source = found
-                    inside = max(first - start, 0), last - start
-                    self._blocks.setdefault(row, (source, []))[1].append((*inside, strength))
-        return self._blocks
-
-
 REST = 3  # times as long as a change took, the next one waits at least
 CHARACTERS_A_LINE = 70
 CARET_WIDTH = 8
@@ -155,6 +97,7 @@ class MarkdownText(QWidget):
         self._pointed: tuple[int, int] | None = None  # of the source
         self._lit = LitParts(self._block_at)
         self.selection = TextSelection()
+        self._waits = False  # for a turn that has time
         self._timer = QTimer(self, singleShot=True)
         self._timer.timeout.connect(self._go_on)
         policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
@@ -173,7 +116,7 @@ class MarkdownText(QWidget):
                 self._stack.renew([last])  # with the colours of the whole
             self.update()
         self._stream.set_text(text)
-        if not self._timer.isActive():
+        if not self._timer.isActive() and not self._waits:
             self._pump()
 
     def set_plain(self, text: str) -> None:
@@ -183,7 +126,7 @@ class MarkdownText(QWidget):
         self._stream.set_text(text)
         if not self._stream.blocks:
             self._put(0)
-        if not self._timer.isActive():
+        if not self._timer.isActive() and not self._waits:
             self._pump()
 
     def finish(self) -> None:
@@ -234,12 +177,13 @@ class MarkdownText(QWidget):
 
     def _go_on(self) -> None:
         """Parse and lay out the rest of the text; nothing where nothing did."""
-        if self.complete:
-            return
-        if turn.left():
-            self._pump(least=1)
-        else:
-            self._timer.start(0)  # first in the next turn
+        if not self.complete and not self._waits:
+            self._waits = True
+            turn.later(self, self._take_turn)
+
+    def _take_turn(self) -> None:
+        self._waits = False
+        self._pump(least=1)
 
     def _put(self, first: int) -> None:
         """Replace the blocks from index `first` on."""
