@@ -22,8 +22,8 @@ def test_one_turn_is_shared_by_all_that_goes_on_in_slices(qapp: object) -> None:
         QCoreApplication.processEvents()
     assert [number for numbers in done for number in numbers] == [0, 1, 2] * 4
     assert all(len(numbers) <= 1 for numbers in done)
-    owners.clear()
-    QCoreApplication.processEvents()
+    for owner in owners:
+        delete(owner)
 
 
 def test_what_is_gone_has_no_turn(qapp: object) -> None:

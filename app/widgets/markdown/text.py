@@ -70,6 +70,7 @@ class TextSelection:
 
 
 REST = 3  # times as long as a change took, the next one waits at least
+SHORT = 1000  # px of a text that is not laid out in slices where it can be seen
 CHARACTERS_A_LINE = 70
 CARET_WIDTH = 8
 ROUNDS = 4
@@ -353,9 +354,9 @@ class MarkdownText(QWidget):
         self._stack.set_width(width)
         if fresh:
             self._put(0)
-        if fresh or not self.visibleRegion().isEmpty():
+        if fresh or (self._height < SHORT and not self.visibleRegion().isEmpty()):
             self._stack.measure_more(0)
-        else:
+        else:  # what is in sight is laid out as it is painted
             self._stack.measure_more(turn.left(), least=1)
         self._height = self._guessed_height()
         self.bars.place()
