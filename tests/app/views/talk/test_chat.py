@@ -10,6 +10,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QProgressBar, QWidget
 from pytestqt.qtbot import QtBot
 
+from app.views.talk.message import MessageView
 from app.widgets.basics import IconButton
 from app.widgets.overlays import Banner
 from engine.errors import WorkerDied
@@ -51,6 +52,12 @@ def test_the_end_is_followed_until_the_reader_scrolls_up(
     assert column.following
     assert bar.value() == bar.maximum()
     assert talk.chat.latest.isHidden()
+    view = column.widget(1)
+    assert isinstance(view, MessageView)
+    body = view.body
+    assert body is not None
+    qtbot.waitUntil(lambda: body.complete)  # else the line stays, and its place may move
+    assert bar.value() == bar.maximum()
     bar.setValue(bar.value() - 300)
     kept = bar.value()
     engine.write(*["More.\n\n"] * 40)
