@@ -146,8 +146,8 @@ APART = {
 QT = ("PySide6", "pyqtgraph")
 # Where Qt may be: nothing that the command line needs waits for it.
 QT_PARTS = (
-    *("app.client", "app.inbox", "app.work", "app.theme", "app.widgets", "app.state"),
-    *("app.views", "app.window", "app.commands.window"),
+    *("app.client", "app.inbox", "app.turn", "app.work", "app.theme", "app.widgets"),
+    *("app.state", "app.views", "app.window", "app.commands.window"),
 )
 # The only modules that know that the window's engine is a process.
 LOCAL_ENGINE, KNOW_IT = "app.local_engine", {"app.window.program", "app.commands.serve"}
