@@ -341,6 +341,17 @@ class LoweredArgsort(Argsort):
 
 
 @dataclass(frozen=True)
+class BestMerge(Arguments):
+    """The k largest of each row, of which `parts` hold the k largest of every block: f32
+    [2 * k * blocks, rows], as `best` has them, one block behind the other.
+    """
+
+    parts: Tensor
+    _: KW_ONLY
+    k: int
+
+
+@dataclass(frozen=True)
 class ArgsortMerge(Arguments):
     """The order of rows of x whose `blocks` of `block` elements are in order."""
 

@@ -65,6 +65,7 @@ class Op(StrEnum):
     REPEAT = "repeat"
     ARANGE = "arange"
     ARGSORT = "argsort"
+    BEST = "best"
     EDIT = "edit"
 
     IM2COL = "im2col"
@@ -77,6 +78,7 @@ class Op(StrEnum):
     GROUP_IDS = "group_ids"
     ATTENTION_MERGE = "attention_merge"
     ARGSORT_MERGE = "argsort_merge"
+    BEST_MERGE = "best_merge"
     NORM_CHAIN = "norm_chain"
     ACTIVATION_QUANTIZE = "activation_quantize"
     MATMUL_TILED = "matmul_tiled"
@@ -98,6 +100,7 @@ LOWERED_OPS = frozenset(
         Op.GROUP_IDS,
         Op.ATTENTION_MERGE,
         Op.ARGSORT_MERGE,
+        Op.BEST_MERGE,
         Op.NORM_CHAIN,
         Op.ACTIVATION_QUANTIZE,
         Op.MATMUL_TILED,

@@ -1,4 +1,4 @@
-"""argsort and top_k against NumPy: the very same indices."""
+"""argsort, top_k and best against NumPy: the very same indices."""
 
 import numpy as np
 import pytest
@@ -75,6 +75,38 @@ def test_top_k(either: OpenCLBackend, n: int) -> None:
     x = made.make(F32, n, 5)
     got = run(either, ops.top_k(x, 8), made.values)
     np.testing.assert_array_equal(got, expected(made.exact(x), True)[..., :8])
+
+
+def check_best(backend: OpenCLBackend, x: Tensor, k: int, made: Operands) -> None:
+    got = run(backend, ops.best(x, k), made.values).reshape(-1, 2, k)
+    for row, (values, ids) in zip(made.exact(x).reshape(-1, x.shape[0]), got, strict=True):
+        first = np.lexsort((-np.nan_to_num(row, nan=0.0), ~np.isnan(row)))[:k]
+        np.testing.assert_array_equal(ids, first)
+        np.testing.assert_array_equal(values, row[first])
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("n", [1, 2, 63, 64, 65, 1000, 1024, 1025, 5000, 16384, 16385, 262144])
+def test_best(either: OpenCLBackend, n: int) -> None:
+    """Rows of one block, of two whose second is a single element, and of three rounds."""
+    made = Operands()
+    check_best(either, made.make(F32, n, 3 if n < 1e5 else 1), min(n, 64), made)
+
+
+@pytest.mark.parametrize("k", [1, 3, 64, 512])
+def test_best_of_equal_values_and_of_every_kind(either: OpenCLBackend, k: int) -> None:
+    made = Operands()
+    check_best(either, made.put(F32, made.rng.integers(-2, 3, (4, 3000))), k, made)
+    kinds = np.array([0.0, -0.0, 1e-40, -1e-40, np.inf, -np.inf, np.nan, -np.nan, 3e38, -1.0])
+    check_best(either, made.put(F32, made.rng.choice(kinds, (3, 2100))), k, made)
+    check_best(either, made.put(F32, np.full((1, 2000), -np.inf)), k, made)
+
+
+def test_best_of_views(either: OpenCLBackend) -> None:
+    made = Operands()
+    whole = made.make(F32, 1500, 6, 3, 2)
+    check_best(either, whole.view(12, (1400, 4, 3, 2), whole.strides[1:]), 5, made)
+    check_best(either, made.make(F32, 5, 2, 1200, 3).permute(1, 3, 0, 2), 5, made)
 
 
 def test_twice_gives_the_same(either: OpenCLBackend) -> None:

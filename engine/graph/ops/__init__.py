@@ -35,6 +35,7 @@ from engine.graph.ops.image import avg_pool_2d, conv_2d, conv_3d, im2col, im2col
 from engine.graph.ops.matmul import matmul, matmul_id
 from engine.graph.ops.norm import (
     argsort,
+    best,
     l2_norm,
     layer_norm,
     mean,
@@ -66,6 +67,7 @@ __all__ = [
     "argsort",
     "attention",
     "avg_pool_2d",
+    "best",
     "cast",
     "causal_conv",
     "chunk",

@@ -104,6 +104,32 @@ def argsort(x: Tensor, *, descending: bool = False) -> Tensor:
     return node(Op.ARGSORT, I32, x.shape, Argsort(x, descending=descending))
 
 
+@dataclass(frozen=True)
+class Best(Arguments):
+    """The k largest of each row of x."""
+
+    x: Tensor
+    _: KW_ONLY
+    k: int
+
+
+EXACT_INDICES = 1 << 24
+"""Indices below are exact as f32."""
+
+
+def best(x: Tensor, k: int) -> Tensor:
+    """f32 [2 * k, d1, d2, d3]: each row's k largest, the largest first, and behind them their
+    indices. Of equal values the first index wins; NaN is the largest of all.
+    """
+    if x.fmt != F32:
+        raise ShapeError("best", f"compares f32, not {x.fmt}", x.shape)
+    if not 1 <= k <= x.shape[0]:
+        raise ShapeError("best", f"a row of {x.shape[0]} elements has no {k}", x.shape)
+    if x.shape[0] > EXACT_INDICES:
+        raise ShapeError("best", "indices of so long a row are not exact as f32", x.shape)
+    return node(Op.BEST, F32, (2 * k, *x.shape[1:]), Best(x, k=k))
+
+
 def top_k(x: Tensor, k: int) -> Tensor:
     """i32 [k, d1, d2, d3]: the indices of each row's k largest, the largest first.
 

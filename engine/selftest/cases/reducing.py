@@ -66,6 +66,13 @@ def _orders() -> Iterator[Case]:
     yield Case("argsort", "ascending [700,7] of nine values", equal, EXACT, True)
     views = bound(lambda o: ops.argsort(o.permuted(F32, (1, 0, 2, 3), 300, 7)))
     yield Case("argsort", "ascending [300,7] permuted", views, EXACT)
+    for k, n in ((1, 5), (64, 64), (64, 1000), (64, 5000), (64, 262144)):
+        found = bound(lambda o, k, n: ops.best(o.make(F32, n, 3), k), k=k, n=n)
+        yield Case("best", f"{k} of {dims(n, 3)}", found, EXACT, n == 5000)
+    ties = bound(lambda o: ops.best(o.put(F32, o.rng.integers(0, 9, (2, 3000))), 64))
+    yield Case("best", "64 of [3000,2] of nine values", ties, EXACT, True)
+    turned = bound(lambda o: ops.best(o.permuted(F32, (1, 0, 2, 3), 300, 7), 5))
+    yield Case("best", "5 of [300,7] permuted", turned, EXACT)
     for k, n in ((1, 5), (40, 1000), (256, 70000)):
         best = bound(lambda o, k, n: ops.top_k(o.make(F32, n, 3), k), k=k, n=n)
         yield Case("top_k", f"{k} of {dims(n, 3)}", best, EXACT, n == 1000)

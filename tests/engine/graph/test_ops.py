@@ -74,6 +74,7 @@ MADE = {
     "mean": (lambda: ops.mean(t(8, 3, fmt=BF16)), F32, (1, 3)),
     "variance": (lambda: ops.variance(t(8, 3, fmt=F16)), F32, (1, 3)),
     "argsort": (lambda: ops.argsort(t(8, 3)), I32, (8, 3)),
+    "best": (lambda: ops.best(t(8, 3), 2), F32, (4, 3)),
     "top_k": (lambda: ops.top_k(t(8, 3), 2), I32, (2, 3)),
     "rope of blocks": (lambda: ops.rope(t(32, 2, 3, fmt=Q8_0), t(32, 3), True), F32, (32, 2, 3)),
     "rows of batches": (lambda: ops.rows(t(8, 9, 2, 3), i(5, 2, 3)), F32, (8, 5, 2, 3)),

@@ -72,6 +72,11 @@ def _argsort(t: Tensor, x: Array) -> Array:
     return np.argsort(-x if t.attr["descending"] else x, axis=-1, kind="stable").astype(float)
 
 
+def _best(t: Tensor, x: Array) -> Array:
+    order = np.argsort(-x, axis=-1, kind="stable")[..., : t.attr["k"]]
+    return np.concatenate([np.take_along_axis(x, order, -1), order.astype(float)], -1)
+
+
 def _matmul(t: Tensor, a: Array, b: Array) -> Array:
     wide = a.repeat(b.shape[1] // a.shape[1], 1).repeat(b.shape[0] // a.shape[0], 0)
     return b @ wide.swapaxes(-1, -2)
@@ -427,6 +432,7 @@ OPS: dict[Op, Callable[..., Array]] = {
     Op.REPEAT: _tiled,
     Op.ARANGE: lambda t: t.attr["start"] + t.attr["step"] * np.arange(t.shape[0]),
     Op.ARGSORT: _argsort,
+    Op.BEST: _best,
     Op.EDIT: _edit,
     Op.IM2COL: _im2col,
     Op.AVG_POOL_2D: _avg_pool,

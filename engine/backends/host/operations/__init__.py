@@ -66,6 +66,7 @@ OPERATIONS: dict[Op, Callable[..., None]] = {
     Op.ARANGE: shape.arange,
     Op.EDIT: edit.edit,
     Op.ARGSORT: norm.argsort,
+    Op.BEST: norm.best,
     Op.IM2COL: shape.im2col,
     Op.AVG_POOL_2D: shape.avg_pool_2d,
     Op.INTERPOLATE: shape.interpolate,

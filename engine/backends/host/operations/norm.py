@@ -3,7 +3,7 @@
 import numpy as np
 
 from engine.backends.host.operand import Operand
-from engine.graph.ops.norm import Argsort, L2Norm, LayerNorm, RmsNorm
+from engine.graph.ops.norm import Argsort, Best, L2Norm, LayerNorm, RmsNorm
 from engine.graph.tensor import Tensor
 
 
@@ -50,3 +50,12 @@ def argsort(node: Tensor, out: Operand, x: Operand) -> None:
     values = x.load()
     keys = -values if Argsort.of(node).descending else values
     out.store(np.argsort(keys, axis=-1, kind="stable"))
+
+
+def best(node: Tensor, out: Operand, x: Operand) -> None:
+    """Each row's k largest and their indices; of equal ones the first, NaN before all."""
+    values = x.load()
+    keys = np.where(np.isnan(values), -np.inf, -values)
+    order = np.argsort(keys, axis=-1, kind="stable")[..., : Best.of(node).k]
+    largest = np.take_along_axis(values, order, -1)
+    out.store(np.concatenate([largest, order.astype(np.float32)], -1))

@@ -29,6 +29,7 @@ from engine.backends.opencl.launches.attention import (
     supports_attention,
     supports_softmax,
 )
+from engine.backends.opencl.launches.best import best, best_merge, supports_best
 from engine.backends.opencl.launches.edit import edit, supports_edit
 from engine.backends.opencl.launches.experts import (
     combine,
@@ -138,6 +139,7 @@ KERNEL_FAMILIES: dict[Op, KernelFamily] = {
     Op.REPEAT: KernelFamily(readable, repeat),
     Op.ARANGE: KernelFamily(readable, arange),
     Op.ARGSORT: KernelFamily(supports_argsort, argsort),
+    Op.BEST: KernelFamily(supports_best, best),
     Op.EDIT: KernelFamily(supports_edit, edit),
     Op.IM2COL: KernelFamily(supports_image, im2col),
     Op.AVG_POOL_2D: KernelFamily(supports_image, avg_pool_2d),
@@ -149,6 +151,7 @@ LOWERED: dict[Op, MakeLaunches] = {
     Op.GROUP_IDS: group_ids,
     Op.ATTENTION_MERGE: attention_merge,
     Op.ARGSORT_MERGE: argsort_merge,
+    Op.BEST_MERGE: best_merge,
     Op.NORM_CHAIN: norm_chain,
     Op.ACTIVATION_QUANTIZE: activation_quantize,
     Op.MATMUL_TILED: matmul_tiled,

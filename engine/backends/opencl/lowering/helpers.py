@@ -4,12 +4,14 @@ expert, parts of attention and of long sorts with their merges.
 
 from engine.backends.opencl.launch import DeviceTraits
 from engine.backends.opencl.launches.attention_split import split_of
+from engine.backends.opencl.launches.best import BLOCK as BEST_BLOCK
 from engine.backends.opencl.launches.quantize import BLOCK, BLOCK_BYTES
 from engine.backends.opencl.launches.sort import LONGEST
 from engine.gguf.formats import F32, I8, I32
 from engine.graph.lowered import (
     ArgsortMerge,
     AttentionMerge,
+    BestMerge,
     GroupIds,
     LoweredArgsort,
     Panels,
@@ -20,7 +22,7 @@ from engine.graph.op import Op
 from engine.graph.ops.arithmetic import Binary
 from engine.graph.ops.attention import FusedAttention
 from engine.graph.ops.matmul import MatmulId
-from engine.graph.ops.norm import Argsort
+from engine.graph.ops.norm import Argsort, Best
 from engine.graph.tensor import Tensor
 
 SORT_BLOCK = 64
@@ -95,6 +97,25 @@ def split_argsort(argsort: Tensor) -> tuple[Tensor, ...]:
     blocks = node(Op.ARGSORT, I32, argsort.shape, parts).named(f"{argsort.name} (blocks)")
     merge = ArgsortMerge(given.x, blocks, descending=given.descending, block=block)
     return blocks, in_place_of(argsort, Op.ARGSORT_MERGE, merge)
+
+
+def split_best(best: Tensor) -> tuple[Tensor, ...]:
+    """The largest of each row as the device finds them: those of every block, then those of these,
+    until one block holds all.
+    """
+    given, rest = Best.of(best), best.shape[1:]
+    pairs = given.x.shape[0]
+    made: list[Tensor] = []
+    while pairs > BEST_BLOCK:
+        blocks = -(-pairs // BEST_BLOCK)
+        pairs = given.k * blocks
+        op = Op.BEST_MERGE if made else Op.BEST
+        arguments = BestMerge(made[-1], k=given.k) if made else given
+        parts = node(op, F32, (2 * pairs, *rest), arguments)
+        made.append(parts.named(f"{best.name} ({blocks} blocks)"))
+    if not made:
+        return (best,)
+    return *made, in_place_of(best, Op.BEST_MERGE, BestMerge(made[-1], k=given.k))
 
 
 def _merges(n: int, block: int) -> int:

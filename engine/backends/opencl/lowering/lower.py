@@ -17,6 +17,7 @@ from engine.backends.opencl.lowering.helpers import (
     result,
     split_argsort,
     split_attention,
+    split_best,
 )
 from engine.device.backend import Computes, TypeOf
 from engine.gguf.formats import Format
@@ -67,6 +68,8 @@ def lower(
             parts = split_attention(node, traits)
         elif node.op is Op.ARGSORT:
             parts = split_argsort(node)
+        elif node.op is Op.BEST:
+            parts = split_best(node)
         elif node.op is Op.MATMUL_ID and is_tiled(MatmulId.of(node).a, type_of):
             product = MatmulId.of(node)
             x, grouped = panels(product.b, product.a, 1), grouped_ids(product)

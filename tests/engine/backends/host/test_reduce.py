@@ -74,6 +74,15 @@ def test_equal_values_keep_their_order_and_nan_is_last(host: HostBackend) -> Non
     assert down == [4, 0, 5, 2, 3, 8, 6, 1, 7]
 
 
+def test_the_best_come_with_their_indices_and_nan_is_first(host: HostBackend) -> None:
+    x = Operands()
+    a = x.put(F32, np.float32([2, np.nan, -0.0, 0.0, np.inf, 2, -np.inf, np.nan, 0]))
+    values, ids = run(host, ops.best(a, 9), x.values).reshape(2, 9)
+    assert ids.tolist() == [1, 7, 4, 0, 5, 2, 3, 8, 6]
+    assert values[2:].tolist() == [np.inf, 2, 2, 0, 0, 0, -np.inf]
+    assert np.isnan(values[:2]).all()
+
+
 @pytest.mark.parametrize("k", [1, 3, 7])
 @pytest.mark.parametrize("arranged", ARRANGED, ids=lambda make: make.__name__)
 def test_top_k(host: HostBackend, k: int, arranged) -> None:
