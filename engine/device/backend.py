@@ -179,6 +179,7 @@ class KernelCall(NamedTuple):
 class Backend(ABC):
     """Runs nodes on one device. `name` is its spelling for people: `intel:0`, `pocl:1`, `host`.
 
+    One that `chooses` finds the best of a row before the host reads it, so that little is read.
     `budget` is the most bytes that it may hold, within what its pool allows; None is all of that.
     `is_integrated` says that it is a GPU in the system's RAM, `compiles_late` that its driver may
     compile or allocate when a kernel is first run. `packing` names the bytes that this version of
@@ -190,6 +191,7 @@ class Backend(ABC):
     pool: MemoryPool
     is_host: bool = False
     is_integrated: bool = False
+    chooses: bool = False
     compiles_late: bool = False
     budget: int | None = None
     packing: str = ""

@@ -74,6 +74,11 @@ class Output(StrEnum):
 
     LOGITS = "logits"
     EMBEDDINGS = "embeddings"
+    BEST = "best"
+    """The `N_BEST` largest logits, and behind them their tokens: `ops.best`."""
+
+
+N_BEST = 64
 
 
 P = TypeVar("P", bound=TextParams)

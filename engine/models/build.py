@@ -13,6 +13,7 @@ from engine.errors import BadFile, ShapeError, UnsupportedModel
 from engine.gguf import GGUFFile
 from engine.gguf.formats import F16, Format
 from engine.gguf.projectors import is_projector
+from engine.graph import ops
 from engine.graph.graph import Graph
 from engine.graph.tensor import Tensor
 from engine.images.plan import Limits
@@ -21,7 +22,7 @@ from engine.layers.edits import NO_EDITS, EditShape
 from engine.layers.step import LayerCache, LayerState, Pass
 from engine.models import text
 from engine.models.axes import Counts
-from engine.models.base import Architecture, Output, TextModel, TextParams, TextWeights
+from engine.models.base import N_BEST, Architecture, Output, TextModel, TextParams, TextWeights
 from engine.models.constants import read_constants
 from engine.models.kept import CELL_STEP, CHECKPOINTS, make_caches, make_states
 from engine.models.sites import EditableResults, edited
@@ -141,8 +142,8 @@ class BuiltModel:
         return tuple(bucket_of_cells(n, cache.n_cells) for n, cache in caches)
 
     def build(self, shape: StepShape, fused_attention: bool = True) -> tuple[Pass, Graph]:
-        """The graph of one forward pass: logits [V, n_outputs] or embeddings [E, n_outputs], with
-        its results hooked where edits say.
+        """The graph of one forward pass: logits [V, n_outputs], the best of these [2 * N_BEST,
+        n_outputs] or embeddings [E, n_outputs], with its results hooked where edits say.
         """
         p = Pass(
             shape.n_tokens,
@@ -155,8 +156,11 @@ class BuiltModel:
             shape.parts,
         )
         x = self.model.hidden(p, self.layers)
-        if (shape.output or self.output) is Output.LOGITS:
+        output = shape.output or self.output
+        if output is not Output.EMBEDDINGS:
             x = self.model.logits(x)
+        if output is Output.BEST:
+            x = ops.best(x, min(N_BEST, x.shape[0])).named("result_best")
         graph = Graph.of([x], p.effects)
         return p, edited(p, graph, shape.edits, self.results) if shape.edits.points else graph
 

@@ -29,6 +29,7 @@ from engine.gguf.reader import open_gguf
 from engine.graph.graph import Graph
 from engine.graph.op import VIEW_OPS
 from engine.graph.tensor import Role, Tensor
+from engine.models.base import Output
 from engine.models.build import BuiltModel, StepShape, build_model
 from engine.weights.load import matmul_only
 
@@ -37,11 +38,15 @@ NO_LIMIT = 1 << 40
 
 
 def steps(model: BuiltModel, traits: DeviceTraits) -> dict[str, list[Launch]]:
-    """The launches of a decode step behind a context, and of a prompt's."""
+    """The launches of a decode step behind a context, which finds the best logits, and of a
+    prompt's.
+    """
     cells = model.buckets([PROMPT] * len(model.caches.caches))
+    decode = StepShape(1, 1, cells, output=Output.BEST)
+    prefill = StepShape(PROMPT, 1, cells)
     return {
-        "decode": list(launches(model.build(StepShape(1, 1, cells))[1], traits)),
-        "prefill": list(launches(model.build(StepShape(PROMPT, 1, cells))[1], traits)),
+        "decode": list(launches(model.build(decode)[1], traits)),
+        "prefill": list(launches(model.build(prefill)[1], traits)),
     }
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import BadSetting, Cancelled, CannotSee, CutawayError
+from engine.models.base import Output
 from engine.runner.edits import ALL, PLAIN, SequenceEdits, common
 from engine.runner.pictures.items import (
     Item,
@@ -147,13 +148,15 @@ class Sequenced:
         extras: Extras,
         recorder: Recorder = UNRECORDED,
         probes: Probes = NO_PROBES,
+        output: Output | None = None,
     ) -> StartedStep:
         """Start computing the items that follow, with what `extras` gave for them. What is returned
-        waits for the logits [V] after the last and records the items; call it before anything else.
+        waits for the logits [V] after the last, or another `output`, and records the items; call it
+        before anything else.
         """
         tokens, outputs = tokens_of(part), [len(part) - 1]
         ours = StepPart(tokens, len(self.items), outputs, self.number, self.edits)
-        step = self.stepper.start_together([ours], recorder, extras, probes)
+        step = self.stepper.start_together([ours], recorder, extras, probes, output)
 
         def logits() -> Logits:
             row = _row(step())
@@ -265,12 +268,16 @@ class Sequenced:
         return self.start(token)()
 
     def start(
-        self, token: int, recorder: Recorder = UNRECORDED, probes: Probes = NO_PROBES
+        self,
+        token: int,
+        recorder: Recorder = UNRECORDED,
+        probes: Probes = NO_PROBES,
+        output: Output | None = None,
     ) -> StartedStep:
         """Like `begin`, of one token."""
         at = None if self.viewer is None else self._places([token])
         extras = TEXT if at is None else Extras(places=at)
-        return self.begin([token], extras, recorder, probes)
+        return self.begin([token], extras, recorder, probes, output)
 
     def shift(self, keep: int, cancelled: Callable[[], bool]) -> list[Item]:
         """Like `make_room`, and what stays is computed again at once. Raises also `Cancelled`."""

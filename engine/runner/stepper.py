@@ -93,6 +93,8 @@ class Stepper:
     fused_attention: bool = True
     _edits: EditArrays = field(default_factory=EditArrays)
     _axes: KnownAxes = field(default_factory=KnownAxes)
+    chooses: bool = False
+    """Whether the device of the last step's output finds the best logits itself."""
 
     def step(
         self,
@@ -213,6 +215,7 @@ class Stepper:
         edit_shape = NO_EDITS if edits is None else edits.shape
         shape = StepShape(bucket, n_outputs, cells, planes, seen, output, n_parts, edit_shape)
         plan, p, axes = self._plan(shape, probes)
+        self.chooses = plan.outline.splits[-1].split.backend.chooses
         step = Step(
             _padded(joined.tokens, bucket, 0),
             _padded(joined.positions, bucket, 0),

@@ -33,7 +33,11 @@ def narrowed(scores: AnyFloats, params: Sampling) -> Iterator[tuple[str, Candida
     if params.temperature <= GREEDY:
         yield "temperature", Candidates(np.argmax(scores, keepdims=True), np.zeros(1))
         return
-    kept = top_k(scores, params.top_k)
+    yield from narrowed_further(top_k(scores, params.top_k), params)
+
+
+def narrowed_further(kept: Candidates, params: Sampling) -> Iterator[tuple[str, Candidates]]:
+    """The same from top-k on, which leaves what is `kept`."""
     yield "top_k", kept
     kept = top_p(kept, params.top_p)
     yield "top_p", kept
@@ -41,6 +45,12 @@ def narrowed(scores: AnyFloats, params: Sampling) -> Iterator[tuple[str, Candida
     yield "min_p", kept
     scaled = (kept.logits - kept.logits[0]) / params.temperature
     yield "temperature", Candidates(kept.ids, scaled)
+
+
+def best_of(row: NDArray[np.float32]) -> Candidates:
+    """The candidates in a row of `ops.best`: logits, then as many tokens."""
+    logits, ids = row.reshape(2, -1)
+    return Candidates(ids.astype(np.int64), logits.astype(np.float64))
 
 
 def top_k(logits: AnyFloats, k: int) -> Candidates:

@@ -9,7 +9,16 @@ from numpy.typing import NDArray
 
 from engine.errors import BadSetting, CutawayError
 from engine.protocol import Sampling
-from engine.sampling.cuts import AnyFloats, Candidates, drawable, narrowed
+from engine.sampling.cuts import (
+    GREEDY,
+    AnyFloats,
+    Candidates,
+    Drawable,
+    drawable,
+    is_few,
+    narrowed,
+    narrowed_further,
+)
 
 NO_BIAS: Mapping[int, float] = MappingProxyType({})
 
@@ -55,6 +64,26 @@ class Sampler:
         scores = _penalized(self._with_bias(logits), history, self.params)
         return drawable(scores, self.params).at(self._random.random())
 
+    def draws_from(self, n: int, n_vocab: int) -> bool:
+        """True if the `n` largest of so many logits are all that a token is drawn from."""
+        top_k = self.params.top_k
+        few = self.params.temperature <= GREEDY or (top_k <= n and is_few(top_k, n_vocab))
+        return few and not self._biased.size and _is_neutral(self.params)
+
+    def choose(self, best: Candidates) -> int:
+        """The token that `sample` would draw, from the largest logits alone: `draws_from`. Raises
+        `BadLogits`.
+        """
+        if not isfinite(best.logits[0]):
+            raise BadLogits
+        params, n = self.params, self.params.top_k
+        n = 1 if params.temperature <= GREEDY else n
+        drawn = best.logits[:n] > -np.inf
+        kept = Candidates(best.ids[:n][drawn], best.logits[:n][drawn])
+        if n > 1:
+            *_, (_, kept) = narrowed_further(kept, params)
+        return Drawable(kept.ids, kept.logits).at(self._random.random())
+
     def _with_bias(self, logits: NDArray[np.float32]) -> NDArray[np.float32]:
         if not self._biased.size:
             return logits
@@ -87,12 +116,7 @@ def penalize(logits: AnyFloats, history: Sequence[int], params: Sampling) -> Any
     """
     n = params.penalty_last_n
     recent = history if n < 0 else history[max(0, len(history) - n) :]
-    neutral = (
-        params.repeat_penalty == 1.0
-        and params.frequency_penalty == 0.0
-        and params.presence_penalty == 0.0
-    )
-    if neutral or not recent:
+    if _is_neutral(params) or not recent:
         return logits
     ids, counts = np.unique(np.asarray(recent), return_counts=True)
     seen = logits[ids].astype(np.float64)
@@ -100,3 +124,11 @@ def penalize(logits: AnyFloats, history: Sequence[int], params: Sampling) -> Any
     lowered = logits.copy()
     lowered[ids] = seen - counts * params.frequency_penalty - params.presence_penalty
     return lowered
+
+
+def _is_neutral(params: Sampling) -> bool:
+    return (
+        params.repeat_penalty == 1.0
+        and params.frequency_penalty == 0.0
+        and params.presence_penalty == 0.0
+    )

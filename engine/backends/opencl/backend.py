@@ -66,6 +66,7 @@ class OpenCLBackend(Backend):
         self._large_pages = LargePages() if self._traits.is_cpu and has_fresh_pages() else None
         self.packing = packing() if self._large_pages is not None else ""
         self.compiles_late = not (self._traits.is_cpu and self.name.startswith(COMPILES_EARLY))
+        self.chooses = not self._traits.is_cpu
         self.is_integrated = self.pool.name == SYSTEM and not self._traits.is_cpu
         try:
             self.context = context or cl.Context([device.handle])

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from engine.answers.forms import MARKS
 from engine.errors import BadSetting, Cancelled, GivesNoText, NotSupported
-from engine.models.base import Output
+from engine.models.base import N_BEST, Output
 from engine.progress import telling
 from engine.protocol import (
     Alternative,
@@ -39,12 +39,15 @@ from engine.runner.prompt import Prompt, answer_opening, beyond_prefix, make_pro
 from engine.runner.sequence import Sequenced
 from engine.runner.stepper import MAX_BATCH, TEXT, Extras, Logits
 from engine.runner.watch import Watch
-from engine.sampling.cuts import log_softmax, top_k
+from engine.sampling.cuts import Candidates, best_of, log_softmax, top_k
 from engine.sampling.sampler import Sampler
 from engine.sampling.stops import LoopStop, StopFilter
 from engine.settings import drafters
 from engine.tokenizer import Tokenizer
 from engine.tokenizer.words import Pause, no_pause
+
+Row = Logits | Candidates
+"""What a token is drawn from: logits [V], or the best of them."""
 
 
 def token_info(
@@ -91,7 +94,8 @@ class Drawing:
 
     def __init__(self, model: LoadedModel, request: Generate, prompt: Prompt, so_far: str) -> None:
         self._tokenizer, self._n_top = model.tokenizer, request.logprobs
-        self.sampler = Sampler(request.sampling, request.bias, model.built.n_vocab)
+        self._n_vocab = model.built.n_vocab
+        self.sampler = Sampler(request.sampling, request.bias, self._n_vocab)
         self.seen = [item for item in prompt.items if isinstance(item, int)]
         self._ends: Container[int] = () if request.endless else model.tokenizer.eog
         rule = rule_of(model.tokenizer, model.template, request, prompt.opened)
@@ -101,10 +105,19 @@ class Drawing:
         self.drafts: Drafts | None = None
         self._logits: Logits = np.empty(0, np.float32)
 
-    def draw(self, logits: Logits) -> int:
-        """The token behind logits [V]. Raises `FormFailed`."""
-        self._logits, guide = logits, self.guide
-        token = self.sampler.sample(guide.masked(logits) if guide else logits, self.seen)
+    def draws_from(self, n: int) -> bool:
+        """True if the `n` largest logits are all that is needed for the next token."""
+        plain = self.guide is None and self.drafts is None and not self._n_top
+        return plain and self.sampler.draws_from(n, self._n_vocab)
+
+    def draw(self, row: Row) -> int:
+        """The token behind logits [V], or behind the largest of them. Raises `FormFailed`."""
+        guide = self.guide
+        if isinstance(row, Candidates):
+            token = self.sampler.choose(row)
+        else:
+            self._logits = row
+            token = self.sampler.sample(guide.masked(row) if guide else row, self.seen)
         if guide is not None:
             guide.take(token)
         self.seen.append(token)
@@ -409,14 +422,28 @@ class RunningAnswer:
         left = self.limit - self.tally.n_generated - 1
         return drafts.propose(min(left, self.sequence.most_ahead(len(self.pending))), guesses)
 
-    def begin(self, part: list[Item], extras: Extras) -> Callable[[], Logits]:
-        """Start a step of its own; call what is returned for the logits [V] behind it."""
+    def begin(self, part: list[Item], extras: Extras) -> Callable[[], Row]:
+        """Start a step of its own; call what is returned for the logits [V] behind it, or the best
+        of them.
+        """
         (*_, last) = part
         if self._prompt_infos is not None:
             return self._begin_told(self._prompt_infos, part, extras)
         if self.is_reading or len(part) > 1 or not isinstance(last, int):
             return self.watch.read(part, extras)
+        if self.output is Output.BEST:
+            self.watch.shared()
+            step = self.sequence.start(last, output=Output.BEST)
+            return lambda: best_of(step())
         return self.watch.start(last)
+
+    @property
+    def output(self) -> Output:
+        """What its next token is drawn from: the best logits alone where a device finds them and
+        nobody looks at the others.
+        """
+        chooses = self.model.stepper.chooses and not self.is_reading and not self.is_alone
+        return Output.BEST if chooses and self.drawing.draws_from(N_BEST) else Output.LOGITS
 
     def tell(self) -> Iterator[Reply]:
         """The token drawn last; best while a step is computed."""
@@ -435,7 +462,7 @@ class RunningAnswer:
         elif not self.pending:
             self.reason = self._ending
 
-    def take(self, part: list[Item], row: Logits) -> Iterator[Reply]:
+    def take(self, part: list[Item], row: Row) -> Iterator[Reply]:
         """A part was computed, with these logits [V] behind it: the next token is drawn where it
         was the last.
         """
@@ -457,7 +484,7 @@ class RunningAnswer:
         else:
             self._draw(row)
 
-    def take_drafted(self, part: list[Item], draft: Draft, rows: Logits) -> list[Reply]:
+    def take_drafted(self, part: list[Item], draft: Draft, rows: Sequence[Row]) -> list[Reply]:
         """A part and the draft for what follows it were computed, with logits [1 + draft, V] behind
         the part's last item and each token of the draft. Tokens are drawn from these as from the
         rows of single steps, as long as they are those of the draft: only they are recorded.
@@ -539,7 +566,7 @@ class RunningAnswer:
 
         return last
 
-    def _draw(self, row: Logits) -> None:
+    def _draw(self, row: Row) -> None:
         token = self._token = self.drawing.draw(row)
         self.tally.n_generated += 1
         self.tally.first = self.tally.first or perf_counter()

@@ -1,6 +1,6 @@
 """Many answers at once: each step computes everyone's token, and pieces of prompts beside."""
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -12,8 +12,9 @@ import numpy as np
 
 from engine.errors import Cancelled
 from engine.kvcache.causal import BITS, CausalCache
+from engine.models.base import Output
 from engine.protocol import Progress, Reply
-from engine.runner.answering.answer import RunningAnswer
+from engine.runner.answering.answer import Row, RunningAnswer
 from engine.runner.answering.pace import Pace
 from engine.runner.answering.slots import Lent, Slots
 from engine.runner.drafting.ahead import Ahead
@@ -22,6 +23,7 @@ from engine.runner.drafting.economy import Economy
 from engine.runner.loading import LoadedModel
 from engine.runner.pictures.items import Item
 from engine.runner.stepper import Extras, Logits, StartedStep
+from engine.sampling.cuts import best_of
 
 
 class CellRoom:
@@ -353,7 +355,10 @@ class Batcher:
         ]
         places = [at for _, at in joined if at is not None]
         extras = Extras(places=np.concatenate(places, 1) if places else None)
-        finish = self.model.stepper.start_together([part for part, _ in joined], extras=extras)
+        best = all(one.answer.output is Output.BEST for one in pieces)
+        output = Output.BEST if best else None
+        parts = [part for part, _ in joined]
+        finish = self.model.stepper.start_together(parts, extras=extras, output=output)
         for one in pieces:
             if not one.answer.is_reading:
                 one.answer.watch.shared()
@@ -362,13 +367,14 @@ class Batcher:
                 yield from self._safely([one.answer], one.answer.tell)
         finally:
             logits = finish()
-        row = output = 0
+        rows: list[Row] = [best_of(one) for one in logits] if best else list(logits)
+        row = first = 0
         for one, n in zip(pieces, wanted, strict=True):
-            yield from self._taken_together(one, finish, row, logits[output : output + n])
-            row, output = row + len(one.tokens), output + n
+            yield from self._taken_together(one, finish, row, rows[first : first + n])
+            row, first = row + len(one.tokens), first + n
 
     def _taken_together(
-        self, one: Piecemeal, step: StartedStep, row: int, rows: Logits
+        self, one: Piecemeal, step: StartedStep, row: int, rows: Sequence[Row]
     ) -> Iterator[Told]:
         """A piece was computed at `row` of a step, with these logits [n, V] behind its last rows:
         of its draft only what is drawn stays.
@@ -403,7 +409,7 @@ class Batcher:
             row = finish()
         yield from self._taken(one, row)
 
-    def _taken(self, one: Piecemeal, row: Logits) -> Iterator[Told]:
+    def _taken(self, one: Piecemeal, row: Row) -> Iterator[Told]:
         if one.answer in self.running:
             yield from self._safely([one.answer], partial(one.answer.take, one.part, row))
 

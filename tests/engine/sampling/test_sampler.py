@@ -8,7 +8,7 @@ from hypothesis.extra.numpy import arrays
 
 from engine.errors import BadSetting
 from engine.protocol import Sampling
-from engine.sampling.cuts import Candidates, is_few, log_softmax, min_p, top_k, top_p
+from engine.sampling.cuts import Candidates, best_of, is_few, log_softmax, min_p, top_k, top_p
 from engine.sampling.sampler import BadLogits, Sampler, candidates, penalize
 
 LOGITS = arrays(
@@ -197,3 +197,44 @@ def test_a_greedy_choice_has_two_steps() -> None:
     assert steps["temperature"].ids.tolist() == [2]
     with pytest.raises(BadLogits):
         list(candidates(np.float32([1, np.nan]), [], Sampling(0)))
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        Sampling(temperature=0),
+        Sampling(temperature=0.8, top_k=40, top_p=0.9, min_p=0.05, seed=3),
+        Sampling(temperature=1.7, top_k=64, top_p=1.0, min_p=0.0, seed=4),
+        Sampling(temperature=1.0, top_k=1, seed=5),
+    ],
+    ids=["greedy", "usual", "wide", "one"],
+)
+def test_the_best_alone_give_the_same_tokens(params: Sampling) -> None:
+    rng = np.random.default_rng(6)
+    whole, few = Sampler(params), Sampler(params)
+    assert few.draws_from(64, 3000)
+    for i in range(60):
+        logits = rng.normal(0, 3, 3000).astype(np.float32)
+        logits[rng.integers(0, 3000, 900)] = np.float32(-np.inf if i % 2 else 5)  # ties
+        first = np.argsort(-logits, kind="stable")[:64]
+        row = np.concatenate([logits[first], first.astype(np.float32)])
+        assert few.choose(best_of(row)) == whole.sample(logits, [])
+
+
+def test_what_needs_more_than_the_best() -> None:
+    for more in (
+        {"top_k": 65},
+        {"top_k": 0},
+        {"temperature": 0, "repeat_penalty": 1.1},
+        {"temperature": 0, "presence_penalty": 0.1},
+    ):
+        assert not Sampler(Sampling(**more)).draws_from(64, 3000)
+    assert not Sampler(Sampling(temperature=0), {3: 1.0}, 3000).draws_from(64, 3000)
+    assert not Sampler(Sampling(top_k=40)).draws_from(64, 100)  # drawn in the order of ids there
+
+
+@pytest.mark.parametrize("first", [np.nan, np.inf, -np.inf])
+def test_the_best_may_be_no_numbers(first: float) -> None:
+    row = np.float32([first, -np.inf, 3, 4])
+    with pytest.raises(BadLogits):
+        Sampler(Sampling(temperature=0)).choose(best_of(row))
