@@ -14,7 +14,8 @@ from engine.errors import Cancelled
 from engine.kvcache.causal import BITS, CausalCache
 from engine.models.base import Output
 from engine.protocol import Progress, Reply
-from engine.runner.answering.answer import Row, RunningAnswer
+from engine.runner.answering.answer import RunningAnswer
+from engine.runner.answering.drawing import Row
 from engine.runner.answering.pace import Pace
 from engine.runner.answering.slots import Lent, Slots
 from engine.runner.drafting.ahead import Ahead
