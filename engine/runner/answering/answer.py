@@ -347,9 +347,7 @@ class RunningAnswer:
 
     @property
     def output(self) -> Output:
-        """What its next token is drawn from: the best logits alone where a device finds them and
-        nobody looks at the others.
-        """
+        """The best logits alone where a device finds them and nobody looks at the others."""
         chooses = self.model.stepper.chooses and not self.is_reading and not self.is_alone
         return Output.BEST if chooses and self.drawing.draws_from(N_BEST) else Output.LOGITS
 

@@ -18,7 +18,7 @@ from engine.sampling.stops import LoopStop
 from engine.tokenizer import Tokenizer
 
 Row = Logits | Candidates
-"""What a token is drawn from: logits [V], or the best of them."""
+"""Logits [V] that a token is drawn from, or the best of them."""
 
 
 def token_info(
