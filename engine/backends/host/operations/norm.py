@@ -55,7 +55,6 @@ def argsort(node: Tensor, out: Operand, x: Operand) -> None:
 def best(node: Tensor, out: Operand, x: Operand) -> None:
     """Each row's k largest and their indices; of equal ones the first, NaN before all."""
     values = x.load()
-    keys = np.where(np.isnan(values), -np.inf, -values)
-    order = np.argsort(keys, axis=-1, kind="stable")[..., : Best.of(node).k]
+    order = np.lexsort((-values, ~np.isnan(values)), axis=-1)[..., : Best.of(node).k]
     largest = np.take_along_axis(values, order, -1)
     out.store(np.concatenate([largest, order.astype(np.float32)], -1))
