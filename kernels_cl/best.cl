@@ -12,6 +12,9 @@
 #ifndef MERGES
 #define MERGES 0
 #endif
+#ifndef K
+#define K 64
+#endif
 #define BLOCK 1024
 
 // Rising keys are falling numbers; -0 is 0.
