@@ -32,7 +32,7 @@
 #define layer_factor(v, shift, eps) (1.0f / sqrt(row_squares(ROW(v), shift, part) / n0 + eps))
 
 // The second sum is what rounding left of the first.
-static float mean_of(const __global float *v, int n0, __local float *part) {
+WITH_LOCAL float mean_of(const __global float *v, int n0, __local float *part) {
   float mean = row_sum(ROW(v), 0.0f, part) / n0;
   return mean + row_sum(ROW(v), mean, part) / n0;
 }

@@ -57,7 +57,7 @@ static float score_of(float l, float2 whole) {
 }
 
 // What a softmax over n0 logits needs, by all items: the largest, and the sum of powers.
-static float2 whole_of(const __global char *l, long l0, int n0, __local float *part) {
+WITH_LOCAL float2 whole_of(const __global char *l, long l0, int n0, __local float *part) {
 #if SCORE != SOFTMAX
   return (float2)(0.0f);
 #else
@@ -97,7 +97,7 @@ static int most16(int16 v) { return most8(max(v.lo, v.hi)); }
 
 // The place of the first largest key, told to all items; `end` is a multiple of W. `best` and
 // `place` hold LOCAL numbers.
-static int first_best(const __local int *keys, int end, __local int *best, __local int *place) {
+WITH_LOCAL int first_best(const __local int *keys, int end, __local int *best, __local int *place) {
   int me = get_local_id(0);
   intW top = NOT_OPEN, at = 0, steps = CAT(vload, W)(0, counting);
   for (int i = me * W; i < end; i += LOCAL * W) {
@@ -124,7 +124,7 @@ static int first_best(const __local int *keys, int end, __local int *best, __loc
 }
 
 // Close the experts of all but the best groups, by all items; `scores` holds a key a group.
-static void close_groups(__local int *keys, __local int *scores, int n0, int groups,
+WITH_LOCAL void close_groups(__local int *keys, __local int *scores, int n0, int groups,
                          int groups_used, int sum_two) {
   int me = get_local_id(0), run = n0 / groups;
   for (int g = me; g < groups; g += LOCAL) {

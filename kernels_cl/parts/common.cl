@@ -244,10 +244,10 @@ static intW seesw(int4 span, intW bits, intW positions) {
 
 // One value from all items of a group, given to all; `part` holds LOCAL floats.
 #if LOCAL == 1
-static float group_sum(float v, __local float *part) { return v; }
-static float group_max(float v, __local float *part) { return v; }
+WITH_LOCAL float group_sum(float v, __local float *part) { return v; }
+WITH_LOCAL float group_max(float v, __local float *part) { return v; }
 #else
-static float group_sum(float v, __local float *part) {
+WITH_LOCAL float group_sum(float v, __local float *part) {
   int me = get_local_id(0);
   part[me] = v;
   for (int half_way = LOCAL / 2; half_way > 0; half_way /= 2) {
@@ -259,7 +259,7 @@ static float group_sum(float v, __local float *part) {
   barrier(CLK_LOCAL_MEM_FENCE);  // the next reduction may begin
   return sum;
 }
-static float group_max(float v, __local float *part) {
+WITH_LOCAL float group_max(float v, __local float *part) {
   int me = get_local_id(0);
   part[me] = v;
   for (int half_way = LOCAL / 2; half_way > 0; half_way /= 2) {

@@ -28,7 +28,7 @@
            given.eps1, given.eps2)
 
 // The sum of what all items of a group have, for each of them.
-static float sum_of_items(__local float (*part)[TILE], float v) {
+WITH_LOCAL float sum_of_items(__local float (*part)[TILE], float v) {
   int lane = get_local_id(0), t = get_local_id(1);
   part[t][lane] = v;
   barrier(CLK_LOCAL_MEM_FENCE);
@@ -57,7 +57,7 @@ static float16 run_of(const __global float *x, const __global float *w1, const _
   return v;
 }
 
-static void normed(__local uint4 *row, __local float (*part)[TILE], const __global float *x,
+WITH_LOCAL void normed(__local uint4 *row, __local float (*part)[TILE], const __global float *x,
                    const __global float *w1, const __global float *r, const __global float *w2,
                    __global float *total, float eps1, float eps2) {
   int me = get_local_id(1) * TILE + get_local_id(0);
