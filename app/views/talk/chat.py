@@ -54,6 +54,7 @@ class ChatView(QWidget):
         self.latest.setParent(self)
         self.latest.hide()
         self.column.following_changed.connect(self._show_latest)
+        self.column.verticalScrollBar().rangeChanged.connect(self._show_latest)
         stack = QVBoxLayout(self)
         stack.setContentsMargins(0, 0, 0, 0)
         stack.setSpacing(0)
@@ -262,8 +263,9 @@ class ChatView(QWidget):
         self.empty.refresh()
         self.empty.setVisible(not self.bench.chat.path)
 
-    def _show_latest(self, following: bool) -> None:
-        self.latest.setVisible(not following)
+    def _show_latest(self) -> None:
+        all_in_sight = not self.column.verticalScrollBar().maximum()
+        self.latest.setVisible(not (self.column.following or all_in_sight))
         self.latest.raise_()
         self._place_latest()
 

@@ -120,6 +120,7 @@ def test_a_hit_in_another_branch_shows_that_branch(
     QTest.keyClicks(chats.search, "giraffe")
     open_first(chats)
     assert chat.path[1].text == "The giraffe."
+    assert talk.chat.latest.isHidden()  # the end is in sight
 
 
 def test_escape_clears_the_search_and_stops_no_answer(
