@@ -67,8 +67,10 @@ def one_theme(qapp: QApplication) -> Theme:
 def theme(one_theme: Theme) -> Iterator[Theme]:
     """The light theme, whatever the machine has."""
     one_theme.choose("light")
+    one_theme.finish()  # a test before may have left a change of the size under way
     yield one_theme
     one_theme.choose("light")
+    one_theme.finish()
 
 
 @pytest.fixture

@@ -124,6 +124,7 @@ def test_larger_text_takes_many_short_turns(
 ) -> None:
     """Widgets out of sight are dressed one after the other, and nothing is painted half-dressed."""
     monkeypatch.setattr(turn, "BUDGET", 0.0)
+    monkeypatch.setattr(turn, "_ends", None)  # this turn has begun with the old one
     turns: list[int] = []
 
     class Watched(QWidget):
@@ -145,7 +146,7 @@ def test_larger_text_takes_many_short_turns(
         painted.append(pages.updatesEnabled() and qapp.styleSheet() != before)
     assert not any(painted[:-1])
     assert seen.font().pixelSize() == fonts.body().pixelSize()
-    assert sum(turns) <= 2
+    assert sum(turns) <= 3  # two of the one in sight; the last turn may begin with the others
     while sum(turns) < 20:
         turns.append(0)
         step()

@@ -313,15 +313,14 @@ def test_text_grows_by_key(window: MainWindow) -> None:
     assert window.font().pixelSize() == before
 
 
-def test_an_open_sheet_grows_with_the_text(window: MainWindow) -> None:
+def test_an_open_sheet_grows_with_the_text(window: MainWindow, qtbot: QtBot) -> None:
     window.resize(1600, 1000)
     window.sheets.show_trial()
     before = window.sheets.trial.size()
     window.bench.preferences.update(font_scale=2.0)
-    come_to_rest(window)
-    after = window.sheets.trial.size()
-    assert after.height() > 1.2 * before.height()
-    assert after.width() > 1.2 * before.width()
+    sheet = window.sheets.trial
+    qtbot.waitUntil(lambda: sheet.height() > 1.2 * before.height())
+    qtbot.waitUntil(lambda: sheet.width() > 1.2 * before.width())
 
 
 def test_a_draft_model_is_chosen_kept_and_removed(
