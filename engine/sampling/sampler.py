@@ -76,8 +76,8 @@ class Sampler:
         """
         if not isfinite(best.logits[0]):
             raise BadLogits
-        params, n = self.params, self.params.top_k
-        n = 1 if params.temperature <= GREEDY else n
+        params = self.params
+        n = 1 if params.temperature <= GREEDY else params.top_k
         drawn = best.logits[:n] > -np.inf
         kept = Candidates(best.ids[:n][drawn], best.logits[:n][drawn])
         if n > 1:
