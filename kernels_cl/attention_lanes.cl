@@ -14,7 +14,7 @@
 
 // p[r][0] becomes what OP makes of the row p[r], for all rows at once.
 #define REDUCE(name, OP)                                                                          \
-  WITH_LOCAL void name(__local float p[ROWS][LOCAL], int me) {                                        \
+  WITH_LOCAL void name(__local float p[ROWS][LOCAL], int me) {                                    \
     for (int half_way = LOCAL / 2; half_way > 0; half_way /= 2) {                                 \
       barrier(CLK_LOCAL_MEM_FENCE);                                                               \
       if (me < half_way) {                                                                        \

@@ -31,8 +31,8 @@
 #endif
 
 // y[r][c] = row r of a times row c of b, in all items of the team.
-WITH_LOCAL void products(const __global char **a, const __global char **b, int k, __local float *part,
-                     float y[ROWS][COLUMNS]) {
+WITH_LOCAL void products(const __global char **a, const __global char **b, int k,
+                         __local float *part, float y[ROWS][COLUMNS]) {
   int me = LOCAL == 1 ? 0 : get_local_id(0), turns = k / (W * STEP);
   floatW sums[ROWS][COLUMNS];
 #pragma unroll

@@ -125,7 +125,7 @@ WITH_LOCAL int first_best(const __local int *keys, int end, __local int *best, _
 
 // Close the experts of all but the best groups, by all items; `scores` holds a key a group.
 WITH_LOCAL void close_groups(__local int *keys, __local int *scores, int n0, int groups,
-                         int groups_used, int sum_two) {
+                             int groups_used, int sum_two) {
   int me = get_local_id(0), run = n0 / groups;
   for (int g = me; g < groups; g += LOCAL) {
     int first = NOT_OPEN, second = NOT_OPEN;

@@ -9,7 +9,8 @@
 #endif
 
 #define ROW_SUM(name, TERM)                                                                       \
-  WITH_LOCAL float name(const __global char *x, long x0, int n0, float base, __local float *part) {   \
+  WITH_LOCAL float name(const __global char *x, long x0, int n0, float base,                      \
+                        __local float *part) {                                                    \
     int me = get_local_id(0), vectors = x0 == SIZE(X) ? n0 / W : 0;                               \
     floatW sums = 0.0f;                                                                           \
     for (int i = me; i < vectors; i += LOCAL) {                                                   \

@@ -58,8 +58,8 @@ static float16 run_of(const __global float *x, const __global float *w1, const _
 }
 
 WITH_LOCAL void normed(__local uint4 *row, __local float (*part)[TILE], const __global float *x,
-                   const __global float *w1, const __global float *r, const __global float *w2,
-                   __global float *total, float eps1, float eps2) {
+                       const __global float *w1, const __global float *r, const __global float *w2,
+                       __global float *total, float eps1, float eps2) {
   int me = get_local_id(1) * TILE + get_local_id(0);
   float first = 1.0f, sum = 0;
     #if FIRST
