@@ -3,13 +3,16 @@
 import argparse
 from math import isnan
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+import msgspec
 
 from app.files import output
 from app.terminal.examined import floats, quoted
 from app.terminal.options import add_engine_options, count, engine_options
 from app.terminal.text import note, print_json, table
 from app.words import UNKNOWN
+from engine.errors import BadSetting
 from engine.protocol import ChatMessage, ComparedText, MapPatches, PatchesMapped, PatchTable
 
 NAME = "patch"
@@ -52,6 +55,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--position", type=count, metavar="N", help="patch heads or experts at position N only"
     )
     parser.add_argument("--chat", action="store_true", help="apply the chat template to both")
+    parser.add_argument(
+        "--before",
+        default="",
+        metavar="JSON",
+        help='messages before both, as [{"role": …, "content": …}] (with --chat)',
+    )
+    parser.add_argument(
+        "--answer", default="", metavar="TEXT", help="the beginning of the answer, after both"
+    )
     parser.add_argument("--out", type=Path, metavar="X.npz", help="save the numbers")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     add_engine_options(parser)
@@ -67,8 +79,8 @@ def run(args: argparse.Namespace) -> int:
         engine.start()
         request = MapPatches(
             engine.new_id(),
-            _text(args.clean, args.chat),
-            _text(args.corrupt, args.chat),
+            _text(args.clean, args),
+            _text(args.corrupt, args),
             args.right,
             args.wrong,
             args.grid,
@@ -87,8 +99,23 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _text(text: str, chat: bool) -> ComparedText:
-    return ComparedText([ChatMessage("user", text)]) if chat else ComparedText(prompt=text)
+class _Turn(msgspec.Struct, frozen=True):
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+def _text(text: str, args: argparse.Namespace) -> ComparedText:
+    """A prompt, or a message after others. Raises `BadSetting`."""
+    if not args.chat:
+        if args.before:
+            raise BadSetting("--before", "no --chat", "--chat with it")
+        return ComparedText(prompt=text, prefix=args.answer)
+    try:
+        before = msgspec.json.decode(args.before or "[]", type=list[_Turn])
+    except msgspec.DecodeError as error:
+        raise BadSetting("--before", args.before, f"a list of messages ({error})") from None
+    turns = [ChatMessage(one.role, one.content) for one in before]
+    return ComparedText([*turns, ChatMessage("user", text)], prefix=args.answer)
 
 
 def as_json(found: PatchesMapped) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from app.language import tr
 from app.remote.connection import ServerAddress, address_of
 from app.remote.keys import Keys
 from app.state.graph.graph import GraphState
+from app.state.lab.causes import Causes
 from app.state.lab.runs import RunsState
 from app.state.lab.steering import SteeringState
 from app.state.lab.verbs import Verbs
@@ -139,6 +140,7 @@ class Workbench(QObject):
         self.verbs = Verbs(*asks, self.token, self.selection, self)
         self.steering = SteeringState(*asks, self.file, self)
         self.runs = RunsState(self.client, self.session, self.file, self.store.runs, self)
+        self.causes = Causes(self.session, self.chat, self.token, self.runs, self)
         results = ResultsState(self.client, self.session, self.chat, self.selection, self)
         where = self.memory.layers_on
         self.tensors = TensorsState(self.client, self.file, self.selection, results, where, self)

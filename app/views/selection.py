@@ -66,6 +66,13 @@ class SelectionStrip(QWidget):
         """True if there is a selection; else `text` may name the newest word, which is shown."""
         return self._bench.selection.now != Selected()
 
+    @property
+    def has_verbs(self) -> bool:
+        """True if something can be done with the selection."""
+        bench = self._bench
+        is_word = bench.selection.now.token is not None and bench.causes.can_begin
+        return is_word or bench.verbs.target is not None
+
     def copy(self) -> None:
         """Put the selection's text on the clipboard."""
         if self.text:
@@ -86,7 +93,7 @@ class SelectionStrip(QWidget):
         self._copy.setEnabled(bool(text))
         self._link.setEnabled(self.is_selected)
         self._clear.setEnabled(self.is_selected)
-        self.verbs.setEnabled(self._bench.verbs.target is not None)
+        self.verbs.setEnabled(self.has_verbs)
 
     def _open_verbs(self) -> None:
         self.verbs_wanted.emit(self.verbs.mapToGlobal(self.verbs.rect().bottomLeft()))

@@ -7,7 +7,7 @@ from app.widgets.commands import Command
 from app.window.desk import Desk
 from app.window.panes.inspector import Inspector
 
-VERBS = ("edits.off", "edits.scale", "edits.steer", "edits.take")
+VERBS = ("edits.off", "edits.scale", "edits.steer", "edits.take", "edits.causes")
 """What a menu of the selection offers."""
 
 
@@ -88,6 +88,14 @@ EDITS: tuple[Command[Desk], ...] = (
         lambda w: w.bench.verbs.can_take,
         words="patch patching activation swap copy",
         key="Ctrl+Alt+P",
+    ),
+    _command(
+        "causes",
+        tr("What causes this word?"),
+        lambda w: w.bench.causes.begin(),
+        lambda w: w.bench.causes.can_begin,
+        words="why patching map causal tracing token reason",
+        key="Ctrl+Alt+W",
     ),
     Command(
         id="edits.on",

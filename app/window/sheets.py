@@ -56,9 +56,9 @@ class Sheets(QObject):
         self.trial = TrialView(bench)
         self._trial = _sheet(parent, self.trial, 1000, 680)
         self.steer, self.take = SteerView(bench), TakeView(bench)
-        self._steer = Sheet(parent, self.steer, 860, 680)
-        self.steer.done.connect(self._steer.dismiss)
+        self._steer = _sheet(parent, self.steer, 860, 680)
         self.runs = RunsView(bench)
+        bench.causes.wanted.connect(self.show_causes)
         self._runs = _sheet(parent, self.runs, 860, 800)
         self._take = Sheet(parent, self.take, 560, 440)
         self.take.done.connect(self._take.dismiss)
@@ -175,6 +175,11 @@ class Sheets(QObject):
         self.runs.refresh()
         self._runs.open()
 
+    def show_causes(self) -> None:
+        """The form of the map of a word."""
+        self.show_runs()
+        self.runs.show_word()
+
     def show_taking(self) -> None:
         """The answers from which the selection can be taken."""
         self.take.refresh()
@@ -204,7 +209,9 @@ class Sheets(QObject):
 
 
 def _sheet(
-    parent: QWidget, content: PairView | TrialView | ServingView | ReportView | RunsView, *size: int
+    parent: QWidget,
+    content: PairView | TrialView | ServingView | ReportView | RunsView | SteerView,
+    *size: int,
 ) -> Sheet:
     """A sheet that is dismissed when its content is done."""
     made = Sheet(parent, content, *size)

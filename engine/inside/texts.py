@@ -111,7 +111,14 @@ def paired(tokens: Sequence[int], other: Sequence[int], most: int) -> list[tuple
 
 def text_tokens(model: LoadedModel, sequence: Sequenced, text: ComparedText) -> list[int]:
     """Tokens of a text or a chat. Raises `BadSetting` for pictures, and as `make_prompt`."""
-    asked = Generate(0, messages=text.messages, prompt=text.prompt)
+    asked = Generate(
+        0,
+        messages=text.messages,
+        prompt=text.prompt,
+        prefix=text.prefix,
+        prefix_tokens=text.prefix_tokens,
+        tools=text.tools,
+    )
     prompt = make_prompt(model.tokenizer, model.template, asked, sequence.n_ctx, sequence.viewer)
     tokens = [item for item in prompt.items if isinstance(item, int)]
     if len(tokens) < len(prompt.items):

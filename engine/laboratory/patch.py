@@ -31,7 +31,7 @@ from engine.protocol import (
 from engine.runner.edits import SequenceEdits, edits_for
 from engine.runner.loading import LoadedModel, name_of
 from engine.runner.sequence import Sequenced
-from engine.runner.stepper import MAX_BATCH, StartedStep, StepPart
+from engine.runner.stepper import MAX_BATCH, StartedStep, StepPart, full_bucket
 from engine.scheduler.probes import Probes
 
 Floats = NDArray[np.float32]
@@ -176,15 +176,17 @@ class PatchRuns:
 
     def _batches(self, cells: Sequence[Cell]) -> Generator[list[Cell], None, None]:
         """Cells that share a step. Those of later positions compute fewer tokens: early and late
-        ones together make steps of one size, for which one plan is built.
+        ones together make steps of one size, for which one plan is built, with little padding.
         """
         built = self.model.built
         most = 1 if self._recurrent else SCRATCH_NUMBERS - built.n_sequences + 1
-        free = max(len(self.tokens), min(MAX_BATCH, built.caches.n_free))
+        sizes = [self._computed(one) for one in cells]
+        usual = int(most * sum(sizes) / max(1, len(sizes)))
+        free = max(max(sizes, default=1), full_bucket(min(MAX_BATCH, built.caches.n_free, usual)))
         batch: list[Cell] = []
         used = instructions = size = 0
         for cell in _mixed(sorted(cells, key=lambda one: one.edits.first)):
-            n = len(self.tokens) - (0 if self._recurrent else min(cell.edits.first, 1 << 20))
+            n = self._computed(cell)
             vectors = sum(4 * one.width for one in cell.edits.instructions)
             more = len(cell.edits.instructions)
             full = (
@@ -200,6 +202,10 @@ class PatchRuns:
             used, instructions, size = used + n, instructions + more, size + vectors
         if batch:
             yield batch
+
+    def _computed(self, cell: Cell) -> int:
+        """How many tokens a cell computes: all from its patch on."""
+        return len(self.tokens) - (0 if self._recurrent else min(cell.edits.first, 1 << 20))
 
 
 def _mixed(cells: Sequence[Cell]) -> Iterator[Cell]:
@@ -235,10 +241,10 @@ class _Metric:
             raise BadSetting("prompts", found, "prompts that differ in the answer")
 
     def __call__(self, logits: Floats) -> float:
+        if self.kind == "logit-diff":
+            return float(logits[self.right]) - float(logits[self.wrong])
         rows = log_probabilities(np.stack([logits, self.source_logits]))
         match self.kind:
-            case "logit-diff":
-                return float(logits[self.right]) - float(logits[self.wrong])
             case "prob":
                 return float(np.exp(rows[0, self.right]))
             case "logprob":
@@ -313,10 +319,15 @@ class _Map:
     notes: list[str] = field(default_factory=list)
     complete: bool = True
     done: int = 0
+    alike: int = 0
+    """Positions before this have the same results in both runs."""
 
     def __post_init__(self) -> None:
         start, source = self.tokens
         self.pairs = paired(start, source, MOST_TOKENS)
+        if self.request.clean.edits == self.request.corrupt.edits:
+            both = enumerate(zip(start, source, strict=False))
+            self.alike = next((i for i, (a, b) in both if a != b), 0)
         if len(start) != len(source):
             self.notes.append(
                 f"{len(start) - len(self.pairs)} tokens of the patched prompt have none to be"
@@ -380,7 +391,7 @@ class _Map:
         if grid in ("residual", "parts"):
             last = layer == self.model.built.n_layer - 1
             for a, b in pairs:
-                idle = last and a != len(self.tokens[0]) - 1
+                idle = a < self.alike or (last and a != len(self.tokens[0]) - 1)
                 yield a, None if idle else list(self._whole(site, layer, source, a, b))
             return
         if self.request.position is not None:
@@ -430,10 +441,14 @@ class _Map:
     def _n_heads(self, layer: int) -> int:
         return self.model.built.results.at("heads", layer)[0].heads or 1
 
-    def _token(self, name: str, text: str, logits: Floats) -> int:
-        if not text:
+    def _token(self, name: str, text: str | int, logits: Floats) -> int:
+        if text == "":
             return int(logits.argmax())
         tokenizer = self.model.tokenizer
+        if isinstance(text, int):
+            if not 0 <= text < len(logits):
+                raise BadSetting(name, text, f"an id from 0 to {len(logits) - 1}")
+            return text
         ids = tokenizer.encode(text, add_special=False, parse_special=False, continues=True)
         if len(ids) != 1:
             first = f"; the first is {tokenizer.decode(ids[:1])!r}" if ids else ""

@@ -52,8 +52,8 @@ class MapPatches(Request[PatchesMapped], frozen=True):
     """Patch results of one prompt's run into another's, one at a time, and measure the answer.
 
     Denoising patches the corrupt run with results of the clean one, `noising` the reverse. `right`
-    and `wrong` are texts of one token, by default the likeliest after the clean prompt and the
-    likeliest other one after the corrupt prompt. Grids: `residual` (what leaves a layer) and
+    and `wrong` are texts of one token or ids, by default the likeliest after the clean prompt and
+    the likeliest other one after the corrupt prompt. Grids: `residual` (what leaves a layer) and
     `parts` (attention, feed-forward) by layer and position, `heads` and `experts` by layer at all
     positions, or at `position`.
     """
@@ -63,8 +63,8 @@ class MapPatches(Request[PatchesMapped], frozen=True):
 
     clean: ComparedText
     corrupt: ComparedText
-    right: str = ""
-    wrong: str = ""
+    right: str | int = ""
+    wrong: str | int = ""
     grid: PatchGrid = "residual"
     metric: PatchMetric = "logit-diff"
     noising: bool = False

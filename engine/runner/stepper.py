@@ -367,6 +367,11 @@ def bucket_of(n: int) -> int:
     return power // 4 * 3 if power >= 4 and n <= power // 4 * 3 else power
 
 
+def full_bucket(n: int) -> int:
+    """The largest size of a plan that n tokens fill."""
+    return next((size for size in range(n, 0, -1) if bucket_of(size) == size), 1)
+
+
 class _Joined(NamedTuple):
     """All parts of a step: tokens, positions and sequences [T], and the indices of what is wanted.
 

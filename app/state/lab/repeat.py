@@ -2,6 +2,8 @@
 
 import shlex
 
+import msgspec
+
 from app.state.lab.runs import said
 from engine.protocol import FindFeatures, MapPatches, MeasureQuality, RecordDataset
 
@@ -12,7 +14,10 @@ def command_of_map(request: MapPatches, model: str) -> str:
     clean, corrupt = said(request.clean), said(request.corrupt)
     words = ["cutaway", "patch", model, "--clean", clean, "--corrupt", corrupt]
     for name, text in (("--right", request.right), ("--wrong", request.wrong)):
-        words += [name, text] if text else []
+        words += [name, str(text)] if text != "" else []
+    before = [{"role": one.role, "content": one.text} for one in request.clean.messages[:-1]]
+    words += ["--before", msgspec.json.encode(before).decode()] if before else []
+    words += ["--answer", request.clean.prefix] if request.clean.prefix else []
     words += ["--grid", request.grid, "--metric", request.metric]
     words += ["--noising"] if request.noising else []
     return shlex.join([*words, *(["--chat"] if chat else [])])

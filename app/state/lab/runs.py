@@ -44,7 +44,9 @@ class Foreseen:
 
 
 class RunsState(QObject):
-    """`shown` is the result that is looked at, `kept` all runs. `problem` says what went wrong."""
+    """`shown` is the result that is looked at, and `word` the message and index of the token that
+    it is about, if it is; `kept` are all runs. `problem` says what went wrong.
+    """
 
     changed = Signal()
 
@@ -60,6 +62,8 @@ class RunsState(QObject):
         self._session, self._file, self._rows = session, file, rows
         self.kept: list[KeptRun] = []
         self.shown: RunResult | None = None
+        self.word: tuple[int, int] | None = None
+        self._of_words: dict[int, RunResult | None] = {}
         self.problem = ""
         self._asked = Latest(client, self)
         self._asked.moved.connect(self.changed)
@@ -78,7 +82,7 @@ class RunsState(QObject):
         try:
             self.kept = self._rows.all()
             if self.shown is None and self.kept:
-                self.shown = self._rows.read(self.kept[0].id)
+                self.shown, self.word = self._rows.read(self.kept[0].id), self.kept[0].word
         except StoreError as error:
             self.problem = str(error)
         self.changed.emit()
@@ -95,16 +99,16 @@ class RunsState(QObject):
         size = 4 * width * parts.n_layer * tokens * SITES[grid]
         return Foreseen(patches, round(patches * each), size)
 
-    def start(self, request: Run) -> None:
-        """Compute a run beside the answers; a measurement closes the model meanwhile. The result
-        is kept.
+    def start(self, request: Run, word: tuple[int, int] | None = None) -> None:
+        """Compute a run beside the answers, about a word of one or none; a measurement closes the
+        model meanwhile. The result is kept.
         """
         self.problem = ""
 
         def done(found: Any) -> None:
-            self.shown = found
+            self.shown, self.word = found, word
             try:
-                self._rows.add(self._session.model_name, title_of_run(request), found)
+                self._rows.add(self._session.model_name, title_of_run(request), found, word)
             except StoreError as error:
                 self.problem = str(error)
             self.refresh()
@@ -126,6 +130,7 @@ class RunsState(QObject):
         if found is None:
             self.problem = self.problem or tr("This run cannot be read any more.")
         self.shown = found
+        self.word = next((one.word for one in self.kept if one.id == number), None)
         self.changed.emit()
 
     def delete(self, number: int) -> None:
@@ -134,8 +139,22 @@ class RunsState(QObject):
             self._rows.remove(number)
         except StoreError as error:
             self.problem = str(error)
-        self.shown = None
+        self.shown = self.word = None
+        self._of_words.pop(number, None)
         self.refresh()
+
+    def of_word(self, word: tuple[int, int]) -> list[PatchesMapped]:
+        """The kept maps of a word, the newest first."""
+        try:
+            numbers = self._rows.of_word(*word)
+            for number in numbers:
+                if number not in self._of_words:
+                    self._of_words[number] = self._rows.read(number)
+        except StoreError as error:
+            self.problem = str(error)
+            return []
+        found = (self._of_words[number] for number in numbers)
+        return [one for one in found if isinstance(one, PatchesMapped)]
 
     def _failed(self, failed: Failed) -> None:
         self.problem = "" if failed.kind == "Cancelled" else failed.message

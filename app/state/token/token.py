@@ -111,6 +111,7 @@ class TokenState(QObject):
         self._words = ChatWords(chat, self._contexts)
         self.asking = Asking(chat, selection, self._contexts, lambda: self.parts)
         self._clicked: tuple[int, int] | None = None  # a message, a place in its text
+        self._item: tuple[Key, int] | None = None  # a word, an item of its context
         self._selected = selection.now
         self._lit: dict[int | str, list[Light]] = {}
         self._told_live = LiveInside(chat, self._live_told)
@@ -220,6 +221,23 @@ class TokenState(QObject):
         elif self._words.has(message):  # the engine tells which words a question has
             self._clicked = message, position
             self.questions.ask(lambda: self.asking.whole(message), self._told_whole)
+
+    def look_at_item(self, word: Key, item: int) -> None:
+        """Select the token of the chat at an item of a word's context, or the word where the item
+        is the template's own; if the context is not known yet, after the word is inspected.
+        """
+        context = self._contexts.context(word[0])
+        if context is None:
+            self._item = word, item
+            self._selection.select_token(*word)
+            self.ask()
+            return
+        for message in self._chat.path:
+            items = context.items_of(message.id)
+            if item in items:
+                self._selection.select_token(message.id, item - items.start)
+                return
+        self._selection.select_token(*word)
 
     def step(self, by: int) -> None:
         """Select the word so many further on in its message."""
@@ -334,6 +352,9 @@ class TokenState(QObject):
             self._contexts.keep(asked, context)
         if self.word is not None:
             self._keep(inside_of(self.word, told, context))
+        wanted, self._item = self._item, None
+        if wanted is not None and self.word is not None and self.word.key == wanted[0]:
+            self.look_at_item(*wanted)
 
     def _told_whole(self, talk: Conversation, asked: Examine, told: Examined) -> None:
         self._contexts.keep(asked, talk.map_of(asked, told))

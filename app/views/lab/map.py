@@ -1,18 +1,22 @@
 """Patching maps in the sheet of runs: the form of one, and the map that is looked at."""
 
+import msgspec
 import numpy as np
-from PySide6.QtCore import Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QComboBox, QLineEdit, QWidget
 
 from app.language import tr
+from app.state.lab.causes import AskedWord
 from app.state.lab.repeat import command_of_map
 from app.state.lab.runs import effects_of, text_of_run
+from app.state.selection import BadLink
 from app.state.talk.context import DraftTokens
+from app.state.token.word import Key
 from app.state.workbench import Workbench
 from app.theme import fonts
 from app.views.lab.fields import check_box, column_of, form_of, time_of
 from app.views.token.section import shown
-from app.widgets.basics import label
+from app.widgets.basics import Button, label
 from app.widgets.controls.elided import ElidedLabel
 from app.widgets.numbers import UNKNOWN, grouped, mib
 from app.widgets.plots.cells import grid_of
@@ -37,13 +41,16 @@ SITES = {
     "heads": tr("Heads"),
     "ffn_moe_down": tr("Experts"),
 }
+SO_FAR = 60  # characters of an answer's beginning
 MAP = 260  # pixels of the map's height
 PROMPT = "The capital of France is"
 OTHER = "The capital of Italy is"
 
 
 class MapForm(QWidget):
-    """Two prompts, their answers, and what is patched."""
+    """Two prompts, their answers, and what is patched; or the chat before a word of an answer, with
+    another question.
+    """
 
     changed = Signal()
     title = tr("Patching map")
@@ -52,6 +59,10 @@ class MapForm(QWidget):
     def __init__(self, bench: Workbench) -> None:
         super().__init__()
         self._bench = bench
+        self.word: AskedWord | None = None
+        self._read = 0  # tokens before the word, as far as they are known
+        self.about = label("", wrap=True)
+        self.leave = Button(tr("Type both prompts instead"), self._leave_word, "link")
         self.clean, self.corrupt, self.right, self.wrong = (QLineEdit() for _ in range(4))
         self.grid, self.direction = QComboBox(), QComboBox()
         for grid, title in GRIDS.items():
@@ -63,6 +74,8 @@ class MapForm(QWidget):
         self.chat = check_box(tr("As chat messages"))
         self.counter = DraftTokens(bench.session, self)
         column = column_of(self)
+        column.addWidget(self.about)
+        column.addWidget(self.leave, 0, Qt.AlignmentFlag.AlignLeft)
         column.addLayout(
             form_of(
                 (tr("Prompt"), self.clean),
@@ -75,8 +88,42 @@ class MapForm(QWidget):
         )
         column.addWidget(self.chat)
         self.clean.textChanged.connect(self.counter.set_text)
-        for changed in (self.counter.changed, self.grid.currentIndexChanged):
+        changes = self.counter.changed, self.grid.currentIndexChanged, self.corrupt.textChanged
+        for changed in changes:
             changed.connect(self.changed)
+        self._show_word()
+
+    def show_word(self, word: AskedWord, grid: PatchGrid) -> None:
+        """Describe the map of a word, with the keyboard in the field of the other question."""
+        self.word = word
+        inside = self._bench.token.inside
+        known = inside is not None and inside.word.key == word.word.key
+        self._read = inside.n_context if inside is not None and known else 0
+        self.clean.setText(word.question)
+        self.corrupt.setText(word.question)
+        self.right.setText(shown(word.word.text))
+        self.wrong.clear()
+        self.grid.setCurrentIndex(self.grid.findData(grid))
+        self._show_word()
+        self.corrupt.setFocus()
+        self.corrupt.selectAll()
+
+    def _leave_word(self) -> None:
+        """Map two prompts that are typed."""
+        self.word, self._read = None, 0
+        self.right.clear()
+        self._show_word()
+        self.clean.setFocus()
+
+    def _show_word(self) -> None:
+        word = self.word
+        self.about.setText(word_note(word) if word is not None else "")
+        for widget in (self.about, self.leave):
+            widget.setVisible(word is not None)
+        for field in (self.clean, self.right):
+            field.setReadOnly(word is not None)
+        self.chat.setVisible(word is None)
+        self.changed.emit()
 
     def refresh(self) -> None:
         """Begin with prompts to try."""
@@ -87,31 +134,41 @@ class MapForm(QWidget):
     @property
     def is_ready(self) -> bool:
         """True if it can be started."""
-        return self._bench.session.model is not None
+        differ = self.word is None or self.corrupt.text() != self.word.question
+        return self._bench.session.model is not None and differ
 
     @property
     def request(self) -> MapPatches:
         """The map that the form describes."""
-        chat = self.chat.isChecked()
+        chat, word, other = self.chat.isChecked(), self.word, self.corrupt.text()
         return MapPatches(
             0,
-            clean=text_of_run(self.clean.text(), chat),
-            corrupt=text_of_run(self.corrupt.text(), chat),
-            right=self.right.text(),
+            clean=text_of_run(self.clean.text(), chat) if word is None else word.clean,
+            corrupt=text_of_run(other, chat) if word is None else word.other(other),
+            right=self.right.text() if word is None else word.token,
             wrong=self.wrong.text(),
             grid=self.grid.currentData(),
             noising=bool(self.direction.currentData()),
         )
 
     @property
+    def about_word(self) -> Key | None:
+        """The word that the map is about, if it is."""
+        return None if self.word is None else self.word.word.key
+
+    @property
     def command(self) -> str:
         """The same in a terminal."""
-        return command_of_map(self.request, str(self._bench.session.path or "MODEL"))
+        request = self.request
+        if self.word is not None:
+            request = msgspec.structs.replace(request, right=self.word.word.text)
+        return command_of_map(request, str(self._bench.session.path or "MODEL"))
 
     @property
     def foreseen(self) -> str:
         """Cost of the map, as far as the file and the last answer tell."""
-        found = self._bench.runs.foreseen(self.counter.count or 0, self.grid.currentData())
+        tokens = self._read or self.counter.count or 0
+        found = self._bench.runs.foreseen(tokens, self.grid.currentData())
         if found is None:
             return tr("Open a model and type a prompt to see what the map takes.")
         return tr(
@@ -123,8 +180,22 @@ class MapForm(QWidget):
         )
 
 
+def word_note(word: AskedWord) -> str:
+    """Say which word a map is about, and what to do for it."""
+    said = tr("What causes the token {token} of the answer?", token=f"“{shown(word.word.text)}”")
+    so_far = " ".join(word.asked.prefix.split())
+    if so_far:
+        last = so_far if len(so_far) <= SO_FAR else f"…{so_far[1 - SO_FAR :]}"
+        said += " " + tr("Both runs have its beginning: “{text}”.", text=last)
+    return said + " " + tr("Change the question so that the answer becomes another one.")
+
+
 class MapResult(QWidget):
-    """A map, one of its sites at a time; a cell selects its layer or head."""
+    """A map, one of its sites at a time; a cell selects its layer or head. Of a word of the chat it
+    opens in the Token view.
+    """
+
+    opened = Signal()
 
     def __init__(self, bench: Workbench) -> None:
         super().__init__()
@@ -135,17 +206,20 @@ class MapResult(QWidget):
         self.map = HeatMap(tr("Effects of patches"), diverging=True)
         self.map.setMinimumHeight(fonts.px(MAP))
         self.says = label("", "quiet", wrap=True)
+        self.open = Button(tr("Show in the Token view"), self._open)
         column = column_of(self)
         column.addWidget(self.title)
         column.addLayout(form_of((tr("Result"), self.site)))
         column.addWidget(self.map)
         column.addWidget(self.says)
+        column.addWidget(self.open, 0, Qt.AlignmentFlag.AlignLeft)
         self.site.activated.connect(self._show_map)
         self.map.pointed.connect(self._pointed)
 
     def show_result(self, found: PatchesMapped) -> None:
         """Another map."""
         self._found = found
+        self.open.setVisible(self._bench.runs.word is not None)
         right, wrong = shown(found.right[1]), shown(found.wrong[1])
         self.title.setText(
             tr("{name}: {right} against {wrong}", name=found.name, right=right, wrong=wrong)
@@ -187,3 +261,18 @@ class MapResult(QWidget):
             self._bench.selection.select_head(found.layers[row], found.columns[column])
         else:
             self._bench.selection.select_layer(found.layers[row])
+
+    def _open(self) -> None:
+        """Show the cell's token, or the word, with its layer or head in the Token view."""
+        found, word, causes = self._found, self._bench.runs.word, self._bench.causes
+        row, column = self.map.at
+        if found is None or word is None or not (found.layers and found.columns):
+            return
+        try:
+            self._bench.follow(causes.link(found, word, row, column))
+        except BadLink as error:
+            self.says.setText(str(error))
+            return
+        causes.look(found, word, column)
+        self._bench.selection.show_in("token")
+        self.opened.emit()

@@ -61,6 +61,7 @@ class RunsView(QWidget):
         self.kept.activated.connect(self._open)
         self._runs.changed.connect(self._show)
         bench.session.changed.connect(self._foresee)
+        self.map.opened.connect(self.done)
         self._show_kind()
         self._show_result(None)
 
@@ -77,7 +78,16 @@ class RunsView(QWidget):
         self._foresee()
 
     def _start(self) -> None:
-        self._runs.start(self.form.request)
+        form = self.form
+        word = form.about_word if isinstance(form, MapForm) else None
+        self._runs.start(form.request, word)
+
+    def show_word(self) -> None:
+        """Describe the map of the word whose causes are looked for."""
+        begun = self._bench.causes.begun
+        if begun is not None:
+            self.kind.setCurrentIndex(self.forms.index(self.map_form))
+            self.map_form.show_word(begun, self._bench.causes.grid)
 
     def _delete(self) -> None:
         number = self.kept.currentData()

@@ -1,16 +1,18 @@
 """Attention: a map of all layers and heads, steppers through them, and the sources they find."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
+import numpy as np
 from PySide6.QtCore import QEvent, QRectF, QSize, Signal
 from PySide6.QtWidgets import QHBoxLayout, QToolButton, QVBoxLayout, QWidget
 
 from app.language import tr
+from app.state.lab.causes import Causes
 from app.state.selection import Selection
 from app.state.token.asking import ModelParts
-from app.state.token.readings import AttentionReading, Measure
+from app.state.token.readings import AttentionReading, Floats, Measure
 from app.state.token.sources import Sources, WordSource
 from app.state.token.token import TokenState
 from app.theme import fonts
@@ -18,8 +20,9 @@ from app.theme.theme import tokens
 from app.theme.tokens import GRID, mix
 from app.views.token.section import NumberStepper, percent, shown
 from app.widgets.basics import TEXT_SIZE, label
+from app.widgets.numbers import UNKNOWN
 from app.widgets.plots.bars import Bar, Bars
-from app.widgets.plots.cells import grid_of
+from app.widgets.plots.cells import grid_of, number_text
 from app.widgets.plots.chart import Painted
 from app.widgets.plots.heat_map import HeatMap
 from app.widgets.plots.paper import Paper
@@ -99,6 +102,10 @@ MEASURES: dict[Measure, tuple[str, str]] = {
         tr("Share of each head's attention on the first token (the attention sink)"),
     ),
 }
+EFFECT = (
+    tr("Effect"),
+    tr("Share of the answer that each head brings back, from a patching map of this word"),
+)
 SINK, TEMPLATE = tr("First token"), tr("Chat template")
 ABOUT = {
     SINK: tr("the attention sink: heads attend to it when nothing else matters."),
@@ -113,10 +120,11 @@ class AttentionPanel(QWidget):
     picture_wanted = Signal(int)  # its number
     document_wanted = Signal(object, int)  # a document and a place in its text
 
-    def __init__(self, state: TokenState, selection: Selection) -> None:
+    def __init__(self, state: TokenState, selection: Selection, causes: Causes) -> None:
         super().__init__()
-        self._state, self._selection = state, selection
+        self._state, self._selection, self._causes = state, selection, causes
         self._measure: Measure = "entropy"
+        self._by_effect = False
         self._shown: tuple[object, ...] = ()
         self._listed: list[WordSource | None] = []
         self.map = HeatMap(tr("Attention of all layers and heads"))
@@ -130,6 +138,7 @@ class AttentionPanel(QWidget):
         self.list = SourceList()
         self.list.picked.connect(self._source_picked)
         self.choices = {measure: self._choice(measure) for measure in MEASURES}
+        self.effect = _toggle(*EFFECT, partial(self._show_effects, True))
         self._lay_out()
         self._scale()
 
@@ -137,6 +146,7 @@ class AttentionPanel(QWidget):
         """Show what is known of the word now."""
         inside = self._state.inside
         attention = inside.attention if inside is not None else None
+        self.effect.setEnabled(attention is not None and self._causes.can_begin)
         self._show_map(attention, self._state.parts)
         self._show_steppers(attention)
         self._show_sources(attention)
@@ -145,11 +155,16 @@ class AttentionPanel(QWidget):
         """Of each layer and head all measures, titles on top."""
         inside = self._state.inside
         attention = inside.attention if inside is not None else None
-        head = [tr("Layer"), tr("Head"), tr("Bits"), tr("Back"), tr("First")]
+        head = [tr("Layer"), tr("Head"), tr("Bits"), tr("Back"), tr("First"), tr("Effect")]
         if attention is None:
             return [head]
+        effects = self._effects(attention)
         return [head] + [
-            [str(layer), str(n), *(f"{attention.maps[m][at, n]:.4g}" for m in MEASURES)]
+            [
+                *(str(layer), str(n)),
+                *(f"{attention.maps[m][at, n]:.4g}" for m in MEASURES),
+                "" if effects is None else _effect(effects[at, n]),
+            ]
             for at, layer in enumerate(attention.layers)
             for n in range(attention.n_head)
         ]
@@ -163,20 +178,39 @@ class AttentionPanel(QWidget):
 
     # Parts
 
+    def _effects(self, attention: AttentionReading) -> Floats | None:
+        """Effects [layers, heads] of a patching map of the word; NaN of what it has not."""
+        found = self._causes.heads(self._state.word)
+        if found is None:
+            return None
+        effects = np.full((len(attention.layers), attention.n_head), np.nan, np.float32)
+        for layer, row in zip(*found, strict=True):
+            if layer in attention.layers and len(row) <= attention.n_head:
+                effects[attention.layers.index(layer), : len(row)] = row
+        return effects
+
     def _show_map(self, attention: AttentionReading | None, parts: ModelParts | None) -> None:
         shape = (parts.n_layer, parts.n_head) if parts is not None else (0, 0)
-        shown_now = attention, self._measure, shape
+        effects = None
+        if self._by_effect and attention is not None:
+            effects = self._effects(attention)
+            self._by_effect = effects is not None
+            self._check()
+        key = None if effects is None else effects.tobytes()
+        shown_now = attention, self._measure, shape, key
         if shown_now != self._shown:
             self._shown = shown_now
             if attention is not None:
                 layers = attention.layers
                 grid = grid_of(
-                    attention.maps[self._measure],
+                    attention.maps[self._measure] if effects is None else effects,
                     row_title="layer",
                     column_title="head",
                     row_name=lambda row: str(layers[row]),
+                    text=number_text if effects is None else _effect,
                 )
-                self.map.show_cells(grid)
+                self.map.is_diverging = effects is not None
+                self.map.show_cells(grid, None if effects is None else (-1.0, 1.0))
             self.map.setVisible(attention is not None)
             self.blank.show_shape(shape)
             self.blank.setVisible(attention is None and parts is not None)
@@ -249,21 +283,27 @@ class AttentionPanel(QWidget):
     # What a person does
 
     def _choice(self, measure: Measure) -> QToolButton:
-        title, says = MEASURES[measure]
-        button = QToolButton()
-        button.setText(title)
-        button.setCheckable(True)
+        button = _toggle(*MEASURES[measure], partial(self._show_measure, measure))
         button.setChecked(measure == self._measure)
-        button.setAccessibleName(says)
-        set_tip(button, says)
-        button.clicked.connect(partial(self._show_measure, measure))
         return button
 
     def _show_measure(self, measure: Measure) -> None:
-        self._measure = measure
-        for one, button in self.choices.items():
-            button.setChecked(one == measure)
+        self._measure, self._by_effect = measure, False
+        self._check()
         self.refresh()
+
+    def _show_effects(self, by_effect: bool) -> None:
+        """Show the effects of a patching map of the word; where there is none, begin one."""
+        self._by_effect = by_effect and self._causes.heads(self._state.word) is not None
+        self._check()
+        if by_effect and not self._by_effect:
+            self._causes.begin("heads")
+        self.refresh()
+
+    def _check(self) -> None:
+        self.effect.setChecked(self._by_effect)
+        for one, button in self.choices.items():
+            button.setChecked(one == self._measure and not self._by_effect)
 
     def _map_pointed(self, row: int, column: int) -> None:
         inside = self._state.inside
@@ -311,7 +351,7 @@ class AttentionPanel(QWidget):
     def _lay_out(self) -> None:
         choices = QHBoxLayout()
         choices.setSpacing(GRID // 2)
-        for button in self.choices.values():
+        for button in (*self.choices.values(), self.effect):
             choices.addWidget(button)
         choices.addStretch(1)
         steppers = QHBoxLayout()
@@ -363,6 +403,21 @@ class BlankMap(Painted):
         ]
         with paper.sharp():
             paper.fills(cells, tokens().raised)
+
+
+def _toggle(title: str, says: str, clicked: Callable[[], None]) -> QToolButton:
+    """A choice of what the map shows."""
+    button = QToolButton()
+    button.setText(title)
+    button.setCheckable(True)
+    button.setAccessibleName(says)
+    set_tip(button, says)
+    button.clicked.connect(lambda: clicked())
+    return button
+
+
+def _effect(effect: float) -> str:
+    return UNKNOWN if np.isnan(effect) else f"{effect:.2f}"
 
 
 def _line(source: WordSource, sources: Sources) -> SourceLine:

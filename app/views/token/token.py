@@ -77,7 +77,7 @@ class TokenView(QWidget):
         self.lens = LensChart()
         self.lens.pointed.connect(bench.selection.select_layer)
         self.lens.opened.connect(self._open_layer)
-        self.attention = AttentionPanel(bench.token, bench.selection)
+        self.attention = AttentionPanel(bench.token, bench.selection, bench.causes)
         self.attention.place_wanted.connect(bench.token.look_at)
         self.looked_at = LookedAtPicture(bench)
         self.attention.picture_wanted.connect(self._show_picture)
@@ -112,6 +112,7 @@ class TokenView(QWidget):
         bench.splits.changed.connect(self._show_time)
         bench.selection.changed.connect(self._show_selected)
         bench.session.changed.connect(self.refresh)
+        bench.runs.changed.connect(self._show_effects)
         self.refresh()
 
     @property
@@ -173,6 +174,12 @@ class TokenView(QWidget):
             times = self._bench.splits.latest if self._bench.chat.busy else None
             self.time.show_step(step, times, tr("measured when a token is inspected"))
             self.time.show_selected(self._bench.selection.now.device)
+
+    def _show_effects(self) -> None:
+        """Show the effects of a map that has ended."""
+        if self.isVisible() and not self._bench.runs.running:
+            self.attention.refresh()
+            self.sections[1].refresh()
 
     def _show_selected(self) -> None:
         self.lens.show_selected(self._bench.selection.now.layer)

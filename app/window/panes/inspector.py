@@ -260,7 +260,7 @@ class Inspector(QWidget):
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:  # noqa: N802
         """Open the verbs of the selection, by the right button or the menu key."""
-        if self._bench.verbs.target is not None:
+        if self.selection.has_verbs:
             self.selection.verbs_wanted.emit(event.globalPos())
 
     def take_bar(self) -> None:

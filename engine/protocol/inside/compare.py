@@ -6,7 +6,7 @@ import msgspec
 
 from engine.protocol.inside.edit import Edit
 from engine.protocol.message import Reply, Request, StageName
-from engine.protocol.talk.chat import ChatMessage
+from engine.protocol.talk.chat import ChatMessage, Tools
 
 Phase = Literal["prefill", "decode"]
 
@@ -54,11 +54,16 @@ class Compare(Request[Compared], frozen=True):
 
 
 class ComparedText(msgspec.Struct, frozen=True):
-    """A text, or a chat, whose last tokens are compared, as the model with these edits reads it."""
+    """A text, or a chat, whose last tokens are compared, as the model with these edits reads it.
+    `prefix` is an answer's text so far, `prefix_tokens` its ids where they are known.
+    """
 
     messages: list[ChatMessage] = []
     prompt: str | None = None
     edits: list[Edit] = []
+    prefix: str = ""
+    prefix_tokens: list[int] = []
+    tools: Tools = Tools()
 
 
 class TokenPair(msgspec.Struct, frozen=True):

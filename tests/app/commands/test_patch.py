@@ -35,3 +35,17 @@ def test_prompts_with_the_same_answer_are_refused(tiny_path: Path) -> None:
     same = ("--clean", "the hat", "--corrupt", "the hat")
     ended = run_here("patch", str(tiny_path), *same, *HOST)
     assert_one_line_error(ended, "prompts that differ in the answer")
+
+
+def test_the_messages_before_and_the_beginning_of_an_answer_are_read(tiny_path: Path) -> None:
+    before = json.dumps([{"role": "system", "content": "a thing"}])
+    chat = ("--chat", "--before", before, "--answer", " the hat")
+    ended = run_here("patch", str(tiny_path), *SIDES, *HOST, *chat, "--json")
+    assert ended.returncode == 0, ended
+    whole = "".join(json.loads(ended.stdout)["tokens"])
+    assert "a thing" in whole.partition("the oat is on")[0]
+    assert whole.endswith(" the hat")
+    ended = run_here("patch", str(tiny_path), *SIDES, *HOST, *chat[1:])
+    assert_one_line_error(ended, "--chat")
+    ended = run_here("patch", str(tiny_path), *SIDES, *HOST, "--chat", "--before", "[1]")
+    assert_one_line_error(ended, "a list of messages")

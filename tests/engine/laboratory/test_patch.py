@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from engine.errors import BadSetting
 from engine.laboratory.library import patch_map
@@ -14,7 +15,7 @@ from engine.progress import finished
 from engine.protocol import ComparedText, Edit, MapPatches, PatchesMapped
 from engine.runner import Model, load
 from engine.runner.edits import PLAIN, edits_for
-from engine.runner.stepper import StepPart
+from engine.runner.stepper import StepPart, bucket_of
 from tests.goldens.make_lens_maps import write_plain
 from tests.goldens.make_patches import prompts
 
@@ -234,6 +235,39 @@ def test_prompts_of_other_lengths_meet_at_both_ends(llama: Model) -> None:
     assert np.isnan(effects[:, 2:4]).all()
     assert np.isfinite(np.delete(effects, [2, 3], axis=1)).all()
     assert "2 tokens" in found.notes[0]
+
+
+def test_a_beginning_of_the_answer_is_read_by_text_or_by_ids(llama: Model) -> None:
+    corrupt = CORRUPT[:5] + CLEAN[5:]
+    wanted = array(patch_map(llama, CLEAN, corrupt), "residual")
+    ids = llama.loaded.tokenizer.encode(CLEAN[5:])
+    for begun in ({"prefix": CLEAN[5:]}, {"prefix": CLEAN[5:], "prefix_tokens": ids}):
+        sides = [ComparedText(prompt=text[:5], **begun) for text in (CLEAN, CORRUPT)]
+        found = finished(
+            map_patches(llama.loaded, llama.conversation, MapPatches(0, *sides), lambda: False)
+        )
+        np.testing.assert_array_equal(array(found, "residual"), wanted)
+    again = patch_map(llama, CLEAN, corrupt, right=found.right[0], wrong=found.wrong[0])
+    np.testing.assert_array_equal(array(again, "residual"), wanted)
+    with pytest.raises(BadSetting, match="an id from 0 to"):
+        patch_map(llama, CLEAN, CORRUPT, right=-1)
+
+
+def test_cells_share_steps_that_are_nearly_full(llama: Model) -> None:
+    """Of 20 tokens and 9 layers 180 cells compute 10.5 tokens each: 1,890 with no padding."""
+    asked: list[int] = []
+    tokens = llama.loaded.tokenizer.encode("ABCDEFGHIJKLMNOPQRST")
+    edit = Edit.of("scale", "residual", 0, 1)
+    cells = [
+        Cell(layer, at, edits_for(llama.loaded.built, [replace(edit, positions=str(at))], 20))
+        for layer in range(9)
+        for at in range(20)
+    ]
+    runs = PatchRuns(llama.loaded, llama.conversation, tokens, PLAIN)
+    for batch in runs._batches(cells):
+        asked.append(sum(20 - cell.column for cell in batch))
+    assert sum(asked) == 1890
+    assert sum(bucket_of(n) for n in asked) <= 1.1 * 1890
 
 
 def test_cancelled_maps_keep_what_was_done(llama: Model) -> None:

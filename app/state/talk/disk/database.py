@@ -80,6 +80,11 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             id INTEGER PRIMARY KEY, made REAL NOT NULL, model TEXT NOT NULL,
             title TEXT NOT NULL, data TEXT NOT NULL)""",
     ),
+    (  # the token of an answer that a run is about
+        "ALTER TABLE runs ADD COLUMN message INTEGER REFERENCES messages ON DELETE SET NULL",
+        "ALTER TABLE runs ADD COLUMN token INTEGER",
+        "CREATE INDEX runs_by_word ON runs (message, token)",
+    ),
 )
 VERSION = len(MIGRATIONS)
 
@@ -345,7 +350,7 @@ COLUMNS = {
     "pictures": "chat message place hash name most one_view",
     "texts": "hash text",
     "vectors": "hash data",
-    "runs": "id made model title data",
+    "runs": "id made model title data message token",
     "attachments": "chat message place hash name kind size",
 }
 

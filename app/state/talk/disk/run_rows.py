@@ -12,16 +12,21 @@ from engine.protocol import DatasetRecorded, FeaturesFound, PatchesMapped, Quali
 RunResult = PatchesMapped | QualityMeasured | DatasetRecorded | FeaturesFound
 MOST = 50 << 20
 """Characters of all results together."""
+_WORDS = "SELECT id, message, token FROM runs WHERE message >= 0 AND token >= 0"
+_INSERT = "INSERT INTO runs (made, model, title, data, message, token) VALUES (?, ?, ?, ?, ?, ?)"
 _OLDEST = "DELETE FROM runs WHERE id = (SELECT min(id) FROM runs)"
 
 
 class KeptRun(NamedTuple):
-    """A run without its result; `made` is in seconds since the epoch."""
+    """A run without its result; `made` is in seconds since the epoch. `word` is the message and the
+    index of the token that it is about.
+    """
 
     id: int
     made: float
     model: str
     title: str
+    word: tuple[int, int] | None = None
 
 
 class RunRows:
@@ -33,20 +38,23 @@ class RunRows:
     def all(self) -> list[KeptRun]:
         """The runs, the newest first."""
         rows = self._db.read("SELECT id, made, model, title FROM runs ORDER BY id DESC")
+        words = {int(r[0]): (int(r[1]), int(r[2])) for r in self._db.read(_WORDS)}
         return [
-            KeptRun(int(r[0]), float(r[1]), text_of(r[2]), text_of(r[3]))
+            KeptRun(int(r[0]), float(r[1]), text_of(r[2]), text_of(r[3]), words.get(int(r[0])))
             for r in rows
             if isinstance(r[1], float | int)
         ]
 
-    def add(self, model: str, title: str, result: RunResult) -> int:
-        """Keep a result; its id. Older ones go where all are too large together."""
+    def add(
+        self, model: str, title: str, result: RunResult, word: tuple[int, int] | None = None
+    ) -> int:
+        """Keep a result, of a token of an answer or of none; its id. Older ones go where all are
+        too large together.
+        """
         data = msgspec.json.encode(result).decode()
         with self._db.transaction() as connection:
-            made = (time.time(), model, title, data)
-            number = connection.execute(
-                "INSERT INTO runs (made, model, title, data) VALUES (?, ?, ?, ?)", made
-            ).lastrowid
+            made = (time.time(), model, title, data, *(word or (None, None)))
+            number = connection.execute(_INSERT, made).lastrowid
             while self._size() > self._most and len(self.all()) > 1:
                 connection.execute(_OLDEST)
         assert number is not None
@@ -61,6 +69,11 @@ class RunRows:
                 return None
             return found
         return None
+
+    def of_word(self, message: int, token: int) -> list[int]:
+        """The runs about a token, the newest first."""
+        which = "SELECT id FROM runs WHERE message = ? AND token = ? ORDER BY id DESC"
+        return [int(number) for (number,) in self._db.read(which, message, token)]
 
     def remove(self, number: int) -> None:
         """Delete a run."""

@@ -82,6 +82,41 @@ def test_a_map_is_computed_and_kept(tiny: Workbench, tmp_path: Path, until: Unti
     assert [one.id for one in runs.kept] == [kept.id + 1]
 
 
+def test_a_run_about_a_word_knows_its_word_as_long_as_it_is_there(
+    tiny: Workbench, until: Until
+) -> None:
+    tiny.chat.details.set_limits(msgspec.structs.replace(tiny.chat.details.limits, max_tokens=2))
+    assert tiny.chat.send("the hat")
+    until(lambda: not tiny.chat.busy)
+    message, runs = tiny.chat.path[-1].id, tiny.runs
+    tiny.selection.select_token(message, 1)
+    assert tiny.causes.begin("heads")
+    begun = tiny.causes.begun
+    assert begun is not None
+    assert begun.question == "the hat"
+    clean, corrupt = begun.clean, begun.other("the oat is on")
+    request = asked(clean=clean, corrupt=corrupt, right=begun.token, grid="heads")
+    assert runs.of_word((message, 1)) == []
+    runs.start(request, begun.word.key)
+    until(lambda: not runs.running)
+    assert runs.problem == ""
+    assert runs.word == (message, 1)
+    found = runs.shown
+    assert isinstance(found, PatchesMapped)
+    assert found.right[0] == begun.token
+    assert tiny.chat.tokens_of(tiny.chat.path[-1]).ids[0] == begun.asked.prefix_tokens[0]
+    assert runs.of_word((message, 1)) == [found]
+    assert runs.of_word((message, 0)) == []
+    heads = tiny.causes.heads(begun.word)
+    assert heads is not None
+    np.testing.assert_array_equal(heads[1], effects_of(found, 0))
+    with tiny.store.db.transaction() as connection:
+        connection.execute("DELETE FROM messages WHERE id = ?", (message,))
+    assert runs.of_word((message, 1)) == []
+    runs.refresh()
+    assert [one.word for one in runs.kept] == [None]
+
+
 def test_what_is_refused_says_why_and_keeps_nothing(tiny: Workbench, until: Until) -> None:
     tiny.runs.start(asked(right="the hat on"))
     until(lambda: not tiny.runs.running)

@@ -14,6 +14,7 @@ from app.state.talk.answer import NOTHING_COUNTED
 from app.state.talk.edits import ChatEdit, EditSet, words
 from app.views.talk.edits import CONTROL, EditChip, layers_of, layers_text
 from app.views.talk.message import MessageView
+from app.views.token.token import TokenView
 from app.views.trial import NO_EDITS, NOTE
 from app.window.edit_commands import VERBS
 from app.window.main_window import MainWindow
@@ -25,15 +26,18 @@ from engine.protocol import (
     Generate,
     Load,
     MapPatches,
+    PatchTable,
     RecordDataset,
     ScoreAnswer,
 )
+from tests.app.helpers import inside
 from tests.app.helpers.seeing import until
 from tests.app.window.scenes.trial_scenes import (
     DRAWN,
     PLAIN,
     ROWS,
     TRIED,
+    causes,
     client,
     control,
     edit_form,
@@ -239,7 +243,13 @@ def test_layers_in_words_and_back() -> None:
         layers_of("30", 30)
 
 
-KEYS = {"edits.off": "X", "edits.scale": "M", "edits.steer": "V", "edits.take": "P"}
+KEYS = {
+    "edits.off": "X",
+    "edits.scale": "M",
+    "edits.steer": "V",
+    "edits.take": "P",
+    "edits.causes": "W",
+}
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -256,6 +266,7 @@ def test_every_verb_opens_by_its_key_and_by_the_menu(verb: str, window: MainWind
             "edits.scale": form is not None and form.isVisible(),
             "edits.steer": sheets.steer.isVisible(),
             "edits.take": sheets.take.isVisible(),
+            "edits.causes": sheets.runs.isVisible(),
         }[verb]
 
     key = getattr(Qt.Key, f"Key_{KEYS[verb]}")
@@ -321,6 +332,74 @@ def test_a_map_is_started_by_keyboard_and_its_cells_select(window: MainWindow) -
     assert isinstance(client(window).last, Cancel)
     view.copy_command.click()
     assert QApplication.clipboard().text().startswith("cutaway patch /models/SmolLM2")
+
+
+def test_the_causes_of_a_word_lead_from_the_chat_to_a_map_and_back(window: MainWindow) -> None:
+    causes(window)
+    bench, view = window.bench, window.sheets.runs
+    answer = bench.chat.path[1]
+    asked = client(window).last_of(MapPatches)
+    assert isinstance(asked, MapPatches)
+    assert [one.text for one in asked.clean.messages] == ["What is the capital of France?"]
+    assert [one.text for one in asked.corrupt.messages] == ["What is the capital of Italy?"]
+    assert asked.clean.prefix == asked.corrupt.prefix == "The capital of France is "
+    ids = bench.chat.tokens_of(answer).ids
+    assert asked.clean.prefix_tokens == asked.corrupt.prefix_tokens == ids[:5]
+    assert asked.right == ids[5]
+    assert [one.word for one in bench.runs.kept] == [(answer.id, 5)]
+    view.copy_command.click()
+    assert QApplication.clipboard().text().endswith("--metric logit-diff --chat")
+    assert "--right Paris --answer 'The capital of France is '" in QApplication.clipboard().text()
+    view.map.map.setFocus()
+    view.map.map.set_cursor(9, 8)  # " Italy", in the question
+    QTest.keyClick(view.map.open, Qt.Key.Key_Space)
+    assert window.sheets.front is None
+    assert window.inspector.tab == "token"
+    inside.answer(client(window))
+    until(lambda: bench.selection.now.token == (bench.chat.path[0].id, 5))
+    assert bench.selection.now.layer == 9
+    window.sheets.show_runs()
+    view.map.map.set_cursor(10, 1)  # the template's own: the word itself
+    QTest.mouseClick(view.map.open, Qt.MouseButton.LeftButton)
+    until(lambda: bench.selection.now.token == (answer.id, 5))
+    assert bench.selection.now.layer == 10
+    view.map_form.leave.click()
+    assert view.map_form.request.clean.prompt == "What is the capital of France?"
+
+
+def test_the_token_view_shows_which_heads_cause_a_word(window: MainWindow) -> None:
+    causes(window)
+    bench, view = window.bench, window.sheets.runs
+    view.done.emit()
+    window.panes.show_tab("token")
+    token = window.inspector.view(TokenView)
+    bench.token.ask()
+    inside.answer(client(window))
+    panel = token.attention
+    QTest.keyClick(panel.effect, Qt.Key.Key_Space)  # there is no map of heads yet
+    assert view.isVisible()
+    assert not panel.effect.isChecked()
+    assert view.map_form.grid.currentData() == "heads"
+    QTest.keyClicks(view.map_form.corrupt, "What is the capital of Italy?")
+    QTest.keyClick(view.begin, Qt.Key.Key_Space)
+    effects = np.zeros((30, 9), "<f4")
+    effects[20, 3] = 0.75
+    tables = [PatchTable("heads", effects.tobytes(), effects.tobytes())]
+    client(window).answer(
+        MapPatches, "SmolLM2", "intel:0", "heads", "denoising", "logit-diff", ["a"], ["a"],
+        (1, "Paris"), (2, "Rome"), 4.0, -3.0, list(range(30)), list(range(9)), tables, [(0, 0)], [],
+    )  # fmt: skip
+    view.done.emit()
+    QTest.keyClick(panel.effect, Qt.Key.Key_Space)
+    assert panel.effect.isChecked()
+    assert panel.map.value(20, 3) == pytest.approx(0.75)
+    assert panel.rows()[1 + 20 * 9 + 3][5] == "0.75"
+    assert "0.75" in panel.map.says(20, 3)
+    QTest.keyClick(panel.choices["entropy"], Qt.Key.Key_Space)
+    assert not panel.effect.isChecked()
+    assert not panel.map.is_diverging
+    bench.token.step(-1)
+    assert panel.rows()[1:] == [] or panel.rows()[1][5] == ""
 
 
 def test_a_quality_is_measured_by_keyboard_in_place_of_the_model(

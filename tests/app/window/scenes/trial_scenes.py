@@ -139,6 +139,31 @@ def patched(window: MainWindow) -> None:
     QTest.qWait(20)
 
 
+def causes(window: MainWindow) -> None:
+    """The map of a word of the answer was computed: its question against another one."""
+    with_edits(window)
+    window.bench.chat.edits.clear()
+    window.bench.selection.select_token(window.bench.chat.path[1].id, 5)
+    window.commands.run("edits.causes")
+    form = window.sheets.runs.map_form
+    QTest.keyClicks(form.corrupt, "What is the capital of Italy?")
+    window.sheets.runs.begin.click()
+    tokens = ["<|im_start|>", "user", "\n", "What", " is", " the", " capital", " of", " Italy"]
+    tokens += ["?", "<|im_end|>", "\n", "<|im_start|>", "assistant", "\n"]
+    tokens += PLAIN[:5]
+    effects = np.zeros((30, len(tokens)), "<f4")
+    effects[:15, 8] = np.linspace(1, 0.2, 15)
+    effects[15:, -1] = np.linspace(0.2, 1, 15)
+    table = PatchTable("residual", effects.tobytes(), effects.tobytes())
+    pairs = [(i, i) for i in range(len(tokens))]
+    client(window).answer(
+        MapPatches, "SmolLM2", "intel:0", "residual", "denoising", "logit-diff", tokens, tokens,
+        (1, "Paris"), (2, "Rome"), 4.0, -3.0, list(range(30)), list(range(len(tokens))), [table],
+        pairs, [],
+    )  # fmt: skip
+    QTest.qWait(20)
+
+
 def measuring(window: MainWindow, folder: Path | None = None) -> None:
     """The quality of a file is being measured."""
     with_edits(window)
@@ -225,6 +250,6 @@ def featured(window: MainWindow) -> None:
 
 
 SCENES = (
-    *(with_edits, edit_form, trial_form, trial, control, steering, taking, patched),
+    *(with_edits, edit_form, trial_form, trial, control, steering, taking, patched, causes),
     *(measuring, measured, recorded, featured),
 )
