@@ -18,6 +18,8 @@ At = Literal["last", "mean"]
 LEAVES = r"l_out-\d+"
 """Results that leave a layer."""
 _LAYER = re.compile(r"l_out-(\d+)", re.ASCII)
+LLAMA_LEAST, LLAMA_ROUNDS, LLAMA_CLOSE = 1e-6, 1000, 1e-7
+"""Of llama-cvector-generator: the least difference, rounds of the power iteration and their end."""
 HELD_OUT = 5
 """One pair in so many measures the direction that the others make."""
 
@@ -35,8 +37,10 @@ class Direction:
     auc: float | None
 
 
-def request_of(text: str, chat: bool) -> DumpResults:
-    """Asks for what leaves each layer; with `chat` the text is a message."""
+def request_of(text: str, chat: bool, ids: list[int] | None = None) -> DumpResults:
+    """Asks for what leaves each layer, of a text or its ids; with `chat` the text is a message."""
+    if ids is not None:
+        return DumpResults(0, [LEAVES], prompt_tokens=ids)
     messages = [ChatMessage("user", text)] if chat else []
     return DumpResults(0, [LEAVES], messages=messages, prompt=None if chat else text)
 
@@ -55,14 +59,21 @@ class LayerRows:
             self._parts[layer, part.info.step].append(part.data)
             self._widths[layer] = part.info.dims[0]
 
-    def rows(self, at: At) -> dict[int, Floats]:
-        """Rows f64 [E] that left each layer: at the last token, or the mean over the tokens."""
+    def whole(self) -> dict[int, Floats]:
+        """Rows f64 [tokens, E] that left each layer."""
         found = {}
         for layer, width in self._widths.items():
             steps = [b"".join(data) for (i, _), data in sorted(self._parts.items()) if i == layer]
-            rows = np.frombuffer(b"".join(steps), "<f4").reshape(-1, width).astype(np.float64)
-            found[layer] = rows[-1] if at == "last" else rows.mean(0)
+            rows = np.frombuffer(b"".join(steps), "<f4").reshape(-1, width)
+            found[layer] = rows.astype(np.float64)
         return found
+
+    def rows(self, at: At) -> dict[int, Floats]:
+        """Rows f64 [E] that left each layer: at the last token, or the mean over the tokens."""
+        return {
+            layer: rows[-1] if at == "last" else rows.mean(0)
+            for layer, rows in self.whole().items()
+        }
 
 
 def stacked(texts: Iterable[Mapping[int, Floats]], at: At) -> dict[int, Floats]:
@@ -128,6 +139,50 @@ def _fitted(positive: Floats, negative: Floats, method: Method, raw: bool) -> Fl
         raise BadSetting("--negative", "the same results", "texts unlike the positive ones")
     fitted: Floats = mean if raw else mean / size
     return fitted
+
+
+def padded(positive: Sequence[int], negative: Sequence[int], blank: int) -> list[list[int]]:
+    """Both as long as the longer one, with `blank` at the end, as llama-cvector-generator does."""
+    n = max(len(positive), len(negative))
+    return [[*ids, *[blank] * (n - len(ids))] for ids in (positive, negative)]
+
+
+def like_llama(
+    pairs: Sequence[tuple[Mapping[int, Floats], Mapping[int, Floats]]], method: Method
+) -> dict[int, Direction]:
+    """Directions as llama-cvector-generator makes them, of rows [tokens, E] of both texts of each
+    pair by layer: of all tokens' differences the mean, or the first component of what is not
+    centred; length 1. Of layer i it is direction i + 1, and the last layer is left out. Raises
+    `BadSetting` if both sides are equal.
+    """
+    found = {}
+    for layer in range(max(max(ours) for ours, _ in pairs)):
+        rows = np.concatenate([ours[layer] - theirs[layer] for ours, theirs in pairs])
+        rows = rows[(rows > LLAMA_LEAST).any(axis=1)]  # signed: so the tool drops rows
+        made = rows.mean(0) if method == "mean" and len(rows) else _powered(rows)
+        size = float(np.linalg.norm(made))
+        if size == 0.0:
+            raise BadSetting("--negative", "the same results", "texts unlike the positive ones")
+        both = np.concatenate([side[layer] for pair in pairs for side in pair])
+        norm = float(np.linalg.norm(both, axis=1).mean())
+        found[layer + 1] = Direction(made / size, norm, None, None)
+    return found
+
+
+def _powered(rows: Floats) -> Floats:
+    """The first right singular vector of rows, by power iteration with the tool's bounds."""
+    squares = rows.T @ rows
+    now: Floats = np.random.default_rng(0).random(rows.shape[1])
+    for _ in range(LLAMA_ROUNDS):
+        then = squares @ now
+        size = float(np.linalg.norm(then))
+        if size == 0.0:
+            return then
+        then, before = then / size, now
+        now = then
+        if float(np.linalg.norm(then - before)) < LLAMA_CLOSE:
+            break
+    return now
 
 
 def _auc(positive: Floats, negative: Floats) -> float:

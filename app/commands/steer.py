@@ -11,10 +11,10 @@ from app.terminal.options import add_engine_options, engine_options
 from app.terminal.text import print_json, table
 from app.words import UNKNOWN
 from engine.errors import BadSetting
-from engine.protocol import ResultPart
+from engine.protocol import DumpResults, ResultPart
 
 if TYPE_CHECKING:
-    from app.directions import At, Floats
+    from app.directions import At, Floats, LayerRows
     from app.terminal.engine import CommandEngine
 
 NAME = "steer"
@@ -51,6 +51,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="the last token of each text, or the mean over its tokens (last)",
     )
     make.add_argument("--chat", action="store_true", help="apply the chat template to each text")
+    make.add_argument(
+        "--like-llama",
+        action="store_true",
+        help="make the vector as llama-cvector-generator does, of all tokens, one layer before",
+    )
     make.add_argument("--raw", action="store_true", help="keep lengths instead of length 1")
     make.add_argument("--json", action="store_true", help="print one JSON object")
     add_engine_options(make)
@@ -72,7 +77,10 @@ def run(args: argparse.Namespace) -> int:
     if not args.out.absolute().parent.is_dir():
         raise BadSetting("--out", str(args.out), "a file in an existing folder")
 
-    from app.directions import directions, facts_of
+    if args.like_llama and (args.at != "last" or args.chat or args.raw):
+        raise BadSetting("--like-llama", "with others", "it without --at, --chat and --raw")
+
+    from app.directions import directions, facts_of, like_llama
     from app.library import resolve
     from app.terminal.engine import CommandEngine
     from engine.gguf.control_vector import write_directions
@@ -83,10 +91,14 @@ def run(args: argparse.Namespace) -> int:
         arch = file.metadata.architecture
     with CommandEngine(path, options) as engine:
         loaded = engine.start()
-        ours, theirs = (
-            rows_of(engine, texts, args.at, args.chat) for texts in (positive, negative)
-        )
-    found = directions(ours, theirs, args.method, args.raw)
+        if args.like_llama:
+            pairs = _like_llama(engine, path, positive, negative)
+            found = like_llama(pairs, args.method)
+        else:
+            ours, theirs = (
+                rows_of(engine, texts, args.at, args.chat) for texts in (positive, negative)
+            )
+            found = directions(ours, theirs, args.method, args.raw)
     vectors = {i: one.values.astype("<f4") for i, one in found.items()}
     write_directions(args.out, vectors, arch, facts_of(found))
     rows: list[dict[str, Any]] = [
@@ -107,17 +119,39 @@ def rows_of(
     """Compute what leaves each layer from 1 on, f64 [texts, E] by layer. Raises as
     `CommandEngine.ask`.
     """
-    from app.directions import LayerRows, request_of, stacked
+    from app.directions import request_of, stacked
 
-    found = []
-    for text in texts:
-        rows = LayerRows()
-        request = replace(request_of(text, chat), id=engine.worker.new_id())
-        for reply in engine.ask(request):
-            if isinstance(reply, ResultPart):
-                rows.take(reply)
-        found.append(rows.rows(at))
+    found = [_computed(engine, request_of(text, chat)).rows(at) for text in texts]
     return stacked(found, at)
+
+
+def _computed(engine: "CommandEngine", request: DumpResults) -> "LayerRows":
+    from app.directions import LayerRows
+
+    rows = LayerRows()
+    for reply in engine.ask(replace(request, id=engine.worker.new_id())):
+        if isinstance(reply, ResultPart):
+            rows.take(reply)
+    return rows
+
+
+def _like_llama(
+    engine: "CommandEngine", path: Path, positive: Sequence[str], negative: Sequence[str]
+) -> "list[tuple[Mapping[int, Floats], Mapping[int, Floats]]]":
+    """Rows f64 [tokens, E] that left each layer, of each pair of texts, padded to one length."""
+    from app.directions import padded, request_of
+    from engine.gguf.reader import open_gguf
+    from engine.tokenizer import load_tokenizer
+
+    with open_gguf(path) as file:
+        tokenizer = load_tokenizer(file.metadata)
+    blank = tokenizer.encode(" ", add_special=False)[-1]
+    found = []
+    for texts in zip(positive, negative, strict=True):
+        pair = padded(tokenizer.encode(texts[0]), tokenizer.encode(texts[1]), blank)
+        ours, theirs = (_computed(engine, request_of("", False, ids)).whole() for ids in pair)
+        found.append((ours, theirs))
+    return found
 
 
 def _print(rows: list[dict[str, Any]]) -> None:

@@ -38,6 +38,7 @@ def dump(
     n_tokens: int = 0,
     cancelled: Callable[[], bool] = lambda: False,
     edits: Sequence[Edit] = (),
+    ids: list[int] | None = None,
 ) -> Iterator[ProbedStep | Encoding]:
     """Yields a step for each part of the prompt, as large as the probes' memory allows, and one for
     each of `n_tokens` greedy tokens behind it, as far as the answer goes.
@@ -45,7 +46,7 @@ def dump(
     The sequence is empty afterwards, and probes hold no memory. Raises `BadSetting` where nothing
     has such a name, `CannotProbe`, `Cancelled`, and as `make_prompt`.
     """
-    asked = Generate(0, messages=list(messages), prompt=prompt, when_full="stop")
+    asked = Generate(0, messages=list(messages), prompt=prompt, prompt_tokens=ids, when_full="stop")
     items = make_prompt(
         model.tokenizer, model.template, asked, sequence.n_ctx, sequence.viewer
     ).items

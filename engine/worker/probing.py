@@ -43,7 +43,7 @@ def _dump(service: Service, request: DumpResults) -> ResultsDumped:
     stop = service.asked_to_stop(request)
     probes = Probes(tuple(request.probes))
     given = (request.messages, request.prompt, request.tokens, stop, request.edits)
-    found = dump(model, sequence, probes, *given)
+    found = dump(model, sequence, probes, *given, request.prompt_tokens)
     for step in found:
         if isinstance(step, Encoding):
             service.send(Progress(request.id, "encode", step.done, step.total))

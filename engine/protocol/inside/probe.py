@@ -48,9 +48,10 @@ class ResultsDumped(Reply, frozen=True):
 
 
 class DumpResults(Request[ResultsDumped], frozen=True):
-    """Compute a prompt in an empty context, and so many greedy `tokens` behind it; the results
-    that the regular expressions `probes` name come as `ResultPart`, step by step. With `edits` the
-    edited results have further ones of their own, `l_out_edited-3`.
+    """Compute a prompt, or its ids `prompt_tokens`, in an empty context, and so many greedy
+    `tokens` behind it; the results that the regular expressions `probes` name come as
+    `ResultPart`, step by step. With `edits` the edited results have further ones of their own,
+    `l_out_edited-3`.
 
     The context of the conversation is forgotten.
     """
@@ -64,6 +65,7 @@ class DumpResults(Request[ResultsDumped], frozen=True):
     prompt: str | None = None
     tokens: int = 0
     edits: list[Edit] = []
+    prompt_tokens: list[int] | None = None
 
 
 class CacheCells(msgspec.Struct, frozen=True):

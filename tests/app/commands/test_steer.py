@@ -7,18 +7,21 @@ import gguf
 import numpy as np
 import pytest
 
-from app.directions import direction
+from app.directions import direction, like_llama, padded
 from app.terminal.edits import parsed
 from engine.errors import BadFile, BadSetting
 from engine.gguf.control_vector import random_like, read_directions, steering, write_directions
 from engine.protocol import Edit
 from engine.runner import load
+from tests.goldens.make_llama_tools import SIDES, write_flat
 from tests.in_process import run_here
+from tests.program import assert_one_line_error
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 HOST = ("--device", "host", "--ctx", "64")
 POSITIVE, NEGATIVE = ["the hat is on", "one thing"], ["the other is", "then a thing on"]
 E = 64
+GOLDENS = Path(__file__).parents[2] / "goldens"
 
 
 def texts(folder: Path) -> list[str]:
@@ -87,6 +90,45 @@ def test_direction_n_is_added_to_what_leaves_layer_n(tiny_path: Path, tmp_path: 
     ]
     assert by_edit[1].vector == made[2].tobytes()
     assert steering(read_directions(out))[0] == Edit.add("residual", 1, made[1])
+
+
+def test_like_llama_it_is_the_file_that_llamas_generator_wrote(tmp_path: Path) -> None:
+    """The file of make_llama_tools: of the same texts and weights."""
+    flat, out, sides = write_flat(tmp_path / "flat.gguf"), tmp_path / "v.gguf", []
+    for name, lines in zip(("positive", "negative"), SIDES, strict=True):
+        (tmp_path / name).write_text(f"{lines}\n")
+        sides += [f"--{name}", str(tmp_path / name)]
+    words = ["steer", "make", str(flat), *sides, "--out", str(out), "--like-llama"]
+    exact = ("--device", "host", "--ctx", "64", "--kv", "f32")
+    ended = run_here(*words, *exact)
+    assert ended.returncode == 0, ended
+    with np.load(GOLDENS / "llama_tools.npz") as file:
+        (theirs := tmp_path / "theirs.gguf").write_bytes(file["vector"].tobytes())
+    ours, wanted = read_directions(out), read_directions(theirs)
+    assert list(ours) == sorted(wanted) == [1, 2]
+    for layer, values in wanted.items():
+        np.testing.assert_allclose(ours[layer], values, atol=2e-3)
+        assert float(ours[layer] @ values) > 0.99995
+    ended = run_here(*words, "--at", "mean", *exact)
+    assert_one_line_error(ended, "without --at, --chat and --raw")
+
+
+def test_like_llama_the_component_is_not_centred_and_falling_rows_are_dropped() -> None:
+    rng = np.random.default_rng(3)
+    ours, theirs = rng.standard_normal((2, 40, 6)) * [3, 2, 1, 1, 1, 1] + 0.5
+    ours[:5] = theirs[:5] - 1  # no element is larger
+    kept = (ours - theirs)[5:]
+    pairs = [({0: ours[:20], 1: ours}, {0: theirs[:20], 1: theirs})]
+    pairs.append(({0: ours[20:], 1: ours}, {0: theirs[20:], 1: theirs}))
+    found = like_llama(pairs, "pca")
+    assert list(found) == [1]
+    along = np.linalg.eigh(kept.T @ kept)[1][:, -1]
+    assert abs(float(found[1].values @ along)) > 1 - 1e-9
+    mean = like_llama(pairs, "mean")[1].values
+    np.testing.assert_allclose(mean, kept.mean(0) / np.linalg.norm(kept.mean(0)))
+    with pytest.raises(BadSetting, match="the same results"):
+        like_llama([({0: ours, 1: ours}, {0: ours, 1: ours})], "mean")
+    assert padded([1, 2, 3], [4], 9) == [[1, 2, 3], [4, 9, 9]]
 
 
 def test_principal_component_and_held_out_pairs() -> None:
