@@ -139,20 +139,6 @@ class Theme(QObject):
             widget.setAttribute(_HAS_STYLE)  # and does not tell it that the style has changed
             self._out_of_sight.append(widget)
 
-    @contextmanager
-    def undressed(self) -> Iterator[None]:
-        """Widgets built within get the style sheet at its end, all at once.
-
-        Under a sheet, Qt tells every widget of a tree each time that the tree is put into another:
-        two thirds of the time that the window's building would take.
-        """
-        self.finish()
-        self._app.setStyleSheet("")
-        try:
-            yield
-        finally:
-            self._app.setStyleSheet(style_sheet(_now))
-
     def _system_changed(self) -> None:
         if self._choice == "system":
             self.finish()
@@ -177,6 +163,40 @@ class Theme(QObject):
         if scheme == Qt.ColorScheme.Unknown:
             return DARK if self._system_is_dark else LIGHT
         return DARK if scheme == Qt.ColorScheme.Dark else LIGHT
+
+
+@contextmanager
+def undressed() -> Iterator[None]:
+    """Widgets built within get the style sheet at its end, all at once; those that exist keep it.
+
+    Under a sheet, Qt tells every widget of a tree each time that the tree is put into another:
+    two thirds of the time that building a view would take.
+    """
+    app = QApplication.instance()
+    assert isinstance(app, QApplication)
+    sheet = app.styleSheet()
+    if not sheet:
+        yield
+        return
+    keeper = QWidget()  # without any sheet Qt forgets what a sheet has changed in other widgets
+    keeper.setStyleSheet(";")
+    marks = [
+        (widget, widget.testAttribute(_POLISHED), widget.testAttribute(_HAS_STYLE))
+        for widget in app.allWidgets()
+    ]
+    for widget, _, _ in marks:  # Qt passes these over
+        widget.setAttribute(_POLISHED, False)
+        widget.setAttribute(_HAS_STYLE)
+    app.setStyleSheet("")
+    try:
+        yield
+    finally:
+        app.setStyleSheet(sheet)
+        for widget, polished, has_style in marks:
+            if isValid(widget):
+                widget.setAttribute(_POLISHED, polished)
+                widget.setAttribute(_HAS_STYLE, has_style)
+        keeper.deleteLater()
 
 
 def _in_slices(widgets: Sequence[QWidget], do: Callable[[QWidget], None]) -> Iterator[None]:

@@ -145,8 +145,6 @@ class Banner(QWidget):
 class Sheet(QWidget):
     """Shows `content` over its parent, at most `width` by `height` (0: as high as it asks)."""
 
-    closed = Signal()
-
     def __init__(self, parent: QWidget, content: QWidget, width: int, height: int = 0) -> None:
         super().__init__(parent)
         self._over, self._wanted = parent, (width, height)
@@ -178,7 +176,6 @@ class Sheet(QWidget):
         if self._before is not None and self._before.isVisible():
             self._before.setFocus()
         self._before = None
-        self.closed.emit()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
         if event.type() == QEvent.Type.Resize and watched is self._over:

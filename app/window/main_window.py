@@ -10,8 +10,10 @@ from PySide6.QtWidgets import QMainWindow, QMenu, QVBoxLayout, QWidget
 
 from app.language import tr
 from app.state.workbench import Workbench
-from app.theme.theme import Theme
+from app.theme.theme import Theme, undressed
 from app.theme.tokens import GRID
+from app.views.models.chooser import Chooser
+from app.views.models.model import ModelView
 from app.views.talk.chat_rows import shown_title
 from app.views.talk.chats import ChatsView
 from app.views.tensors.tensors import TensorsView
@@ -79,7 +81,7 @@ class MainWindow(QMainWindow, Refuge):
         super().__init__()
         guard_overrides()
         self.bench, self.looks = bench, Looks(bench.preferences, theme, self)
-        with theme.undressed():
+        with undressed():
             self.setMinimumSize(640, 480)
             self.commands = Actions[Desk](self, self, COMMANDS)
             self.chats, self.inspector = ChatsView(bench), Inspector(bench, self.commands)
@@ -158,12 +160,12 @@ class MainWindow(QMainWindow, Refuge):
         self.looks.changed.connect(self.commands.retint)
         self.talk.details_wanted.connect(self.drawer.show_line)
         self.inspector.tensors_wanted.connect(self.sheets.show_tensors)
-        self.sheets.file.tensors.picture_wanted.connect(self._show_picture)
+        self.sheets.picture_wanted.connect(self._show_picture)
         self.chats.new_wanted.connect(lambda: self.commands.run("chat.new"))
         self.drawer.running.probes_wanted.connect(self._show_probes)
         self.drawer.running.serving_wanted.connect(lambda: self.commands.run("model.serve"))
-        self.sheets.chooser.wants_fetch.connect(self.opener.get)
-        self.opener.file_chosen.connect(self.sheets.dismiss_chooser)
+        self.sheets.fetch_wanted.connect(self.opener.get)
+        self.opener.file_chosen.connect(lambda: self.sheets.dismiss(Chooser))
         self.drops.dropped.connect(self.files.add)
         self.drops.refused.connect(self._drop_refused)
         self.drops.blind.connect(self.vision.refuse)
@@ -205,7 +207,7 @@ class MainWindow(QMainWindow, Refuge):
 
     def _show_picture(self) -> None:
         """Show the heat map of the selected tensor of the model's file."""
-        self.sheets.dismiss_file()
+        self.sheets.dismiss(ModelView)
         self.panes.show_tab("tensors")
         self.inspector.view(TensorsView).show_picture()
 

@@ -62,8 +62,8 @@ class RunsView(QWidget):
         self._runs.changed.connect(self._show)
         bench.session.changed.connect(self._foresee)
         self.map.opened.connect(self.done)
-        self._show_kind()
         self._show_result(None)
+        self._show_kind()
 
     @property
     def form(self) -> MapForm | QualityForm | RecordForm | FeaturesForm:

@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
 
 from app.language import tr
 from app.state.workbench import Workbench
+from app.theme.theme import undressed
 from app.theme.tokens import GRID, PADDING
 from app.views.layers.layers import LayersView
 from app.views.memory.memory import MemoryView
@@ -182,8 +183,9 @@ class Inspector(QWidget):
 
     def _holder(self, id: str) -> SeenPage:
         if id not in self._made:
-            view = self._pages[id].make(self._bench)
-            self._made[id] = SeenPage(self._bench, id, view, self.stack)
+            with undressed():
+                view = self._pages[id].make(self._bench)
+                self._made[id] = SeenPage(self._bench, id, view, self.stack)
             self.stack.addWidget(self._made[id])
             if isinstance(view, MemoryView):
                 view.tensors_wanted.connect(self.tensors_wanted)

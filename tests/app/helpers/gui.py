@@ -13,7 +13,8 @@ from pytestqt.qtbot import QtBot
 
 from app.state.preferences import WindowPreferences
 from app.state.workbench import Workbench
-from app.theme.theme import Theme
+from app.theme.style import style_sheet
+from app.theme.theme import Theme, tokens
 from app.views.talk.chat import ChatView
 from app.views.talk.composer import Composer
 from app.widgets.pictures.loader import PictureLoader
@@ -138,7 +139,10 @@ def ask(bench: Workbench, engine: ScriptedEngine, qapp: QApplication) -> Callabl
 
 @pytest.fixture
 def plain(
-    theme: Theme, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+    theme: Theme,
+    qapp: QApplication,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[None]:
     """A whole window goes without the style sheet, which is half of what it costs, but for tests
     marked `styled` or `alone`.
@@ -148,9 +152,10 @@ def plain(
         return
     with monkeypatch.context() as patch:
         patch.setattr("app.theme.theme.style_sheet", lambda tokens: "")
+        qapp.setStyleSheet("")
         yield
-    with theme.undressed():
-        pass  # the sheet is there again for others
+    theme.finish()
+    qapp.setStyleSheet(style_sheet(tokens()))  # there again for others
 
 
 @pytest.fixture

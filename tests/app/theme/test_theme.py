@@ -16,7 +16,7 @@ from app import turn
 from app.theme import fonts
 from app.theme.devices import device_look
 from app.theme.icons import icon, pixmap
-from app.theme.theme import Theme, tokens
+from app.theme.theme import Theme, tokens, undressed
 from app.theme.tokens import THEMES
 from app.widgets.basics import Button, IconButton, label, set_tone
 
@@ -48,7 +48,7 @@ def test_what_is_built_undressed_is_dressed_at_the_end(theme: Theme, qapp: QAppl
     sheet = qapp.styleSheet()
 
     def build() -> None:
-        with theme.undressed():
+        with undressed():
             assert not qapp.styleSheet()
             raise KeyboardInterrupt
 
@@ -89,6 +89,33 @@ def looks(pages: QStackedWidget) -> list[tuple[object, ...]]:
         )
         for widget in [pages, *pages.findChildren(QWidget)]
     ]
+
+
+def test_building_undressed_leaves_what_exists_as_it_is(
+    theme: Theme, pages: QStackedWidget, qtbot: QtBot
+) -> None:
+    """Also when it takes another tone or theme afterwards: Qt remembers what the sheet changed."""
+    before = looks(pages)
+    words = [w for w in pages.findChildren(QLabel) if w.text() == "warns"]
+    with undressed():
+        late = label("late", "warn", "small")
+        qtbot.addWidget(late)
+    late.show()
+    assert late.palette().windowText().color() == QColor(tokens().warn)
+    assert looks(pages) == before
+    for page in range(10):
+        pages.setCurrentIndex(page)
+    QApplication.processEvents()
+    assert looks(pages) == before
+    set_tone(words[0], "")
+    assert words[0].palette().windowText().color() == QColor(tokens().text)
+    set_tone(words[0], "warn")
+    theme.choose("dark", 1.3)
+    dark = looks(pages)
+    theme.choose("light")
+    assert looks(pages) == before
+    theme.choose("dark", 1.3)
+    assert looks(pages) == dark
 
 
 def test_larger_text_in_slices_looks_as_at_once(theme: Theme, pages: QStackedWidget) -> None:

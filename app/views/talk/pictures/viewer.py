@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtGui import QGuiApplication, QImage, QKeyEvent
+from PySide6.QtGui import QGuiApplication, QHideEvent, QImage, QKeyEvent
 from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
 
 from app.files import write_named
@@ -58,6 +58,11 @@ class PictureViewer(QWidget):
         self._pictures, self._place = pictures, place
         self.stack.setCurrentWidget(self.seen if seen else self.canvas)
         self._show()
+
+    def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802
+        super().hideEvent(event)
+        if not event.spontaneous():  # not by minimizing the window
+            self.forget()
 
     def forget(self) -> None:
         """Hold no pixels any more."""

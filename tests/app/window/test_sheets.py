@@ -1,0 +1,74 @@
+"""Sheets are made at their first use, from the state of that moment."""
+
+from PySide6.QtWidgets import QAbstractButton, QLabel, QWidget
+
+from app.state.models.downloads import Download
+from app.views.models.chooser import DISCOVER, Chooser
+from app.views.news import NewsView
+from app.window.main_window import MainWindow
+from app.window.sheets import Sheets
+from tests.app.window.scenes.trial_scenes import patched
+
+SHEETS = (
+    *("chooser", "terms", "file", "preferences", "news", "serving", "report", "prompt"),
+    *("document", "steer", "runs", "take", "trial", "pair"),
+)
+
+
+def says(view: QWidget) -> list[str]:
+    """The texts of labels and buttons that the view would show."""
+    return [
+        widget.text()
+        for widget in view.findChildren(QWidget)
+        if isinstance(widget, QLabel | QAbstractButton)
+        and widget.isVisibleTo(view)
+        and widget.text()
+    ]
+
+
+def test_a_sheet_is_made_at_its_first_use_and_once(window: MainWindow) -> None:
+    sheets = window.sheets
+    assert not sheets.of
+    sheets.show_news()
+    assert [type(view) for view in sheets.of] == [NewsView]
+    sheets.dismiss(Chooser)  # which nobody has opened
+    sheets.show_chooser()
+    assert sheets.front is sheets.of[sheets.chooser]
+    sheets.show_news()
+    assert sheets.front is sheets.of[sheets.chooser], "it was open below"
+    sheets.dismiss(Chooser)
+    assert sheets.front is sheets.of[sheets.news]
+    sheets.dismiss(NewsView)
+    assert sheets.front is None
+    assert len(sheets.of) == 2
+
+
+def test_a_sheet_that_is_made_late_shows_what_an_early_one_does(window: MainWindow) -> None:
+    """Both after a model, a run, an answer, downloads and failures."""
+    bench, early = window.bench, window.sheets
+    before = {name: getattr(early, name) for name in SHEETS}
+    patched(window)
+    bench.downloads.items["smollm2"] = Download("smollm2", "failed", problem="no room")
+    bench.downloads.changed.emit("smollm2")
+    for state in (bench.report, bench.serving, bench.steering, bench.runs, bench.pair, bench.trial):
+        assert isinstance(state.problem, str)
+        state.problem = f"{type(state).__name__} failed"
+    for changed in (bench.report.changed, bench.serving.changed, bench.steering.changed):
+        changed.emit()
+    for changed in (bench.runs.changed, bench.pair.updated, bench.trial.updated):
+        changed.emit()
+    bench.preferences.update(theme="dark", send_key="ctrl+enter")
+    bench.library.changed.emit()
+    late = Sheets(bench, window.commands, window.loader, window.centralWidget())
+    for name, view in before.items():
+        made = getattr(late, name)
+        for one in (made, view):
+            if hasattr(one, "refresh"):
+                one.refresh()  # as it is opened
+        assert says(made) == says(view), name
+    for sheets in (early, late):
+        sheets.chooser.tabs.setCurrentIndex(DISCOVER)
+    assert "no room" in says(late.chooser)
+    assert says(late.chooser) == says(early.chooser)
+    assert "Paris against Rome" in "".join(says(late.runs))
+    late.deleteLater()
