@@ -71,6 +71,14 @@ def scrolled(content: QWidget, parent: QWidget | None = None) -> QScrollArea:
     return area
 
 
+def set_shown(part: QWidget, shown: bool) -> None:
+    """Show or hide a part of a view. One without a parent is shown with it, not as a window."""
+    if shown and part.parentWidget() is None:
+        part.setAttribute(Qt.WidgetAttribute.WA_WState_ExplicitShowHide, False)
+    else:
+        part.setVisible(shown)
+
+
 def surface(widget: QWidget, name: str) -> None:
     """Paint a widget's background: panel, canvas or card."""
     widget.setProperty("surface", name)

@@ -13,7 +13,7 @@ from app.state.models.downloads import Download, Downloads
 from app.state.workbench import Workbench
 from app.theme import fonts
 from app.theme.tokens import GRID, PADDING
-from app.widgets.basics import TEXT_SIZE, Button, label, set_tone
+from app.widgets.basics import TEXT_SIZE, Button, label, set_shown, set_tone
 from app.widgets.controls.elided import ElidedLabel
 from app.widgets.numbers import duration, mib
 
@@ -159,7 +159,7 @@ class FetchView(QWidget):
                 self.lines[name] = self._line(name, offered.get(name))
                 self._column.addWidget(self.lines[name])
         self._title.setText(tr("Small models to begin with") if offered else tr("Downloads"))
-        self.setVisible(bool(names))
+        set_shown(self, bool(names))
 
     def _line(self, name: str, model: KnownModel | None) -> DownloadBar:
         words = QWidget()

@@ -5,6 +5,7 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.theme.tokens import GRID
+from app.widgets.basics import set_shown
 
 GAP = GRID // 2
 _WAS_SET = Qt.WidgetAttribute.WA_WState_ExplicitShowHide
@@ -34,7 +35,7 @@ class Flow(QWidget):
             hidden = item.isHidden() and item.testAttribute(_WAS_SET)
             item.setParent(self)
             item.setVisible(not hidden)
-        self.setVisible(bool(items))
+        set_shown(self, bool(items))
         self._arrange()
         self.updateGeometry()
 

@@ -1,17 +1,19 @@
 """Sheets are made at their first use, from the state of that moment."""
 
-from PySide6.QtWidgets import QAbstractButton, QLabel, QWidget
+from PySide6.QtCore import QEvent, QObject
+from PySide6.QtWidgets import QAbstractButton, QApplication, QLabel, QWidget
 
 from app.state.models.downloads import Download
 from app.views.models.chooser import DISCOVER, Chooser
 from app.views.news import NewsView
 from app.window.main_window import MainWindow
+from app.window.panes.pages import PAGES
 from app.window.sheets import Sheets
 from tests.app.window.scenes.trial_scenes import patched
 
 SHEETS = (
     *("chooser", "terms", "file", "preferences", "news", "serving", "report", "prompt"),
-    *("document", "steer", "runs", "take", "trial", "pair"),
+    *("palette", "viewer", "document", "steer", "runs", "take", "trial", "pair"),
 )
 
 
@@ -24,6 +26,33 @@ def says(view: QWidget) -> list[str]:
         and widget.isVisibleTo(view)
         and widget.text()
     ]
+
+
+class Windows(QObject):
+    """Notes each widget that is shown as a window of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shown: list[str] = []
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
+        if event.type() == QEvent.Type.Show and isinstance(watched, QWidget) and watched.isWindow():
+            self.shown.append(type(watched).__name__)
+        return False
+
+
+def test_no_part_of_a_view_is_a_window_while_it_is_made(
+    window: MainWindow, qapp: QApplication
+) -> None:
+    """One that is shown before it has a parent would flash, and take the keyboard."""
+    windows = Windows()
+    qapp.installEventFilter(windows)
+    for name in SHEETS:
+        getattr(window.sheets, name)
+    for page in PAGES:
+        window.inspector.page(page.id)
+    qapp.removeEventFilter(windows)
+    assert not windows.shown, windows.shown
 
 
 def test_a_sheet_is_made_at_its_first_use_and_once(window: MainWindow) -> None:
