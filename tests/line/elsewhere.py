@@ -51,7 +51,7 @@ def take_away() -> None:
     for name in [n for n in dir(mmap) if n.startswith("MADV_")]:
         delattr(mmap, name)
     sys.addaudithook(_refuse)
-    sys.modules["msvcrt"] = _locking()
+    sys.modules["msvcrt"] = locking_stand_in()
     sys.platform = "win32"
 
 
@@ -63,7 +63,7 @@ def _refuse(event: str, arguments: tuple[Any, ...]) -> None:
             raise FileNotFoundError(2, "another system has no such file", path)
 
 
-def _locking() -> types.ModuleType:
+def locking_stand_in() -> types.ModuleType:
     """Stand in for the module that locks files on Windows: a second lock of a file is refused."""
     module = types.ModuleType("msvcrt")
     locked: dict[tuple[int, int], int] = {}
