@@ -268,14 +268,17 @@ def _one_of(values: Mapping[str, Any]) -> Callable[[str], Any]:
     return parse
 
 
-DRAFTERS = ("ngram", "draft")
-"""What guesses tokens ahead: earlier matches of the text's end, and a second, smaller model."""
+DRAFTERS = ("ngram", "draft", "mtp")
+"""What guesses tokens ahead: earlier matches of the text's end, a second, smaller model, and the
+block of a model that predicts further tokens (multi-token prediction).
+"""
 _DRAFTERS_OF = {"none": (), "auto": DRAFTERS, **{name: (name,) for name in DRAFTERS}}
 
 
 def drafters(text: str) -> frozenset[str]:
     """The drafters that --spec-type names, also as llama-server does. Raises ValueError."""
-    names = [re.sub(r"^(ngram)-.*|^(draft)-simple$", r"\1\2", name) for name in text.split(",")]
+    known = r"^(ngram)-.*|^(draft)-simple$|^draft-(mtp)$"
+    names = [re.sub(known, r"\1\2\3", name) for name in text.split(",")]
     if not set(names) <= _DRAFTERS_OF.keys() or ("none" in names and len(names) > 1):
         raise ValueError(f"{', '.join(_DRAFTERS_OF)}, or several with commas")
     return frozenset(kind for name in names for kind in _DRAFTERS_OF[name])
@@ -399,7 +402,7 @@ class EngineOptions:
     spec_type: str = _option(
         "none",
         *("spec-type", "TYPE"),
-        "what guesses tokens ahead, to check several in one step: none, auto, ngram, draft"
+        "what guesses tokens ahead, to check several in one step: none, auto, ngram, draft, mtp"
         " (none; draft with --model-draft)",
         _spec_type,
     )

@@ -168,6 +168,7 @@ class Pass:
     enter the cache of cross attention and how many of its cells may be looked at, None where no
     picture is seen. `parts` are the sequences, at most, that tokens are of: recurrent layers read
     and write a state of each. `sites` are the results that edits know by one name in all models.
+    Where it is `whole`, the last layer keeps the rows of all tokens.
     """
 
     def __init__(
@@ -180,6 +181,7 @@ class Pass:
         encoded: tuple[int, int] | None = None,
         states: Sequence[LayerState | None] = (),
         parts: int = 1,
+        whole: bool = False,
     ) -> None:
         self.n_tokens = n_tokens
         self.n_outputs = n_outputs
@@ -188,6 +190,7 @@ class Pass:
         self.planes = planes
         self.encoded = encoded
         self.parts = parts
+        self.whole = whole
         self.effects: list[Tensor] = []
         self.sites: list[Site] = []
         self._written: dict[Tensor, Tensor] = {}
@@ -222,6 +225,11 @@ class Pass:
         self._width = x.shape[0]
         return ops.add(x, self._plane(0)).named("inp_embd")
 
+    def hidden(self, width: int) -> Tensor:
+        """f32 [E, T]: hidden states of another pass, which come as pictures' rows do."""
+        self._width = width
+        return self._plane(0)
+
     def deepstack(self, k: int) -> Tensor | None:
         """f32 [E, T]: what pictures add after layer k, zero at tokens; None where nothing is."""
         return self._plane(k + 1) if k + 1 < self.planes else None
@@ -246,6 +254,10 @@ class Pass:
         return self._input("inp_out_ids", I32, (self.n_outputs,), lambda s: s.outputs)
 
     def prune(self, x: Tensor) -> Tensor:
+        """x [E, T] in the last layer: `wanted`, unless all tokens' rows are kept."""
+        return x if self.whole else self.wanted(x)
+
+    def wanted(self, x: Tensor) -> Tensor:
         """Only the rows whose logits are wanted: x [E, T] -> [E, n_outputs]."""
         return x if self.n_outputs == self.n_tokens else ops.rows(x, self.out_ids)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import NamedTuple, cast
+from typing import Literal, NamedTuple, cast
 
 from engine.device.backend import Component, Owner
 from engine.errors import BadFile, ShapeError, UnsupportedModel
@@ -25,12 +25,18 @@ from engine.models.axes import Counts
 from engine.models.base import N_BEST, Architecture, Output, TextModel, TextParams, TextWeights
 from engine.models.constants import read_constants
 from engine.models.kept import CELL_STEP, CHECKPOINTS, make_caches, make_states
+from engine.models.mtp import NextToken, bind_predicting
 from engine.models.sites import EditableResults, edited
 from engine.models.vision import is_vision
 from engine.models.vision.base import TextHost
 from engine.models.vision.build import BuiltTower, build_tower
 from engine.weights.bind import Bound, bind
 from engine.weights.params import read_params
+
+HiddenRows = Literal["", "all", "wanted"]
+"""Hidden states that a step gives beside its output: none, those of all tokens, or those of the
+tokens whose logits are wanted.
+"""
 
 
 class StepShape(NamedTuple):
@@ -40,6 +46,7 @@ class StepShape(NamedTuple):
     that a picture brings for each of its places, 0 where all are tokens. `encoded` is how many rows
     enter the cache of cross attention, and how many of its cells may be looked at. `output` is by
     default what the model is for. `parts` are the sequences at most, where a state is carried.
+    `hidden` are the states beside it, which a `predicting` block reads, and gives.
     """
 
     n_tokens: int
@@ -50,6 +57,7 @@ class StepShape(NamedTuple):
     output: Output | None = None
     parts: int = 1
     edits: EditShape = NO_EDITS
+    hidden: HiddenRows = ""
 
     @property
     def counts(self) -> Counts:
@@ -71,7 +79,8 @@ class BuiltModel:
     A step has at most `n_batch` tokens, of at most `n_sequences` sequences, each of which may grow
     to `n_ctx` as long as there are cells. Where it sees, those of its `tower` are among the first
     two, `planes` counts the rows that a picture brings for each of its places, and `limits` hold
-    for every picture.
+    for every picture. `predicting` is the block behind its layers that predicts further tokens, as
+    a model of that one layer, which reads the `hidden` states that this one gives.
     """
 
     arch: str
@@ -87,6 +96,8 @@ class BuiltModel:
     planes: int = 0
     tower: BuiltTower | None = None
     limits: Limits = Limits()
+    predicting: "BuiltModel | None" = None
+    hidden: HiddenRows = "all"
 
     @property
     def n_layer(self) -> int:
@@ -98,7 +109,11 @@ class BuiltModel:
         return self.model.params.n_ctx_train
 
     def kept_by(self, layer: int) -> list[tuple[Tensor, Owner]]:
-        """All leaves that a layer keeps between steps, and whose bytes they are."""
+        """All leaves that a layer keeps between steps, and whose bytes they are; the block that
+        predicts counts as layer `n_layer`.
+        """
+        if layer == self.n_layer:
+            return self.predicting.kept_by(layer) if self.predicting is not None else []
         cells, state = self.layers[layer], self.states[layer]
         owner = Owner(Component.CACHE, layer)
         found = [(leaf, owner) for leaf in cells.leaves] if cells is not None else []
@@ -143,7 +158,8 @@ class BuiltModel:
 
     def build(self, shape: StepShape, fused_attention: bool = True) -> tuple[Pass, Graph]:
         """The graph of one forward pass: logits [V, n_outputs], the best of these [2 * N_BEST,
-        n_outputs] or embeddings [E, n_outputs], with its results hooked where edits say.
+        n_outputs] or embeddings [E, n_outputs], with its results hooked where edits say; then the
+        hidden states, if any.
         """
         p = Pass(
             shape.n_tokens,
@@ -154,14 +170,17 @@ class BuiltModel:
             shape.encoded,
             self.states,
             shape.parts,
+            shape.hidden == "all",
         )
-        x = self.model.hidden(p, self.layers)
+        hidden = x = self.model.hidden(p, self.layers)
+        if p.whole:
+            x = p.wanted(x)
         output = shape.output or self.output
         if output is not Output.EMBEDDINGS:
             x = self.model.logits(x)
         if output is Output.BEST:
             x = ops.best(x, min(N_BEST, x.shape[0])).named("result_best")
-        graph = Graph.of([x], p.effects)
+        graph = Graph.of([x, hidden] if shape.hidden else [x], p.effects)
         return p, edited(p, graph, shape.edits, self.results) if shape.edits.points else graph
 
     @cached_property
@@ -230,9 +249,11 @@ def build_model(
     kv: Format = F16,
     n_sequences: int = 1,
     n_cells: int | None = None,
+    predicts: bool = False,
 ) -> BuiltModel:
     """Bind a file's names; keys and values are kept in `kv`, of `n_cells` tokens for all sequences
-    together: None means one context's, 0 each sequence's own.
+    together: None means one context's, 0 each sequence's own. With `predicts` also those of the
+    block that predicts further tokens, if there is one.
 
     `n_ctx` None means min(4096, what it was trained for). Raises `UnsupportedModel`, `BadFile`,
     `TensorMismatch`, and `BadSetting` where heads are no whole blocks of `kv`.
@@ -257,9 +278,50 @@ def build_model(
         sizes = (wanted, wanted if model.whole else n_batch, n_sequences)
         built = BuiltModel(arch, model, bound.sources, bound.owners, *held, *sizes)
         assert built.width(built.output)  # every shape fits
+        if predicts:
+            built = _with_predicting(built, file, module, bound.weights, kv, together)
     except ShapeError as error:
         raise BadFile(path, f"its tensors do not fit {arch}: {error}") from error
     return built
+
+
+def _with_predicting(
+    built: BuiltModel,
+    file: GGUFFile,
+    module: Architecture,
+    weights: TextWeights,
+    kv: Format,
+    n_cells: int,
+) -> BuiltModel:
+    """The model with the block behind its layers, whose keys and values are its own."""
+    bound = bind_predicting(module, file.tensors, built.arch, built.n_layer)
+    if bound is None:
+        return built
+    whole = built.model
+    given = (whole.params, weights, bound.weights, whole.constants, whole.n_ctx)
+    model = NextToken.of(module, *given)
+    if model is None:
+        return built
+    sizes = (built.n_ctx, built.n_batch, kv, built.n_sequences, n_cells)
+    caches, layers = make_caches(model.kept(), *sizes)
+    predicting = replace(
+        built,
+        model=model,
+        sources=bound.sources,
+        owners=bound.owners,
+        caches=caches,
+        layers=layers,
+        states=[None] * len(layers),
+        planes=1,
+        hidden="wanted",
+    )
+    assert predicting.width(Output.LOGITS)  # every shape fits
+    return replace(
+        built,
+        sources={**built.sources, **bound.sources},
+        owners={**built.owners, **bound.owners},
+        predicting=predicting,
+    )
 
 
 def with_tower(
@@ -286,7 +348,7 @@ def with_tower(
 
 def _bind(module: Architecture, file: GGUFFile, params: TextParams) -> Bound[TextWeights]:
     """The text model's weights; a tower in the same file is left alone, and so are blocks behind
-    the last, which predict further tokens.
+    the last, which predict further tokens (`_with_predicting`).
 
     Nothing walks `block_count` before it is compared with the blocks that are there.
     """

@@ -40,8 +40,7 @@ SCALINGS = OneOf(("none", "linear", "yarn"))
 @dataclass(frozen=True, kw_only=True)
 class DecoderParams:
     """Hyperparameters that decoders share, by their GGUF keys; 0 where it is allowed means that
-    the key is not used. Of `n_block` blocks the last `n_nextn` predict further tokens; they are
-    left alone.
+    the key is not used. Of `n_block` blocks the last `n_nextn` predict further tokens (mtp.py).
     """
 
     n_block: Annotated[int, Meta(BLOCK_COUNT, COUNT)]
@@ -233,7 +232,7 @@ class Decoder(LayerStack[P, W]):
         """Keys and values of each layer's window, or its state."""
         return [self.state(i) or self.cells(i) for i in range(self.params.n_layer)]
 
-    def cells(self, i: int) -> Cells:
+    def cells(self, i: int) -> Kept:
         """Keys and values of layer i's window."""
         a = self.attention(i)
         return Cells(a.head_dim, a.head_dim, a.n_head_kv, a.rope, self.window(i))

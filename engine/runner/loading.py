@@ -16,7 +16,8 @@ from engine.models.base import Output
 from engine.models.build import BuiltModel
 from engine.protocol import Load, Loaded
 from engine.runner.devices import OpenedDevices, open_devices
-from engine.runner.drafting.model import DraftModel
+from engine.runner.drafting.model import DraftModel, Guesser
+from engine.runner.drafting.mtp import PredictingDrafts
 from engine.runner.pictures.beside import Opened, open_model
 from engine.runner.pictures.marking import Marking
 from engine.runner.pictures.viewer import Viewer
@@ -54,7 +55,7 @@ class LoadedModel:
     devices: OpenedDevices
     dry: DryRun
     prefixes: KeptPrefixes
-    draft: DraftModel | None
+    draft: Guesser | None
     _closing: ExitStack
 
     @cached_property
@@ -70,6 +71,11 @@ class LoadedModel:
     @property
     def built(self) -> BuiltModel:
         return self.opened.built
+
+    @property
+    def draft_source(self) -> str:
+        """The kind of model that drafts for it, "" for none."""
+        return "" if self.draft is None else self.draft.source
 
     @property
     def backends(self) -> tuple[Backend, ...]:
@@ -124,7 +130,9 @@ class LoadedModel:
                 *repacked(self.dry.weights),
                 *self._taken_over(),
                 *self.room.prepared.told(),
-                *[f"draft model: {self.options.model_draft}"] * (self.draft is not None),
+                *[f"draft model: {self.options.model_draft}"] * (self.draft_source == "draft"),
+                *["mtp: a block of the model predicts further tokens"]
+                * (self.draft_source == "mtp"),
                 *records(self.dry).log_lines(),
             ],
             vision=self.opened.vision,
@@ -188,7 +196,9 @@ def load_model(
             raise BadFile(file.paths[0], problem)
         template = load_chat_template(file.metadata, tokenizer)
         # It comes first, so that this model is placed in what it leaves.
-        draft = _draft_model(tokenizer, built.n_vocab, options, progress, cancelled, stack)
+        draft: Guesser | None = _draft_model(
+            tokenizer, built.n_vocab, options, progress, cancelled, stack
+        )
         devices = open_devices(options, opening)
         prepared = PreparedWeights(path_for(file, options, devices.backends))
         room = stack.enter_context(Room(opened, options, placing, shelf, prepared))
@@ -200,11 +210,14 @@ def load_model(
         dry = placement.dry
         allocated(dry)
         fill(opened, dry, room, progress, cancelled)
+        if built.predicting is not None and draft is None:
+            known = min(built.n_vocab, tokenizer.size)
+            draft = PredictingDrafts(room.stepper, known, options.draft_p_min, options.draft_min)
         for backend in dry.backends:
             backend.watch_builds(lambda done, total: progress("compile", done, total))
         if not dry.main.is_host:
             warm_up(room.stepper)
-        if draft is not None:
+        if isinstance(draft, DraftModel):
             draft.costs.ratio = _step_seconds(draft.stepper) / _step_seconds(room.stepper)
         viewer = _viewer(built, room.stepper, dry.backends[-1], template, stack)
         files = {opened.stored(tensor).file for tensor in built.sources}
@@ -234,6 +247,7 @@ def _draft_model(
         options,
         device=options.device_draft or options.device,
         model_draft="",
+        spec_type="none",
         mmproj="none",
         place="",
         gpu_layers=None,

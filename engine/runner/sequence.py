@@ -226,7 +226,7 @@ class Sequenced:
         """
         self.items, self.turn, self.exact, self.edits = [], 0, ALL, edits
         self.stepper.forget(0, sequence=self.number)
-        self.stepper.built.caches.share(self.number, source.number, n)
+        self.stepper.share(self.number, source.number, n)
         self.items = source.items[:n]
 
     def keep(self) -> None:

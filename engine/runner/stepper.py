@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from engine.layers.edits import NO_EDITS, EditShape
 from engine.layers.step import Pass, Shift, Step, build_shift
 from engine.models.axes import Axes, Counts, KnownAxes, counted_axes, cut
 from engine.models.base import Output
-from engine.models.build import BuiltModel, StepShape, bucket_of_cells
+from engine.models.build import BuiltModel, HiddenRows, StepShape, bucket_of_cells
 from engine.runner.edits import PLAIN, EditArrays, EditedPart, SequenceEdits
 from engine.scheduler.outline import Outline
 from engine.scheduler.plan import Plan, Planner
@@ -59,6 +59,19 @@ class StepPart(NamedTuple):
     edits: SequenceEdits = PLAIN
 
 
+class Follower(Protocol):
+    """Reads the hidden states of a model's steps."""
+
+    def computed(self, parts: Sequence[StepPart], hidden: Logits) -> None:
+        """A step gave these states [T, E] of all its parts' tokens."""
+
+    def forgot(self, sequence: int, begin: int) -> None:
+        """A sequence's positions from `begin` on are gone, or hold other tokens now."""
+
+    def shared(self, sequence: int, source: int, n: int) -> None:
+        """An empty sequence goes on behind the first `n` tokens of another one."""
+
+
 @dataclass(frozen=True)
 class StartedStep:
     """A step that devices are busy with: a call waits for its logits [outputs, V].
@@ -72,6 +85,8 @@ class StartedStep:
     real: Counts
     cells: Sequence[CacheStep] = ()
     """Of each cache, those that the step wrote."""
+    hidden: list[Logits] = field(default_factory=list)
+    """The hidden states that it gave beside, once it has finished."""
 
     def __call__(self) -> Logits:
         return self.finish()
@@ -95,6 +110,7 @@ class Stepper:
     _axes: KnownAxes = field(default_factory=KnownAxes)
     chooses: bool = False
     """Whether the device of the last step's output finds the best logits itself."""
+    follower: Follower | None = None
 
     def step(
         self,
@@ -146,22 +162,28 @@ class Stepper:
         """
         output = output or self.built.output
         joined = _join(parts)
+        changed = bool(probes) or any(part.edits for part in parts) or extras.rows is not None
+        hidden = self._hidden(output, changed)
         try:
             steps = self.built.caches.start(joined.positions, joined.owners, extras.ends)
             encoded = self._encoded(joined.positions, joined.owners, extras.entering)
             states = self._states(parts)
             plan, axes = self._start(
-                joined, steps, recorder, extras, encoded, states, probes, output
+                joined, steps, recorder, extras, encoded, states, probes, output, hidden
             )
         except BaseException:
             self._undo(parts)
             raise
         n_outputs = len(joined.outputs)
+        found: list[Logits] = []
 
         def finish() -> Logits:
             try:
-                (logits,) = plan.finish(recorder)
+                logits, *others = plan.finish(recorder)
                 self.built.caches.states.done(states)
+                found.extend(one.reshape(-1, one.shape[-1]).view(np.float32) for one in others)
+                if self.follower is not None and found:
+                    self.follower.computed(parts, found[0][: len(joined.tokens)])
             except BaseException:
                 self._undo(parts)
                 raise
@@ -169,7 +191,14 @@ class Stepper:
             return rows.astype(np.float32, copy=False)
 
         real = Counts(len(joined.tokens), n_outputs, tuple([step.n_kv for step in steps]))
-        return StartedStep(finish, plan, axes, real, steps)
+        return StartedStep(finish, plan, axes, real, steps, found)
+
+    def _hidden(self, output: Output, changed: bool = False) -> HiddenRows:
+        """The hidden states that a step gives: none where edits or pictures `changed` them."""
+        if self.built.hidden == "wanted":
+            return self.built.hidden
+        follows = self.follower is not None and output is not Output.EMBEDDINGS
+        return self.built.hidden if follows and not changed else ""
 
     def _states(self, parts: Sequence[StepPart]) -> Sequence[StateStep]:
         states = self.built.caches.states
@@ -202,6 +231,7 @@ class Stepper:
         states: Sequence[StateStep],
         probes: Probes,
         output: Output,
+        hidden: HiddenRows,
     ) -> tuple[Plan, Axes]:
         n_tokens, outputs = len(joined.tokens), joined.outputs
         bucket, n_outputs = bucket_of(n_tokens), bucket_of(len(outputs))
@@ -213,7 +243,8 @@ class Stepper:
         n_parts = bucket_of(max(1, len(states)))
         edits = self._edits.of(joined.edited, bucket)
         edit_shape = NO_EDITS if edits is None else edits.shape
-        shape = StepShape(bucket, n_outputs, cells, planes, seen, output, n_parts, edit_shape)
+        kind = (planes, seen, output, n_parts, edit_shape, hidden)
+        shape = StepShape(bucket, n_outputs, cells, *kind)
         plan, p, axes = self._plan(shape, probes)
         self.chooses = plan.outline.splits[-1].split.backend.chooses
         step = Step(
@@ -282,6 +313,8 @@ class Stepper:
         Where that fails, the whole sequence is forgotten: no key is left at another's position.
         """
         caches = self.built.caches
+        if self.follower is not None:
+            self.follower.forgot(sequence, begin)
         try:
             for index, distances in enumerate(caches.remove(sequence, begin, end)):
                 if distances is not None:
@@ -291,6 +324,12 @@ class Stepper:
         except BaseException:
             caches.remove(sequence, 0)
             raise
+
+    def share(self, sequence: int, source: int, n: int) -> None:
+        """Have an empty sequence hold the first `n` tokens of another one, in the same cells."""
+        self.built.caches.share(sequence, source, n)
+        if self.follower is not None:
+            self.follower.shared(sequence, source, n)
 
     def ready(self, n_tokens: int = 1, n_outputs: int = 1, n_sequences: int = 1) -> None:
         """Build what the next tokens need, of an answer or a prompt; nothing runs."""
@@ -305,7 +344,8 @@ class Stepper:
         cells = self.built.buckets([c.n_kv + n_tokens for c in self.built.caches.caches])
         parts = bucket_of(n_sequences) if self.built.caches.states.n_slots else 1
         size, output = bucket_of(n_tokens), self.built.output
-        return StepShape(size, n_outputs, cells, output=output, parts=parts)
+        given = {"output": output, "parts": parts, "hidden": self._hidden(output)}
+        return StepShape(size, n_outputs, cells)._replace(**given)
 
     def one_token(self, edits: SequenceEdits = PLAIN) -> Outline:
         """The outline of a decode step with an empty cache, and all that edits hook."""

@@ -4,7 +4,6 @@ DeepSeek-AI 2024; tensor names and keys by the GGUF spec. Scores are scaled by Y
 itself has no magnitude.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import log, sqrt
 from typing import Annotated
@@ -79,6 +78,5 @@ class Model(RoutedDecoder[Params, Weights]):
         # Files without the key: a choice with a bias is one by sigmoids.
         return replace(spec, route=replace(spec.route, score=Scoring.SIGMOID))
 
-    def kept(self) -> Sequence[Kept]:
-        turned, rank = self.params.n_rot, self.params.rank
-        return [Latent(turned, rank, self.rope(i)) for i in range(self.params.n_layer)]
+    def cells(self, i: int) -> Kept:
+        return Latent(self.params.n_rot, self.params.rank, self.rope(i))

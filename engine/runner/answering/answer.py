@@ -27,7 +27,7 @@ from engine.runner.answering.drawing import Drawing, Row, token_info
 from engine.runner.answering.tally import Tally
 from engine.runner.drafting.drafts import NO_DRAFT, Draft, Drafts
 from engine.runner.drafting.economy import MOST, Chances
-from engine.runner.drafting.model import DraftModel
+from engine.runner.drafting.model import Guesser
 from engine.runner.edits import edits_for
 from engine.runner.forms.apart import Apart, Plain
 from engine.runner.forms.turns import has_tools
@@ -306,14 +306,16 @@ class RunningAnswer:
         kinds = drafters(asked.type or options.spec_type)
         if model is not None and not asked.type and options.spec_type == "none":
             kinds = frozenset(["draft"])
-        if self.prompt.pictures:
+        if self.prompt.pictures or (model is not None and model.source not in kinds):
             model = None  # it would not see them
         if kinds and most > 0 and not self.edits:
             guess = None if model is None else partial(self._guess, model)
             self.drawing.speculate(chances, min(most, MOST), kinds, guess)
 
-    def _guess(self, model: DraftModel, most: int) -> list[int]:
-        return model.draft(self.sequence.number, self.drawing.seen, most)
+    def _guess(self, model: Guesser, most: int) -> Draft:
+        sequence = self.sequence
+        at = len(sequence.items) + len(self.pending) - 1
+        return Draft(model.draft(sequence.number, self.drawing.seen, most, at), model.source)
 
     @property
     def drafts(self) -> Drafts | None:

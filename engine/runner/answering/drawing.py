@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.protocol import Alternative, Generate, TokenInfo
-from engine.runner.drafting.drafts import Drafts
+from engine.runner.drafting.drafts import Draft, Drafts
 from engine.runner.drafting.economy import Chances
 from engine.runner.forms.guide import Guide, rule_of
 from engine.runner.loading import LoadedModel
@@ -78,7 +78,7 @@ class Drawing:
         chances: Chances,
         most: int,
         kinds: frozenset[str],
-        model: Callable[[int], list[int]] | None,
+        model: Callable[[int], Draft] | None,
     ) -> None:
         """Make drafts of at most so many tokens from now on."""
         self.drafts = Drafts(self.seen, self.guide, chances, most, kinds, model)

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from engine.runner.drafting.drafts import NO_DRAFT, Draft, Drafts
 from engine.runner.drafting.economy import Economy
-from engine.runner.drafting.model import DraftModel
+from engine.runner.drafting.model import Guesser
 from engine.runner.stepper import Stepper
 
 
@@ -26,9 +26,9 @@ class Ahead:
         self,
         stepper: Stepper,
         economy: Economy | None = None,
-        model: DraftModel | None = None,
+        model: Guesser | None = None,
     ) -> None:
-        """`model` is a second one that drafts, if there is any."""
+        """`model` is one that drafts, if there is any."""
         self._stepper, self._model = stepper, model
         self.economy = economy or Economy()
         self._built_s = self._drafted_s = 0.0  # of the step under way
@@ -65,7 +65,8 @@ class Ahead:
             return 0
         self._model.costs.expect(self.economy.plain(len(answers)))
         cost = self._model.costs.of
-        n, saved = self.economy.guesses(asking, len(answers), n_rows, cost)
+        source = self._model.source
+        n, saved = self.economy.guesses(asking, len(answers), n_rows, cost, source)
         is_ready = n and self._is_ready(n_rows + asking * n, len(answers), saved)
         return n if is_ready else 0
 

@@ -44,10 +44,10 @@ class Drafts:
         chances: Chances,
         most: int = MOST,
         kinds: Collection[str] = ("ngram",),
-        model: Callable[[int], list[int]] | None = None,
+        model: Callable[[int], Draft] | None = None,
     ) -> None:
         """`model` guesses at most so many tokens."""
-        self._kinds, self._model = kinds, model if "draft" in kinds else None
+        self._kinds, self._model = kinds, model
         self.account = Account()
         self._form, self._chances, self._most = form, chances, most
         self._ngrams = NGrams(text)
@@ -90,7 +90,7 @@ class Drafts:
         source = f"ngram {_class(matched)}" if tokens else ""
         if self._model is not None and guesses and matched < SURE:
             guessed = self._model(min(most, guesses))
-            tokens, source = (guessed, "draft") if guessed else (tokens, source)
+            tokens, source = guessed if guessed.tokens else (tokens, source)
         tokens = tokens[:most]
         if self._form is not None and tokens:
             tokens = tokens[: self._form.fitting(tokens)]

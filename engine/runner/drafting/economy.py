@@ -41,6 +41,7 @@ class Chances:
     START = {
         "form": 0.9,
         "draft": 0.7,
+        "mtp": 0.7,
         "ngram 3": 0.3,
         "ngram 5": 0.5,
         "ngram 8": 0.7,
@@ -176,7 +177,12 @@ class Economy:
         return shares, saved
 
     def guesses(
-        self, n_drafting: int, n_writing: int, n_rows: int, cost: Callable[[int], float]
+        self,
+        n_drafting: int,
+        n_writing: int,
+        n_rows: int,
+        cost: Callable[[int], float],
+        source: str = "draft",
     ) -> tuple[int, float]:
         """How many tokens a model is to draft for each of `n_drafting` answers, at the `cost` of so
         many, for a step as in `shares`; and how many seconds that is expected to save. 0 where it
@@ -200,7 +206,7 @@ class Economy:
                     saved = expected * costs.of(n_writing) / n_writing - seconds
             return found, saved
 
-        found, saved = best(lambda position: self.chances.at("draft", position))
+        found, saved = best(lambda position: self.chances.at(source, position))
         self._declined = 0 if found else self._declined + 1
         if self._declined < TRY_EVERY:
             return found, saved

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
+from typing import Protocol
 
 import numpy as np
 
@@ -51,6 +52,25 @@ class DraftCosts:
         return known + (min(seconds, 3 * known) - known) / 8
 
 
+def likeliest(row: Logits, p_min: float) -> int | None:
+    """The token of the largest logit; None where it is less likely than `p_min`."""
+    token = int(row.argmax())
+    unsure = p_min and p_min * float(np.exp(row - row[token]).sum()) > 1
+    return None if unsure else token
+
+
+class Guesser(Protocol):
+    """A model that guesses the next tokens of another one's sequences."""
+
+    costs: DraftCosts
+    source: str
+
+    def draft(self, number: int, text: Sequence[int], most: int, at: int) -> list[int]:
+        """At most so many tokens to follow the `text` of a sequence, whose last token has the
+        position `at`; none where nothing can be guessed now.
+        """
+
+
 @dataclass
 class DraftModel:
     """A model that drafts for another, with a sequence for each of the other's. Tokens from
@@ -63,15 +83,17 @@ class DraftModel:
     p_min: float = 0.0
     least: int = 0
     costs: DraftCosts = field(default_factory=DraftCosts)
+    source: str = "draft"
 
     def __post_init__(self) -> None:
         numbers = range(self.stepper.built.n_sequences)
         self._sequences = [Sequenced(self.stepper, number=number) for number in numbers]
         self._begins: dict[int, int] = defaultdict(int)  # of the text that a sequence has
 
-    def draft(self, number: int, text: Sequence[int], most: int) -> list[int]:
+    def draft(self, number: int, text: Sequence[int], most: int, at: int = 0) -> list[int]:
         """The likeliest tokens to follow the text of the other model's sequence, at most so many.
         None while more of the text is missing here than one step reads, or where it cannot be read.
+        Its positions are those of the text, wherever its last token is `at`.
         """
         begun = perf_counter()
         try:
@@ -113,9 +135,8 @@ class DraftModel:
     def _followed(self, sequence: Sequenced, logits: Logits, most: int) -> list[int]:
         tokens: list[int] = []
         while True:
-            row = logits[: self.n_vocab]
-            token = int(row.argmax())
-            if self.p_min and self.p_min * float(np.exp(row - row[token]).sum()) > 1:
+            token = likeliest(logits[: self.n_vocab], self.p_min)
+            if token is None:
                 return tokens
             tokens.append(token)
             if len(tokens) == most:

@@ -17,7 +17,7 @@ from engine.graph.tensor import Tensor
 from engine.models.build import BuiltModel, build_model, with_tower
 from engine.models.vision.build import has_tower
 from engine.protocol import Vision
-from engine.settings import MOST_PARALLEL, EngineOptions
+from engine.settings import MOST_PARALLEL, EngineOptions, drafters
 from engine.weights.load import InFile
 
 MOST_BASES = 8  # that are looked at
@@ -136,7 +136,11 @@ def open_model(
     if not 1 <= options.parallel <= MOST_PARALLEL:
         raise BadSetting("parallel", options.parallel, f"a number from 1 to {MOST_PARALLEL}")
     together = (options.parallel, options.cells)
-    built = build_model(file, options.ctx, n_batch, kv, *together)
+    drafting = drafters(options.spec_type)
+    predicts = "mtp" in drafting and not options.model_draft
+    built = build_model(file, options.ctx, n_batch, kv, *together, predicts)
+    if drafting == {"mtp"} and built.predicting is None:
+        raise BadSetting("--spec-type", options.spec_type, _other_drafters(options))
     if options.mmproj == NONE:
         return Opened(file, built)
     has_token = _vocabulary(file)
@@ -156,6 +160,13 @@ def open_model(
         except (BadFile, TensorMismatch) as error:
             notes.append(f"pictures are not read: {error}")
     return Opened(file, built, notes=tuple(notes))
+
+
+def _other_drafters(options: EngineOptions) -> str:
+    """What can be asked for where no block predicts further tokens."""
+    if options.model_draft:
+        return "draft beside --model-draft, or no --model-draft: only one of both guesses"
+    return "a file with blocks that predict further tokens (nextn); this one has none: use ngram"
 
 
 def _seeing(file: GGUFFile, built: BuiltModel, given: GGUFFile) -> Opened:

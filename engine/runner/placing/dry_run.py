@@ -223,7 +223,7 @@ def _caches(
     by_name = {b.name: b for b in backends}
     return tuple(
         Allocation(home, kind, owner, ((tensor, size),))
-        for i in range(built.n_layer)
+        for i in range(built.n_layer + 1)
         for home in (by_name[placement.layers[i]],)
         for tensor, owner in built.kept_by(i)
         for kind in (home.buffer_type(tensor.fmt, tensor.shape),)

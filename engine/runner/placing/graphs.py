@@ -46,6 +46,10 @@ class ModelGraphs:
     def tiled(self) -> frozenset[Tensor]:
         """Weights that may have a layout which only matrix products read."""
         found = matmul_only(self.one_token)
+        predicting = self.built.predicting
+        if predicting is not None:
+            cells = predicting.buckets([0] * len(predicting.caches.caches))
+            found |= matmul_only(predicting.build(StepShape(1, 1, cells, hidden="wanted"))[1])
         tower = self.built.tower
         if tower is not None:
             found |= matmul_only(tower.build(tower.tower.bucket(1))[1])
@@ -61,15 +65,21 @@ def worst_cases(built: BuiltModel, fused_attention: bool = True) -> list[Graph]:
     several = bucket_of(built.n_sequences)
     n_outputs = most if built.model.whole else several
     parts = several if built.caches.states.n_slots else 1
-    shape = StepShape(most, n_outputs, cells)
+    hidden = "all" if built.predicting is not None else ""
+    shape = StepShape(most, n_outputs, cells, hidden=hidden)
     _, batch = built.build(shape._replace(parts=parts), fused_attention)
     graphs = [batch, *(shift_of(built, cache).graph for cache in with_rope(built))]
     if built.caches.encoded is not None:
         n_cells = built.caches.encoded.n_cells
         seen = (n_cells // pictures_of(built.n_sequences), n_cells)
         graphs.append(built.build(shape._replace(encoded=seen), fused_attention)[1])
+    if built.predicting is not None:
+        cells = tuple(c.n_cells for c in built.predicting.caches.caches)
+        read = StepShape(most, 1, cells, hidden="wanted")
+        graphs.append(built.predicting.build(read, fused_attention)[1])
     if built.tower is not None:
-        _, pictured = built.build(shape._replace(planes=built.planes), fused_attention)
+        shown = shape._replace(planes=built.planes, hidden="")
+        _, pictured = built.build(shown, fused_attention)
         _, tower = built.tower.build(built.tower.tower.worst(built.limits))
         graphs += [pictured, tower]
     return graphs
