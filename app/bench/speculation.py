@@ -84,8 +84,9 @@ def run_speculation(
     """Prints the result of each turn, of so many answers at once. Raises as `cutaway bench`."""
     text = _text(text_file)
     ctx, most = options.ctx or 8192, max(parallel)
-    opened = replace(options, ctx=ctx, parallel=most, cells=0)
-    drafts = Speculation("auto" if options.spec_type == "none" else options.spec_type)
+    kind = "auto" if options.spec_type == "none" else options.spec_type
+    opened = replace(options, ctx=ctx, parallel=most, cells=0, spec_type=kind)
+    drafts = Speculation(kind)
     rows: list[dict[str, Any]] = []
     with CommandEngine(path, opened) as engine:
         facts = facts_of(engine, engine.start())

@@ -36,7 +36,7 @@ SHOWN_WRONG = 3  # values that the notice names
 Theme = Literal["system", "light", "dark", "contrast"]
 SendKey = Literal["enter", "ctrl+enter"]
 Density = Literal["comfortable", "compact"]
-Drafting = Literal["auto", "none", "ngram", "draft"]
+Drafting = Literal["auto", "none", "ngram", "draft", "mtp"]
 ChosenLanguage = Literal["system", "en", "de"]
 log = logging.getLogger("window")
 

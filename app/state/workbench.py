@@ -178,7 +178,18 @@ class Workbench(QObject):
         kept["ctx"] = chosen.ctx or self.preferences.value.default_ctx
         prepared = self.preferences.value.prepared_gb
         chats = self.preferences.value.kept_chats
-        return EngineOptions(parallel=AT_ONCE, prepared=prepared, kept_chats=chats, **kept)
+        return EngineOptions(
+            parallel=AT_ONCE,
+            prepared=prepared,
+            kept_chats=chats,
+            spec_type=self.spec_type,
+            **kept,
+        )
+
+    @property
+    def spec_type(self) -> str:
+        """Models are opened with their blocks that predict tokens, if chats are to use them."""
+        return "auto" if self.preferences.value.speculation in ("auto", "mtp") else "none"
 
     def open_model(self, path: str | Path, options: EngineOptions | None = None) -> None:
         """Load a model, with what was chosen for it before or with `options`, which it keeps; or

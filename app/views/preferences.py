@@ -52,6 +52,7 @@ DRAFTS = {
     tr("Automatic"): "auto",
     tr("From earlier text (n-gram)"): "ngram",
     tr("From a draft model"): "draft",
+    tr("From the model itself (MTP)"): "mtp",
 }
 KEPT_CHATS = {tr("Automatic"): AUTOMATIC, tr("Keep none"): 0} | {
     tr("Keep at most {n} GB", n=n): n for n in (1, 2, 5, 10, 20, 50, 100)

@@ -306,7 +306,7 @@ def _with_predicting(
     caches, layers = make_caches(model.kept(), *sizes)
     predicting = replace(
         built,
-        model=model,
+        model=cast(TextModel[TextParams, TextWeights], model),
         sources=bound.sources,
         owners=bound.owners,
         caches=caches,

@@ -230,9 +230,13 @@ class Decoder(LayerStack[P, W]):
 
     def kept(self) -> Sequence[Kept]:
         """Keys and values of each layer's window, or its state."""
-        return [self.state(i) or self.cells(i) for i in range(self.params.n_layer)]
+        return [self.kept_by(i) for i in range(self.params.n_layer)]
 
-    def cells(self, i: int) -> Kept:
+    def kept_by(self, i: int) -> Kept:
+        """The same of layer i."""
+        return self.state(i) or self.cells(i)
+
+    def cells(self, i: int) -> Cells:
         """Keys and values of layer i's window."""
         a = self.attention(i)
         return Cells(a.head_dim, a.head_dim, a.n_head_kv, a.rope, self.window(i))

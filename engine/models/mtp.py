@@ -43,7 +43,12 @@ class PredictingBlock(Generic[B]):
 class PredictingWeights(Generic[B]):
     """The block that predicts, as layer `n_layer`: of several the first."""
 
-    blocks: Annotated[dict[int, PredictingBlock[B]], Name("blk")]
+    predicting: Annotated[dict[int, PredictingBlock[B]], Name("blk")]
+
+    @property
+    def blocks(self) -> list[PredictingBlock[B]]:
+        """It alone."""
+        return list(self.predicting.values())
 
 
 def bind_predicting(
@@ -58,7 +63,8 @@ def bind_predicting(
     if not own or get_origin(kind) is None or not issubclass(get_origin(kind), PlainWeights):
         return None
     try:
-        return bind(PredictingWeights[get_args(kind)[0]], own, arch, n_layer)  # type: ignore[misc]
+        whole: Any = PredictingWeights
+        return bind(whole[get_args(kind)[0]], own, arch, n_layer)
     except TensorMismatch:
         return None
 
@@ -87,17 +93,17 @@ class NextToken(TextModel[DecoderParams, PredictingWeights[Any]]):
         n_ctx: int,
     ) -> "NextToken | None":
         """The block behind a model's; None where the model is no decoder."""
-        ((index, own),) = weights.blocks.items()
+        ((index, own),) = weights.predicting.items()
         blocks = [*trunk.blocks, own.block]
         decoder = module.Model(params, replace(trunk, blocks=blocks), constants, n_ctx)  # type: ignore[type-var]
         return cls(decoder, weights, index) if isinstance(decoder, Decoder) else None
 
     def kept(self) -> Sequence[Kept]:
-        return [Nothing()] * self._index + [self._decoder.cells(self._index)]
+        return [Nothing()] * self._index + [self._decoder.kept_by(self._index)]
 
     def hidden(self, p: Pass, caches: Sequence[LayerCache | None]) -> Tensor:
         i, eps = self._index, self.params.eps
-        own, decoder = self.weights.blocks[i], self._decoder
+        own, decoder = self.weights.predicting[i], self._decoder
         embedded = decoder.embed(p) if own.embedding is None else own.embedding(p.tokens)
         e = own.embedded_norm(embedded, eps, "mtp_enorm", i)
         h = own.hidden_norm(p.hidden(self.params.n_embd), eps, "mtp_hnorm", i)
@@ -108,7 +114,7 @@ class NextToken(TextModel[DecoderParams, PredictingWeights[Any]]):
         return normed
 
     def logits(self, x: Tensor) -> Tensor:
-        output = self.weights.blocks[self._index].output
+        output = self.weights.predicting[self._index].output
         if output is None:
             return self._decoder.logits(x)
         logits: Tensor = output(x, "result_output")

@@ -344,8 +344,8 @@ class Stepper:
         cells = self.built.buckets([c.n_kv + n_tokens for c in self.built.caches.caches])
         parts = bucket_of(n_sequences) if self.built.caches.states.n_slots else 1
         size, output = bucket_of(n_tokens), self.built.output
-        given = {"output": output, "parts": parts, "hidden": self._hidden(output)}
-        return StepShape(size, n_outputs, cells)._replace(**given)
+        hidden = self._hidden(output)
+        return StepShape(size, n_outputs, cells, output=output, parts=parts, hidden=hidden)
 
     def one_token(self, edits: SequenceEdits = PLAIN) -> Outline:
         """The outline of a decode step with an empty cache, and all that edits hook."""

@@ -163,6 +163,7 @@ class OptionsView(QWidget):
             parallel=AT_ONCE,
             prepared=self._bench.preferences.value.prepared_gb,
             kept_chats=self._bench.preferences.value.kept_chats,
+            spec_type=self._bench.spec_type,
         )
 
     def _fill(self) -> None:

@@ -186,11 +186,15 @@ class TokenAnswer(QWidget):
         self.hide_card()
 
 
+DRAFTERS = {"form": tr("form"), "ngram": "n-gram", "draft": tr("draft model"), "mtp": "MTP"}
+"""Names of what drafts tokens, by `TokenInfo.source`."""
+
+
 def _draft_words(info: TokenInfo) -> str:
     """Describe what was drafted in the token's place."""
     if not info.source:
         return tr("nothing was drafted here")
-    by = tr("form") if info.source == tr("form") else "n-gram"
+    by = DRAFTERS.get(info.source, info.source)
     if not info.drafted:
         return tr("drafted by {by}, accepted", by=by)
     ranks = [other.text for other in sorted(info.top, key=lambda other: -other.logprob)]

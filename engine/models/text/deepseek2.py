@@ -78,5 +78,5 @@ class Model(RoutedDecoder[Params, Weights]):
         # Files without the key: a choice with a bias is one by sigmoids.
         return replace(spec, route=replace(spec.route, score=Scoring.SIGMOID))
 
-    def cells(self, i: int) -> Kept:
+    def kept_by(self, i: int) -> Kept:
         return Latent(self.params.n_rot, self.params.rank, self.rope(i))

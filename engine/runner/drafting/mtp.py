@@ -20,7 +20,7 @@ NOT_READ = -1
 
 
 @dataclass
-class _Track:
+class Track:
     """What is known of one sequence. `following[p]` is the token behind position p with which the
     block has read p, NOT_READ where it has not. Of the positions behind these, `tokens` and `rows`
     of hidden states wait to be read. `row` has the logits behind the last that was read, `hidden`
@@ -54,7 +54,7 @@ class PredictingDrafts:
         self._trunk, self._n_vocab = trunk, n_vocab
         self._p_min, self._least = p_min, least
         self._own = Stepper(self.built, trunk.planner, trunk.fused_attention)
-        self._tracks: dict[int, _Track] = defaultdict(_Track)
+        self.tracks: dict[int, Track] = defaultdict(Track)
         self.costs = DraftCosts(ratio=_ratio(trunk.built, self.built))
         trunk.follower = self
 
@@ -68,7 +68,7 @@ class PredictingDrafts:
         """The likeliest tokens to follow the text of a sequence, at most so many; none where the
         hidden state before its last token, at position `at`, is not known.
         """
-        begun, track = perf_counter(), self._tracks[number]
+        begun, track = perf_counter(), self.tracks[number]
         try:
             n = at - len(track.following)
             if n and not self._read_up_to(number, n, text):
@@ -94,17 +94,17 @@ class PredictingDrafts:
 
     def forgot(self, sequence: int, begin: int) -> None:
         """The positions from `begin` on are gone; hidden states stay until others come."""
-        track = self._tracks[sequence]
+        track = self.tracks[sequence]
         if not begin:
-            self._tracks[sequence] = _Track()
+            self.tracks[sequence] = Track()
             self.built.caches.remove(sequence, 0)
         elif begin < len(track.following):
             self._cut(sequence, begin)
 
     def shared(self, sequence: int, source: int, n: int) -> None:
         """An empty sequence goes on behind `n` tokens of another one."""
-        following = self._tracks[source].following[: n - 1]
-        self._tracks[sequence] = _Track(following[:])
+        following = self.tracks[source].following[: n - 1]
+        self.tracks[sequence] = Track(following[:])
         self.built.caches.share(sequence, source, len(following))
 
     def _take(self, part: StepPart, rows: Logits) -> None:
@@ -112,7 +112,7 @@ class PredictingDrafts:
         for the last, whose next token is not known yet.
         """
         number, first, tokens = part.sequence, part.first_position, list(part.tokens)
-        track = self._tracks[number]
+        track = self.tracks[number]
         if first > len(track.following) + len(track.tokens):  # some were computed unseen
             track.skip_to(first)
         wrong = self._first_wrong(track, first, tokens)
@@ -132,7 +132,7 @@ class PredictingDrafts:
                 self._forget_all()
 
     @staticmethod
-    def _first_wrong(track: _Track, first: int, tokens: Sequence[int]) -> int:
+    def _first_wrong(track: Track, first: int, tokens: Sequence[int]) -> int:
         """The first position that was read with another token behind it than there is now."""
         read = enumerate(track.following[max(0, first - 1) :], max(0, first - 1))
         known = ((p, token) for p, token in read if 0 <= p + 1 - first < len(tokens))
@@ -141,18 +141,18 @@ class PredictingDrafts:
 
     def _cut(self, number: int, position: int) -> None:
         """Forget what was read from a position on, and what waits behind."""
-        track = self._tracks[number]
+        track = self.tracks[number]
         del track.following[position:]
         track.tokens, track.rows, track.row = [], [], None
         self.built.caches.remove(number, position)
 
     def _forget_all(self) -> None:
-        self._tracks.clear()
+        self.tracks.clear()
         self.built.caches.clear()
 
     def _read_up_to(self, number: int, n: int, text: Sequence[int]) -> bool:
         """Read the `n` positions before the text's last token. False where they are not known."""
-        track = self._tracks[number]
+        track = self.tracks[number]
         if not 0 < n <= min(len(track.tokens), MAX_BATCH):
             return False
         if track.tokens[:n] != list(text[-1 - n : -1]):
@@ -162,7 +162,7 @@ class PredictingDrafts:
 
     def _read(self, number: int, following: list[int]) -> None:
         """Read as many positions as tokens follow them, each with that token behind it."""
-        track, n = self._tracks[number], len(following)
+        track, n = self.tracks[number], len(following)
         first = len(track.following)
         track.row, track.hidden = self._step(number, following, first, np.stack(track.rows[:n]))
         track.following += following
@@ -179,7 +179,7 @@ class PredictingDrafts:
 
     def _followed(self, number: int, at: int, most: int) -> list[int]:
         """The tokens behind position `at`, each guessed from the hidden state of the one before."""
-        track, tokens = self._tracks[number], list[int]()
+        track, tokens = self.tracks[number], list[int]()
         row, hidden = track.row, track.hidden
         try:
             while row is not None and hidden is not None:

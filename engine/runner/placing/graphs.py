@@ -6,7 +6,7 @@ from typing import Self
 
 from engine.graph.graph import Graph
 from engine.graph.tensor import Tensor
-from engine.models.build import BuiltModel, StepShape
+from engine.models.build import BuiltModel, HiddenRows, StepShape
 from engine.models.kept import pictures_of
 from engine.runner.stepper import bucket_of, shift_of, with_rope
 from engine.scheduler.outline import Lowerings
@@ -65,7 +65,7 @@ def worst_cases(built: BuiltModel, fused_attention: bool = True) -> list[Graph]:
     several = bucket_of(built.n_sequences)
     n_outputs = most if built.model.whole else several
     parts = several if built.caches.states.n_slots else 1
-    hidden = "all" if built.predicting is not None else ""
+    hidden: HiddenRows = "all" if built.predicting is not None else ""
     shape = StepShape(most, n_outputs, cells, hidden=hidden)
     _, batch = built.build(shape._replace(parts=parts), fused_attention)
     graphs = [batch, *(shift_of(built, cache).graph for cache in with_rope(built))]

@@ -72,10 +72,16 @@ def test_the_limit_is_what_models_are_opened_with(window: MainWindow) -> None:
 def test_speculation_is_a_choice(window: MainWindow) -> None:
     view, preferences = window.sheets.preferences, window.bench.preferences
     assert view.speculation.currentText() == "Off"
-    for text, wanted in (("Automatic", "auto"), ("From earlier text (n-gram)", "ngram")):
+    for text, wanted, opened in (
+        ("Automatic", "auto", "auto"),
+        ("From earlier text (n-gram)", "ngram", "none"),
+        ("From the model itself (MTP)", "mtp", "auto"),
+    ):
         view.speculation.setCurrentText(text)
         view.speculation.activated.emit(view.speculation.currentIndex())
         assert preferences.value.speculation == wanted
+        assert window.bench.options_for("m.gguf").spec_type == opened
+        assert window.sheets.chooser.options.options().spec_type == opened
 
 
 def test_what_chats_have_read_is_limited_and_deleted(

@@ -88,7 +88,7 @@ def test_what_it_computes(tmp_path: Path, own: bool) -> None:
             states = np.concatenate([states, given[-1:]])
             following.append(expected[-1])
         first, _ = published(hidden, text[1:])
-        track = drafts._tracks[0]
+        track = drafts.tracks[0]
         assert track.row == pytest.approx(first[-1], rel=1e-3, abs=1e-3)
         assert found == expected
         assert drafts.draft(0, text, 2, 49) == expected[:2]
@@ -138,9 +138,9 @@ def test_what_it_knows_after_drafts_none_and_drafts(model: Model) -> None:
     used = max(many.slots.sequences, key=lambda one: one.shared(text))
     number, text = used.number, text[: len(used.items) + 1]
     found = guessed(number, text)
-    assert NOT_READ not in drafts._tracks[number].following
+    assert NOT_READ not in drafts.tracks[number].following
     parted = said(4, [*text[:30], *IDS[70:80]], "mtp")
-    tracks = [one for one in drafts._tracks.values() if len(one.following) >= len(parted) - 3]
+    tracks = [one for one in drafts.tracks.values() if len(one.following) >= len(parted) - 3]
     assert any(one.following.count(NOT_READ) <= 1 for one in tracks)
     for one in range(N):
         model.loaded.stepper.forget(0, sequence=one)
@@ -164,7 +164,7 @@ def test_what_is_read_again_shared_and_parts(tmp_path: Path) -> None:
             return drafts.draft(sequence, text, 3, len(text) - 1)
 
         def following(sequence: int = 0) -> list[int]:
-            return drafts._tracks[sequence].following
+            return drafts.tracks[sequence].following
 
         def fresh(text: list[int]) -> list[int]:
             stepper.forget(0, sequence=1)
