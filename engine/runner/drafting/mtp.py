@@ -21,7 +21,7 @@ NOT_READ = -1
 
 @dataclass
 class Track:
-    """What is known of one sequence. `following[p]` is the token behind position p with which the
+    """A sequence as the block knows it. `following[p]` is the token behind position p with which the
     block has read p, NOT_READ where it has not. Of the positions behind these, `tokens` and `rows`
     of hidden states wait to be read. `row` has the logits behind the last that was read, `hidden`
     its state.

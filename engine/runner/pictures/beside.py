@@ -163,7 +163,7 @@ def open_model(
 
 
 def _other_drafters(options: EngineOptions) -> str:
-    """What can be asked for where no block predicts further tokens."""
+    """Name the drafters that can be chosen if no block predicts further tokens."""
     if options.model_draft:
         return "draft beside --model-draft, or no --model-draft: only one of both guesses"
     return "a file with blocks that predict further tokens (nextn); this one has none: use ngram"
