@@ -21,10 +21,10 @@ NOT_READ = -1
 
 @dataclass
 class Track:
-    """A sequence as the block knows it. `following[p]` is the token behind position p with which the
-    block has read p, NOT_READ where it has not. Of the positions behind these, `tokens` and `rows`
-    of hidden states wait to be read. `row` has the logits behind the last that was read, `hidden`
-    its state.
+    """A sequence as the block reads it. `following[p]` is the token behind position p with which
+    it has read p, NOT_READ where it has not. Of the positions behind these, `tokens` and `rows` of
+    hidden states wait to be read. `row` has the logits behind the last that was read, `hidden` its
+    state.
     """
 
     following: list[int] = field(default_factory=list)
