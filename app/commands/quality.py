@@ -123,6 +123,8 @@ def _lines(found: QualityMeasured) -> Iterator[str]:
         yield f"same top token  {_with_error(share, 3)} %"
         rms = Estimate(100 * e.dp_rms.value, 100 * e.dp_rms.error)
         yield f"RMS of Δp       {_with_error(rms, 3)} %"
+    if found.memory:
+        yield f"memory          {found.memory / 2**20:,.0f} MiB at most"
     if found.drift:
         rows = [["layer", "NMSE", "cosine", "NMSE from token 4", "cosine"]]
         for one in found.drift:

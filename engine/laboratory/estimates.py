@@ -14,7 +14,9 @@ Logits = NDArray[np.float32]
 LEAST = -16.0
 """Log-probabilities of the base from which on a token counts."""
 _STEPS = 65535
-_ROWS = 1 << 22  # numbers that are computed at once
+_ROWS = 1 << 18  # numbers that are computed at once
+SCRATCH = 8 * 8 * _ROWS
+"""Bytes that an estimate computes with, at most: eight arrays in float64."""
 KLD_PERCENTILES = (99.9, 99, 95, 90, 50, 10, 5, 1, 0.1)
 FEWEST = 10
 """Values that have no error bar, or fewer."""
@@ -29,6 +31,11 @@ class CodedRows(NamedTuple):
     step: Logits
     codes: NDArray[np.uint16]
     exact: Floats
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays."""
+        return sum(one.nbytes for one in self)
 
     def rows_of(self, part: slice) -> Floats:
         """Decode some rows, f64 [n, V]."""
@@ -48,6 +55,13 @@ def coded(logits: Logits, following: Sequence[int] = ()) -> CodedRows:
     """Log-probabilities of logits [n, V], as llama-perplexity keeps those of the base; exact ones
     of the tokens [n] that follow.
     """
+    n, step = len(logits), max(1, _ROWS // logits.shape[1])
+    parts = [slice(start, start + step) for start in range(0, max(n, 1), step)]
+    found = [_coded(logits[part], following[part]) for part in parts]
+    return CodedRows(*(np.concatenate(column) for column in zip(*found, strict=True)))
+
+
+def _coded(logits: Logits, following: Sequence[int]) -> CodedRows:
     top = logits.max(axis=1, keepdims=True)
     bottom = np.maximum(logits.min(axis=1, keepdims=True), top + np.float32(LEAST))
     step = (top - bottom) / np.float32(_STEPS)

@@ -16,7 +16,7 @@ from engine.gguf.dequantize import dequantize
 from engine.gguf.formats import Q8_0, by_name
 from engine.gguf.reader import GGUFFile, open_gguf
 from engine.inside.texts import by_token
-from engine.laboratory.estimates import CodedRows, Estimator, coded
+from engine.laboratory.estimates import SCRATCH, CodedRows, Estimator, coded
 from engine.laboratory.imatrix import InputSquares
 from engine.laboratory.rows import RESIDUAL, read_parts
 from engine.laboratory.swaps import (
@@ -43,11 +43,14 @@ from engine.scheduler.probes import Probes
 from engine.units import MIB
 
 Chunks = NDArray[np.int32]
+Ints = NDArray[np.int32]
 Floats = NDArray[np.float32]
 Rows = dict[int, Floats]
 Send = Callable[[Progress], None]
 HELD = 2048 * MIB
 """Bytes of the base's log-probabilities that are kept while another model is open."""
+WORD = 320
+"""Bytes of a tokenizer for each token, as measured: texts, indices and merges."""
 DRIFT_CHUNKS, FIRST = 4, 4
 """Chunks that drift is measured over, and the tokens at the start of each that are counted apart,
 as massive activations there hide the rest."""
@@ -82,6 +85,8 @@ class _Measurement:
     drift: "_Drift" = field(default_factory=lambda: _Drift())
     done: int = 0
     total: int = 0
+    memory: int = 0
+    _open: int = 0
 
     @contextmanager
     def open(self, path: str, plain: bool = False) -> Iterator[LoadedModel]:
@@ -96,7 +101,11 @@ class _Measurement:
         with limits_kept():
             model = load_model(path, options, progress, self.cancelled)
         with closing(model):
+            taken = model_memory(model, self.request.n_ctx)
+            self._open += taken
+            self.memory = max(self.memory, self._open + SCRATCH)
             yield model
+            self._open -= taken
 
     def both(self) -> QualityMeasured:
         """With both models open."""
@@ -110,17 +119,7 @@ class _Measurement:
             self.total = len(chunks)
             for i, chunk in enumerate(chunks):
                 evaluated = as_evaluated(base.tokenizer, chunk)
-                half = self.request.n_ctx // 2
-                pairs = zip(
-                    base.stepper.all_logits(evaluated, half),
-                    model.stepper.all_logits(evaluated, half),
-                    strict=True,
-                )
-                for (start, p), (_, q) in pairs:
-                    n = min(len(p), len(chunk) - 1 - start)
-                    rows = coded(p[:n]) if self.request.like_llama else p[:n]
-                    if n > 0:
-                        self.estimator.add(rows, q[:n], chunk[start + 1 : start + 1 + n].tolist())
+                self._score_both(base, model, evaluated, chunk)
                 self._tick()
                 if self.request.drift and i < DRIFT_CHUNKS:
                     self.drift.add(_layer_rows(base, evaluated), _layer_rows(model, evaluated))
@@ -128,12 +127,28 @@ class _Measurement:
             names = name_of(model.file), name_of(base.file)
         return self._finished(names, device, len(chunks), False)
 
+    def _score_both(
+        self, base: LoadedModel, model: LoadedModel, evaluated: Sequence[int], chunk: Ints
+    ) -> None:
+        """Of a chunk; the logits of both models are dropped afterwards."""
+        half = self.request.n_ctx // 2
+        pairs = zip(
+            base.stepper.all_logits(evaluated, half),
+            model.stepper.all_logits(evaluated, half),
+            strict=True,
+        )
+        for (start, p), (_, q) in pairs:
+            n = min(len(p), len(chunk) - 1 - start)
+            rows = coded(p[:n]) if self.request.like_llama else p[:n]
+            if n > 0:
+                self.estimator.add(rows, q[:n], chunk[start + 1 : start + 1 + n].tolist())
+
     def in_turn(self) -> QualityMeasured:
         """With one model open at a time: the base's log-probabilities of a block of chunks are kept
         in 16 bits.
         """
         self.estimator, self.drift = Estimator(), _Drift()
-        self.done = done = 0
+        self.done = done = self.memory = self._open = 0
         chunks: Chunks | None = None
         while chunks is None or done < len(chunks):
             kept: list[list[CodedRows]] = []
@@ -152,6 +167,9 @@ class _Measurement:
                         layers.append(_layer_rows(base, evaluated))
                 device, base_name = base.device.name, name_of(base.file)
                 shape = _shape(base)
+            held = sum(one.nbytes for rows in kept for one in rows)
+            held += sum(one.nbytes for rows in layers for one in rows.values())
+            self._open += held
             with self.open(self.request.path) as model:
                 _check_same(shape, _shape(model))
                 for i, (chunk, rows) in enumerate(zip(block, kept, strict=True)):
@@ -162,6 +180,7 @@ class _Measurement:
                         self.drift.add(layers[i], _layer_rows(model, evaluated))
                 name = name_of(model.file)
             done += len(block)
+            self._open -= held
         return self._finished((name, base_name), device, len(chunks), True)
 
     def swapped(self) -> QualityMeasured:
@@ -210,6 +229,7 @@ class _Measurement:
             self.drift.layers,
             losses,
             all_kld,
+            self.memory,
         )
 
     def _guilty(self) -> tuple[list[TensorLoss], float]:
@@ -301,6 +321,16 @@ class _Measurement:
     def _heed(self) -> None:
         if self.cancelled():
             raise Cancelled("the comparison")
+
+
+def model_memory(model: LoadedModel, n_ctx: int) -> int:
+    """Bytes that an open model takes while its predictions are estimated: what is allocated, the
+    logits of a step and of the one before, if there is one, and its tokenizer.
+    """
+    most = model.stepper.most_outputs
+    rows = n_ctx // 2 if n_ctx // 2 <= most else 2 * most
+    allocated = sum(one.size for one in model.dry.wanted())
+    return allocated + 4 * rows * model.built.n_vocab + WORD * model.tokenizer.size
 
 
 class _Drift:

@@ -80,6 +80,7 @@ class TensorSwap(msgspec.Struct, frozen=True):
 class QualityMeasured(Reply, frozen=True):
     """`tensors` are those that were searched or swapped, the worst first. `all_kld` is the mean KL
     divergence with all of them in a search. `in_turn` if only one model was open at a time.
+    `memory` is how many bytes estimating took at most, by the plans of both models; 0 of swaps.
     """
 
     name: str
@@ -92,6 +93,7 @@ class QualityMeasured(Reply, frozen=True):
     drift: list[LayerDrift]
     tensors: list[TensorLoss]
     all_kld: float | None = None
+    memory: int = 0
 
 
 class MeasureQuality(Request[QualityMeasured], frozen=True):

@@ -1,5 +1,7 @@
 """A quantisation against its base: both memory modes, drift, swaps, and the tensor to blame."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import gguf
@@ -265,3 +267,47 @@ def test_in_turn_where_both_do_not_fit(
     assert found.in_turn
     with pytest.raises(NoMem):
         quality(files["f16"], TEXT, files["q8"], in_turn=False, **given)
+
+
+MEASURED = """
+import sys, threading, time
+from engine.laboratory.library import quality
+from engine.settings import EngineOptions
+
+def private():
+    with open("/proc/self/status") as file:
+        return next(int(x.split()[1]) for x in file if x.startswith("RssAnon")) << 10
+
+def measured(in_turn):
+    seen, ended = [private()], threading.Event()
+    def watch():
+        while not ended.wait(0.005):
+            seen.append(private())
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    options = EngineOptions(ctx=256, parallel=1)
+    found = quality(path, text, path, ctx=256, n_chunks=3, in_turn=in_turn, options=options)
+    ended.set()
+    watcher.join()
+    return found.memory, max(seen) - seen[0]
+
+path, text = sys.argv[1], open(sys.argv[2], encoding="utf-8").read() * 2
+measured(False)  # drivers and libraries are loaded once
+for in_turn in (False, True):
+    print(*measured(in_turn))
+"""
+
+
+@pytest.mark.full
+@pytest.mark.device
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_memory_is_as_planned_in_both_modes(smollm2_path: Path) -> None:
+    """Within 5 %, of a real model, in a process of its own."""
+    text = Path(__file__).parents[2] / "goldens" / "text.txt"
+    words = [sys.executable, "-c", MEASURED, str(smollm2_path), str(text)]
+    ended = subprocess.run(words, capture_output=True, text=True, check=True)
+    pairs = [[int(n) for n in line.split()] for line in ended.stdout.splitlines()]
+    assert len(pairs) == 2
+    for planned, measured in pairs:
+        assert measured == pytest.approx(planned, rel=0.05)
+    assert pairs[1][0] < 0.8 * pairs[0][0]
