@@ -172,15 +172,14 @@ def like_llama(
 def _powered(rows: Floats) -> Floats:
     """The first right singular vector of rows, by power iteration with the tool's bounds."""
     squares = rows.T @ rows
-    now: Floats = np.random.default_rng(0).random(rows.shape[1])
+    now: Floats = np.asarray(np.random.default_rng(0).random(len(squares)))
     for _ in range(LLAMA_ROUNDS):
-        then = squares @ now
+        then: Floats = squares @ now
         size = float(np.linalg.norm(then))
         if size == 0.0:
             return then
-        then, before = then / size, now
-        now = then
-        if float(np.linalg.norm(then - before)) < LLAMA_CLOSE:
+        before, now = now, then / size
+        if float(np.linalg.norm(now - before)) < LLAMA_CLOSE:
             break
     return now
 

@@ -137,7 +137,7 @@ def _computed(engine: "CommandEngine", request: DumpResults) -> "LayerRows":
 
 def _like_llama(
     engine: "CommandEngine", path: Path, positive: Sequence[str], negative: Sequence[str]
-) -> "list[tuple[Mapping[int, Floats], Mapping[int, Floats]]]":
+) -> "Sequence[tuple[Mapping[int, Floats], Mapping[int, Floats]]]":
     """Rows f64 [tokens, E] that left each layer, of each pair of texts, padded to one length."""
     from app.directions import padded, request_of
     from engine.gguf.reader import open_gguf

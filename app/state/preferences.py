@@ -88,12 +88,17 @@ class WindowPreferences(msgspec.Struct, frozen=True):
     tab: Name = "token"
 
 
+MOST_LENSES = 8
+
+
 class Preferences(msgspec.Struct, frozen=True):
     """The file's content. `models` is by file name, `recent` has files, the latest first; `draft`
     is of the chat not begun yet; `connections` are the servers, without their keys. `prepared_gb`
     is how much of the disk prepared weights may take, None for what the engine finds right;
     `kept_chats` is the same for what chats have read, in GB or AUTOMATIC;
     `speculation` is what guesses tokens ahead.
+    `lenses` are files that layers were read with, the latest first, `autoencoder` is the folder of
+    the features that the Token view shows.
     `folded_folders` are the folders of chats whose chats the list does not show.
     """
 
@@ -116,6 +121,8 @@ class Preferences(msgspec.Struct, frozen=True):
     served_chats: bool = False
     folded_folders: list[Name] = []
     token_live: bool = True
+    lenses: Annotated[list[PathText], msgspec.Meta(max_length=MOST_LENSES)] = []
+    autoencoder: PathText | None = None
     draft: str = ""
     window: WindowPreferences = WindowPreferences()
     models: dict[str, ModelPreferences] = {}

@@ -50,6 +50,7 @@ from app.state.tensors.probes import ProbesState
 from app.state.tensors.results import ResultsState
 from app.state.tensors.tensors import TensorsState
 from app.state.tensors.texts import TextsState
+from app.state.token.features import WordFeatures
 from app.state.token.token import TokenState
 from app.state.tools.tools import ToolsState
 from app.state.trial import TrialState
@@ -136,6 +137,8 @@ class Workbench(QObject):
         self.token = TokenState(
             self.session, self.chat, self.selection, self.file, self.preferences, self
         )
+        seen = self.session, self.chat, self.token, self.preferences
+        self.features = WordFeatures(*seen, self)
         asks = self.client, self.session, self.chat
         self.verbs = Verbs(*asks, self.token, self.selection, self)
         self.steering = SteeringState(*asks, self.file, self)

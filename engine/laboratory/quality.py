@@ -130,7 +130,7 @@ class _Measurement:
     def _score_both(
         self, base: LoadedModel, model: LoadedModel, evaluated: Sequence[int], chunk: Ints
     ) -> None:
-        """Of a chunk; the logits of both models are dropped afterwards."""
+        """Score a chunk; the logits of both models are dropped afterwards."""
         half = self.request.n_ctx // 2
         pairs = zip(
             base.stepper.all_logits(evaluated, half),

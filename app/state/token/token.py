@@ -10,7 +10,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from app.client import Latest
 from app.language import tr
 from app.state.models.model import ModelState
-from app.state.preferences import PreferencesState
+from app.state.preferences import MOST_LENSES, PreferencesState
 from app.state.problem import Problem
 from app.state.selection import Selection
 from app.state.session import Session
@@ -260,7 +260,15 @@ class TokenState(QObject):
     def use_lens(self, path: str) -> None:
         """Read layers with a lens from a file; "" for the logit lens."""
         self.asking.lens_file = path
+        if path:
+            others = [one for one in self.lenses if one != path]
+            self._preferences.update(lenses=[path, *others][:MOST_LENSES])
         self._basis_changed()
+
+    @property
+    def lenses(self) -> list[str]:
+        """Files that layers were read with, the latest first."""
+        return list(self._preferences.value.lenses)
 
     def follow(self) -> None:
         """Look at the newest word again."""

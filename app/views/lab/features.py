@@ -1,8 +1,7 @@
 """Features of a text in the sheet of runs: the form, and the features of each word."""
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import Signal
 from PySide6.QtWidgets import (
-    QDoubleSpinBox,
     QLineEdit,
     QListWidget,
     QSpinBox,
@@ -12,22 +11,18 @@ from PySide6.QtWidgets import (
 from app.language import tr
 from app.state.lab.repeat import command_of_features
 from app.state.lab.runs import text_of_run
-from app.state.lab.turning import turn_up
 from app.state.workbench import Workbench
 from app.theme import fonts
 from app.views.lab.fields import PathField, check_box, column_of, form_of
 from app.views.lab.map import PROMPT
+from app.views.token.features import FeatureTable
 from app.views.token.section import shown
-from app.widgets.basics import Button, label
-from app.widgets.lists.rows import Column, TableRows
-from app.widgets.lists.table import Table
+from app.widgets.basics import label
 from app.widgets.numbers import grouped
-from engine.protocol import ActiveFeature, FeaturesFound, FindFeatures
+from engine.protocol import FeaturesFound, FindFeatures
 
 TOP, MOST_TOP = 10, 256
-WORDS, ROWS = 60, 220  # pixels of the words and of the table
-FURTHER = 2.0
-"""A feature is turned up by this many times its activation, unless another strength is typed."""
+WORDS = 60  # pixels of the words
 
 
 class FeaturesForm(QWidget):
@@ -107,9 +102,7 @@ class FeaturesResult(QWidget):
 
     def __init__(self, bench: Workbench) -> None:
         super().__init__()
-        self._bench = bench
         self._found: FeaturesFound | None = None
-        self._chosen: ActiveFeature | None = None
         self.title, self.says = label("", size="strong", wrap=True), label("", "quiet", wrap=True)
         self.words = QListWidget()
         self.words.setAccessibleName(tr("Words"))
@@ -117,30 +110,11 @@ class FeaturesResult(QWidget):
         self.words.setWrapping(True)
         self.words.setResizeMode(QListWidget.ResizeMode.Adjust)
         self.words.setFixedHeight(fonts.px(WORDS))
-        columns: list[Column[ActiveFeature]] = [
-            Column(tr("Name"), self._name),
-            Column(tr("Feature"), lambda one: str(one.index), lambda one: one.index, right=True),
-            Column(
-                tr("Activation"),
-                lambda one: f"{one.activation:.2f}",
-                lambda one: one.activation,
-                right=True,
-            ),
-        ]
-        self.table = Table(TableRows(columns, self), tr("Features"), stretch=(0,), short=True)
-        self.table.setMinimumHeight(fonts.px(ROWS))
-        self.strength = QDoubleSpinBox()
-        self.strength.setRange(-1e6, 1e6)
-        self.turn = Button(tr("Turn up in the next answer"), self._turn)
-        self.notice = label("", wrap=True)
+        self.features = FeatureTable(bench)
         column = column_of(self)
-        for widget in (self.title, self.says, self.words, self.table):
+        for widget in (self.title, self.says, self.words, self.features):
             column.addWidget(widget)
-        column.addLayout(form_of((tr("Strength"), self.strength)))
-        column.addWidget(self.turn, 0, Qt.AlignmentFlag.AlignLeft)
-        column.addWidget(self.notice)
         self.words.currentRowChanged.connect(self._show_word)
-        self.table.chosen.connect(self._choose)
 
     def show_result(self, found: FeaturesFound) -> None:
         """Another text; its last word is chosen."""
@@ -159,33 +133,11 @@ class FeaturesResult(QWidget):
             explained=found.explained,
         )
         self.says.setText(" ".join([facts, *found.notes]))
-        self.notice.setText("")
+        self.features.notice.hide()
         self.words.clear()
         self.words.addItems([shown(text) for text in found.tokens])
         self.words.setCurrentRow(len(found.tokens) - 1)
 
     def _show_word(self, at: int) -> None:
         if self._found is not None and 0 <= at < len(self._found.features):
-            self.table.rows.show_rows(self._found.features[at])
-            self.table.view.selectRow(0)
-
-    def _name(self, one: ActiveFeature) -> str:
-        return self._found.names.get(one.index, "") if self._found is not None else ""
-
-    def _choose(self, one: ActiveFeature | None) -> None:
-        self._chosen = one
-        self.turn.setEnabled(one is not None)
-        if one is not None:
-            self.strength.setValue(FURTHER * one.activation)
-
-    def _turn(self) -> None:
-        found, one = self._found, self._chosen
-        if found is None or one is None:
-            return
-        sae, feature = (found.sae, found.own_site), (one.index, self._name(one))
-        strength = self.strength.value()
-        turn_up(self._bench.chat.edits, sae, feature, strength, self._turned, self)
-
-    def _turned(self, problem: str) -> None:
-        added = tr("Added to the edits of the next answer. Compare it with a random control there.")
-        self.notice.setText(problem or added)
+            self.features.show_features(self._found, self._found.features[at])

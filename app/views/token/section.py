@@ -24,11 +24,16 @@ Line = tuple[str, ...]
 class Section(QWidget):
     """A title above a chart or its table. `rows` gives the table, titles first; they never change.
 
-    Columns from `numbers` on are aligned to the right.
+    Columns from `numbers` on are aligned to the right. `beside` is a control next to the title.
     """
 
     def __init__(
-        self, title: str, chart: QWidget, rows: Callable[[], list[list[str]]], numbers: int = 1
+        self,
+        title: str,
+        chart: QWidget,
+        rows: Callable[[], list[list[str]]],
+        numbers: int = 1,
+        beside: QWidget | None = None,
     ) -> None:
         super().__init__()
         self.title, self.chart, self._rows = title, chart, rows
@@ -43,7 +48,13 @@ class Section(QWidget):
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(GRID // 2)
         self.head = label(title, "", "strong")
-        column.addWidget(self.head)
+        if beside is None:
+            column.addWidget(self.head)
+        else:
+            line = QHBoxLayout()
+            line.addWidget(self.head, 1)
+            line.addWidget(beside)
+            column.addLayout(line)
         column.addWidget(chart, 1)
         column.addWidget(self.table, 1)
         self.table.hide()

@@ -1,9 +1,10 @@
 """How a word came to be: logit lens, attention, choice and time, beside or below each other."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import msgspec
-from PySide6.QtCore import QEvent
+from PySide6.QtCore import QEvent, Qt
 from PySide6.QtGui import (
     QGuiApplication,
     QHideEvent,
@@ -11,14 +12,16 @@ from PySide6.QtGui import (
     QResizeEvent,
     QShowEvent,
 )
-from PySide6.QtWidgets import QFileDialog, QGridLayout, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QFileDialog, QGridLayout, QScrollArea, QVBoxLayout, QWidget
 
 from app.language import tr
+from app.state.token.token import TokenState
 from app.state.workbench import Workbench
 from app.theme import fonts
 from app.theme.tokens import GRID, PADDING
 from app.views.token.attention import AttentionPanel
 from app.views.token.choice import ChoicePanel
+from app.views.token.features import FeaturesPanel
 from app.views.token.head import TokenHead
 from app.views.token.lens import LensChart
 from app.views.token.picture import LookedAtPicture
@@ -28,6 +31,7 @@ from app.widgets.basics import TEXT_SIZE, divider, scrolled
 from app.widgets.lists.rows import ViewReport, texts_of
 from app.widgets.numbers import UNKNOWN
 from app.widgets.plots.paper import captioned
+from app.widgets.tips import plain_tip
 
 LONGEST = 100  # characters of the prompt
 
@@ -64,6 +68,46 @@ LENSES = {
     "jacobian": tr("Jacobian lens"),
     "tuned": tr("Tuned lens"),
 }
+FILE = "…"
+
+
+class LensPicker(QComboBox):
+    """The logit lens, files that layers were read with, and the choice of another."""
+
+    def __init__(self, state: TokenState, choose: Callable[[], object]) -> None:
+        super().__init__()
+        self._state, self._choose_file = state, choose
+        self._listed: list[str] | None = None
+        self.setAccessibleName(tr("Read layers with"))
+        self.setSizeAdjustPolicy(self.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+        self.setMinimumContentsLength(14)
+        self.activated.connect(self._pick)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """List the files, and show which is used."""
+        used = self._state.asking.lens_file
+        files = list(dict.fromkeys([*([used] if used else []), *self._state.lenses]))
+        if files != self._listed:
+            self._listed = files
+            self.clear()
+            self.addItem(LENSES["logit"], "")
+            for path in files:
+                self.addItem(Path(path).name, path)
+                self.setItemData(self.count() - 1, plain_tip(path), Qt.ItemDataRole.ToolTipRole)
+            self.addItem(tr("Lens from a file…"), FILE)
+        self.setCurrentIndex(max(0, self.findData(used)))
+
+    def _pick(self, at: int) -> None:
+        path = str(self.itemData(at))
+        if path == FILE:
+            self._choose_file()
+            self._listed = None
+        elif path != self._state.asking.lens_file:
+            self._state.use_lens(path)
+        self.refresh()
+
+
 WIDE = 660  # pixels from which on there are two columns
 
 
@@ -82,6 +126,8 @@ class TokenView(QWidget):
         self.looked_at = LookedAtPicture(bench)
         self.attention.picture_wanted.connect(self._show_picture)
         self.choice, self.time = ChoicePanel(), TimePanel()
+        self.features = FeaturesPanel(bench)
+        self.picker = LensPicker(bench.token, self.choose_lens)
         self.choice.taken.connect(bench.token.branch)
         self.time.device_picked.connect(bench.selection.select_device)
         looks = QWidget()
@@ -90,10 +136,11 @@ class TokenView(QWidget):
         column.addWidget(self.attention)
         column.addWidget(self.looked_at)
         self.sections = (
-            Section(tr("Logit lens"), self.lens, self.lens_rows, 2),
+            Section(tr("Logit lens"), self.lens, self.lens_rows, 2, self.picker),
             Section(tr("Attention"), looks, self.attention.rows, 0),
             Section(tr("Choice"), self.choice, self.choice.rows),
             Section(tr("Time"), self.time, self.time.rows, 2),
+            Section(tr("Features"), self.features, self.features.table.rows),
         )
         self.body = QWidget()
         self._grid = QGridLayout(self.body)
@@ -113,6 +160,7 @@ class TokenView(QWidget):
         bench.selection.changed.connect(self._show_selected)
         bench.session.changed.connect(self.refresh)
         bench.runs.changed.connect(self._show_effects)
+        bench.features.changed.connect(self._show_features)
         self.refresh()
 
     @property
@@ -162,8 +210,11 @@ class TokenView(QWidget):
         choice = inside.choice if inside is not None else None
         recorded = state.recorded
         self.choice.show_choice(choice, recorded, waiting)
+        self.picker.refresh()
         self._show_time()
         self._show_selected()
+        self._bench.features.want()
+        self.features.refresh()
         for section in self.sections:
             section.refresh()
 
@@ -180,6 +231,11 @@ class TokenView(QWidget):
         if self.isVisible() and not self._bench.runs.running:
             self.attention.refresh()
             self.sections[1].refresh()
+
+    def _show_features(self) -> None:
+        if self.isVisible():
+            self.features.refresh()
+            self.sections[-1].refresh()
 
     def _show_selected(self) -> None:
         self.lens.show_selected(self._bench.selection.now.layer)
@@ -224,6 +280,7 @@ class TokenView(QWidget):
     def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802
         super().hideEvent(event)
         self._state.shown(False)
+        self._bench.features.cancel()
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         super().resizeEvent(event)

@@ -15,11 +15,21 @@ from pytestqt.qtbot import QtBot
 from app.state.workbench import Workbench
 from app.views.selection import SelectionStrip
 from app.views.token.token import TokenView
-from engine.protocol import Cancel, Examine, Failed, Generate, Piece, ReadFile
+from engine.protocol import (
+    ActiveFeature,
+    Cancel,
+    Examine,
+    Failed,
+    FindFeatures,
+    Generate,
+    Piece,
+    ReadFile,
+)
 from tests.app.helpers import inside
 from tests.app.helpers.gui import Talk
 from tests.app.helpers.painted import texts
 from tests.app.helpers.scripted import ScriptedEngine
+from tests.app.helpers.seeing import until
 from tests.app.views.talk.driving import view as message
 
 WORDS = ("The", " capital", " is", " Paris", ".")
@@ -112,6 +122,77 @@ def test_the_section_is_called_as_the_lens_that_was_used(
     engine.say(structs.replace(known, lens=lens))
     QApplication.processEvents()
     assert section.head.text() == section.report().title == "Jacobian lens"
+
+
+def test_lenses_are_picked_by_keyboard_and_kept(
+    token: TokenView,
+    bench: Workbench,
+    engine: ScriptedEngine,
+    look: Callable[[int], Examine],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    look(3)
+    picker = token.picker
+    assert [picker.itemText(i) for i in range(picker.count())] == [
+        "Logit lens",
+        "Lens from a file…",
+    ]
+    monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *_: ("", ""))
+    QTest.keyClick(picker, Qt.Key.Key_End)  # the dialog is dismissed
+    assert (picker.currentIndex(), bench.token.asking.lens_file) == (0, "")
+    chosen = ("/lenses/j.safetensors", "")
+    monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *_: chosen)
+    QTest.keyClick(picker, Qt.Key.Key_End)
+    assert picker.currentText() == "j.safetensors"
+    bench.token.ask()
+    request = engine.last_of(Examine)
+    assert isinstance(request, Examine)
+    assert request.lens_file == chosen[0]
+    QTest.keyClick(picker, Qt.Key.Key_Home)
+    assert bench.token.asking.lens_file == ""
+    assert [picker.itemData(i) for i in range(picker.count())][:2] == ["", chosen[0]]
+    assert bench.preferences.value.lenses == [chosen[0]]
+
+
+def test_features_of_a_word_are_shown_and_one_is_turned_up(
+    token: TokenView,
+    bench: Workbench,
+    engine: ScriptedEngine,
+    look: Callable[[int], Examine],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    look(3)
+    panel = token.features
+    assert panel.table.isHidden()
+    monkeypatch.setattr(QFileDialog, "getExistingDirectory", lambda *_: str(tmp_path))
+    QTest.keyClick(panel.choose, Qt.Key.Key_Space)
+    request = engine.last_of(FindFeatures)
+    assert isinstance(request, FindFeatures)
+    assert request.sae == str(tmp_path) == bench.preferences.value.autoencoder
+    ids = bench.chat.tokens(1).ids
+    assert request.text.prefix_tokens == ids
+    assert panel.says.text() == "Computing the features…"
+    features = [[ActiveFeature(100 + at, 9.0 + at)] for at in range(20)]
+    engine.answer(
+        FindFeatures, "SmolLM2", "intel:0", "jumprelu", "residual-12", 16384, ["x"] * 20, features,
+        38.4, 0.83, {118: "cities"}, [], str(tmp_path),
+    )  # fmt: skip
+    QApplication.processEvents()
+    assert panel.table.rows()[1:] == [["cities", "118", "27.00"]]  # the last but one of 20
+    assert "residual-12. 38.4 features" in panel.says.text()
+    assert list(token.sections[-1].report().rows()[0]) == ["cities", "118", "27.00"]
+    n = len([one for one in engine.asked if isinstance(one, FindFeatures)])
+    look(2)  # of the same message: nothing is asked again
+    assert panel.table.rows()[1:] == [["", "117", "26.00"]]
+    assert len([one for one in engine.asked if isinstance(one, FindFeatures)]) == n
+    assert panel.table.strength.value() == 52.0
+    QTest.keyClick(panel.table.turn, Qt.Key.Key_Space)
+    until(lambda: panel.table.notice.text() != "")
+    assert tmp_path.name in panel.table.notice.text()  # it holds no autoencoder
+    bench.features.use("")
+    assert panel.table.isHidden()
+    assert panel.none.isHidden()
 
 
 def test_the_lens_walks_and_selects_layers(
@@ -315,7 +396,10 @@ def test_charts_are_tables_too(token: TokenView, look: Callable[[int], Examine])
     token.toggle_table()
     assert token.as_table
     tables = [section.table for section in token.sections]
-    assert [table.rows.total for table in tables] == [31, 270, 11, len(token.time.band.shares)]
+    assert [table.rows.total for table in tables[:-1]] == [
+        *(31, 270, 11, len(token.time.band.shares))
+    ]
+    assert tables[-1].rows.total == 0  # features, without an autoencoder
     assert all(table.isVisible() for table in tables)
     assert not token.lens.isVisible()
     token.toggle_table()

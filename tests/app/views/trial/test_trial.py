@@ -452,26 +452,26 @@ def test_a_word_and_a_feature_are_chosen_by_keyboard_and_turned_up(
     assert view.words.currentRow() == 4
     QTest.keyClick(view.words, Qt.Key.Key_Left)
     assert view.words.currentItem().text() == "France"
-    assert [one.index for one in view.table.rows.shown] == list(range(300, 306))
-    assert view.table.text().split("\n")[1] == "names of countries\t300\t10.50"
-    assert view.strength.value() == 21.0
-    QTest.keyClick(view.table.view, Qt.Key.Key_Down)
-    assert view.strength.value() == 19.0
-    QTest.keyClick(view.turn, Qt.Key.Key_Space)
-    until(lambda: view.notice.text() != "")
-    assert "/saes/layer-12" in view.notice.text()
+    assert [one.index for one in view.features.table.rows.shown] == list(range(300, 306))
+    assert view.features.table.text().split("\n")[1] == "names of countries\t300\t10.50"
+    assert view.features.strength.value() == 21.0
+    QTest.keyClick(view.features.table.view, Qt.Key.Key_Down)
+    assert view.features.strength.value() == 19.0
+    QTest.keyClick(view.features.turn, Qt.Key.Key_Space)
+    until(lambda: view.features.notice.text() != "")
+    assert "/saes/layer-12" in view.features.notice.text()
     before = edits.value
     window.bench.runs.shown = msgspec.structs.replace(
         window.bench.runs.shown, sae=str(saved_autoencoder(tmp_path))
     )
     window.bench.runs.changed.emit()
     view.words.setCurrentRow(0)
-    view.strength.setValue(40.0)
-    QTest.keyClick(view.turn, Qt.Key.Key_Space)
+    view.features.strength.setValue(40.0)
+    QTest.keyClick(view.features.turn, Qt.Key.Key_Space)
     until(lambda: edits.value != before)
     added = edits.value.edits[-1]
     assert words(added) == "layer 1 + 40 × “#0”"
-    assert view.notice.text().startswith("Added to the edits")
+    assert view.features.notice.text().startswith("Added to the edits")
 
 
 def test_other_answers_are_listed(window: MainWindow) -> None:
