@@ -18,6 +18,7 @@ from types import ModuleType
 from typing import NoReturn
 
 import app.commands
+from app.files import problem
 from app.terminal.text import OutputError, print_json, shortened, tame, tamed_output
 from app.version import version
 from engine.errors import CutawayError
@@ -81,7 +82,7 @@ def _main(words: list[str]) -> int:
             return _report(words, "OSError", TOO_MANY_FILES, FAILED)
         if error.filename is None:
             return _report(words, "Unexpected", _unexpected(error), FAILED)
-        return _report(words, "OSError", f"{error.filename}: {error.strerror}", FAILED)
+        return _report(words, "OSError", problem(error), FAILED)
     except MemoryError:
         return _report(words, "OutOfMemory", OUT_OF_MEMORY, FAILED)
     except UnicodeEncodeError as error:

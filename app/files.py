@@ -11,6 +11,12 @@ from engine.kept import new_beside, remove, sync_folder
 from engine.kept import write_atomically as write_atomically
 
 
+def problem(error: OSError) -> str:
+    """The file and the system's reason, in one line."""
+    reason = error.strerror or str(error)
+    return f"{error.filename}: {reason}" if error.filename else reason
+
+
 def write_named(path: Path, content: bytes) -> None:
     """Write what a person gave a name. Raises CutawayError where that cannot be."""
     with output(path) as file:

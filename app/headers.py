@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from app.files import problem
 from engine.errors import BadFile, CutawayError
 from engine.kept import UNREADABLE, read_sealed, write_sealed
 from engine.settings import cache_folder
@@ -52,7 +53,7 @@ class Headers:
             try:
                 self._kept[key] = stamp, read_header(paths[0])
             except OSError as error:  # of the disk or of permissions: another time it may be read
-                return Header(problem=f"{paths[0]}: {error.strerror}")
+                return Header(problem=problem(error))
         self._asked[key] = self._kept[key]
         return self._kept[key][1]
 

@@ -13,6 +13,7 @@ from typing import Any, Self
 import shiboken6
 from PySide6.QtCore import QObject
 
+from app.files import problem
 from app.inbox import Inbox
 from engine.errors import CutawayError
 
@@ -88,8 +89,7 @@ class Work:
         except CutawayError as error:
             outcome = "failed", (str(error),)
         except OSError as error:
-            why = error.strerror or str(error)
-            outcome = "failed", (f"{error.filename}: {why}" if error.filename else why,)
+            outcome = "failed", (problem(error),)
         except Exception as error:  # noqa: BLE001  told to the person and to the log
             if not self._cancelled:
                 log.exception("a job failed")

@@ -106,23 +106,9 @@ def run(args: argparse.Namespace) -> int:
     if args.against and options.kv != "f16":
         raise BadSetting("--kv", options.kv, "f16 beside --against, as in the other engine")
     if args.spec is not None:
-        from app.bench.speculation import run_speculation
-        from app.library import resolve, with_draft
-
-        if args.n[0] < 2:
-            raise BadSetting("-n", args.n[0], "2 tokens or more beside --spec")
-        at_once = args.parallel or [1]
-        if not all(at_once):
-            raise BadSetting("--parallel", 0, "answers at once, from 1 up")
-        path, options = resolve(args.model), with_draft(options)
-        run_speculation(path, options, args.spec, args.n[0], args.r, at_once, args.json)
-        return 0
+        return _speculation(args, options)
     if args.reopen:
-        from app.bench.reopen import run_reopen
-        from app.library import resolve
-
-        run_reopen(resolve(args.model), options, args.p[0], args.r, args.json)
-        return 0
+        return _reopened(args, options)
     if args.parallel:
         return _together(args, options)
     if options.ctx is None and args.image is None:
@@ -168,6 +154,30 @@ def run(args: argparse.Namespace) -> int:
             result |= _profile(engine, tests, args)
     if args.json:
         print_json(result, indent=2)
+    return 0
+
+
+def _speculation(args: argparse.Namespace, options: "EngineOptions") -> int:
+    """Print the speed of answers that continue a text, with and without drafted tokens."""
+    from app.bench.speculation import run_speculation
+    from app.library import resolve, with_draft
+
+    if args.n[0] < 2:
+        raise BadSetting("-n", args.n[0], "2 tokens or more beside --spec")
+    at_once = args.parallel or [1]
+    if not all(at_once):
+        raise BadSetting("--parallel", 0, "answers at once, from 1 up")
+    path, options = resolve(args.model), with_draft(options)
+    run_speculation(path, options, args.spec, args.n[0], args.r, at_once, args.json)
+    return 0
+
+
+def _reopened(args: argparse.Namespace, options: "EngineOptions") -> int:
+    """Print how soon the first token of a prompt comes, read and restored."""
+    from app.bench.reopen import run_reopen
+    from app.library import resolve
+
+    run_reopen(resolve(args.model), options, args.p[0], args.r, args.json)
     return 0
 
 
