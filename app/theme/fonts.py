@@ -15,6 +15,7 @@ def set_scale(scale: float, compact: bool = False) -> None:
     """Make every font larger or smaller, and rows lower; those made before stay as they are."""
     global _scale, _compact
     _scale, _compact = min(max(scale, 0.75), 2.0), compact
+    _system.cache_clear()
 
 
 def px(length: float) -> int:
@@ -68,13 +69,19 @@ def strong() -> QFont:
 
 
 def mono(size: int = SMALL_PX) -> QFont:
-    font = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont)
+    font = QFont(_system(QFontDatabase.SystemFont.FixedFont))
     font.setPixelSize(px(size))
     return font
 
 
 def _interface(size: int) -> QFont:
-    font = QFontDatabase.systemFont(QFontDatabase.SystemFont.GeneralFont)
+    font = QFont(_system(QFontDatabase.SystemFont.GeneralFont))
     font.setPixelSize(px(size))
     font.setFeature(QFont.Tag("tnum"), 1)  # digits of one width, so that columns line up
     return font
+
+
+@cache
+def _system(kind: QFontDatabase.SystemFont) -> QFont:
+    """The system's font. Qt looks it up anew each time, which painting asks for at each word."""
+    return QFontDatabase.systemFont(kind)

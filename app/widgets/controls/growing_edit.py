@@ -1,16 +1,26 @@
 """A field for plain text that grows with it, from one line to eight."""
 
 from PySide6.QtCore import QEvent, QMimeData, QSize, Qt, Signal
-from PySide6.QtGui import QKeyEvent, QKeySequence, QMouseEvent, QResizeEvent
+from PySide6.QtGui import (
+    QContextMenuEvent,
+    QInputMethodEvent,
+    QKeyEvent,
+    QKeySequence,
+    QMouseEvent,
+    QResizeEvent,
+    QTextCursor,
+)
 from PySide6.QtWidgets import QFrame, QPlainTextEdit, QSizePolicy
 
+from app import turn
 from app.theme import fonts
-from app.widgets.controls.hidden_text import LONGEST, HiddenText
+from app.widgets.controls.hidden_text import HiddenText
 from app.widgets.pictures.given import local_files, picture_in
 
 MOST_LINES = 8
 LONG_PASTE = 2000  # characters
 LONG = 100_000  # characters of a text that is not read at each key
+PIECE = 16_000  # characters that are inserted at once, up to the end of their line
 
 
 class GrowingEdit(QPlainTextEdit):
@@ -43,6 +53,7 @@ class GrowingEdit(QPlainTextEdit):
         self.document().clearUndoRedoStacks()  # of the margin
         self.hidden = HiddenText(self)
         self._known: str | None = None
+        self._rest = ""  # of a long text whose beginning is in the document
         self.document().contentsChange.connect(self._forget)
         self.document().contentsChanged.connect(self._align)
         self.document().documentLayout().documentSizeChanged.connect(self._fit)
@@ -61,7 +72,7 @@ class GrowingEdit(QPlainTextEdit):
     @property
     def text(self) -> str:
         if self._known is None:
-            self._known = self.hidden.text()
+            self._known = self.hidden.text() + self._rest
         return self._known
 
     @property
@@ -70,30 +81,69 @@ class GrowingEdit(QPlainTextEdit):
         block = self.document().begin()
         while block.isValid() and not block.text().strip():
             block = block.next()
-        return not block.isValid()
+        return not block.isValid() and not self._rest.strip()
 
     @property
     def long(self) -> bool:
         """True if it takes a while to read `text`."""
-        return self.document().characterCount() > LONG
+        return self.document().characterCount() + len(self._rest) > LONG
 
     def set_text(self, text: str) -> None:
-        """Replace the text; the cursor goes to its end."""
+        """Replace the text; the cursor goes to its end. A long one is inserted in several turns of
+        the event loop, or when it is first needed; `text` is all of it from the beginning.
+        """
         self.hidden.clear()
-        if max(map(len, text.split("\n"))) > LONGEST:
-            self.clear()
-            self.hidden.insert(self.textCursor(), text)
-            self.document().clearUndoRedoStacks()
-        else:
-            self.setPlainText(text)
-        cursor = self.textCursor()
-        cursor.movePosition(cursor.MoveOperation.End)
-        self.setTextCursor(cursor)
+        self._rest = ""
+        self.setUndoRedoEnabled(False)
+        blocked = self.blockSignals(True)
+        self.clear()
+        self._rest = text
+        self._insert_piece()
+        self.blockSignals(blocked)
+        self.textChanged.emit()
+        self._fill()
+
+    def _fill(self) -> None:
+        """Insert what fits into this turn."""
+        while self._rest and turn.left():
+            self._insert_piece()
+        if self._rest:
+            turn.later(self, self._fill)
+        elif not self.isUndoRedoEnabled():
+            self.setUndoRedoEnabled(True)
+            if self.textCursor().atEnd():
+                self.ensureCursorVisible()
+
+    def _insert_piece(self) -> None:
+        known, end = self.text, self._rest.find("\n", PIECE) + 1 or len(self._rest)
+        piece, self._rest = self._rest[:end], self._rest[end:]
+        blocked = self.blockSignals(True)
+        cursor = QTextCursor(self.document())
+        cursor.movePosition(QTextCursor.MoveOperation.End)
+        self.hidden.insert(cursor, piece)
+        self.blockSignals(blocked)
+        self._known = known
+
+    def _finish(self) -> None:
+        """Insert all that is left, before a person changes something."""
+        if self._rest:
+            while self._rest:
+                self._insert_piece()
+            self._fill()
 
     def sizeHint(self) -> QSize:  # noqa: N802
         return QSize(240, self.height())
 
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:  # noqa: N802
+        self._finish()
+        super().contextMenuEvent(event)
+
+    def inputMethodEvent(self, event: QInputMethodEvent) -> None:  # noqa: N802
+        self._finish()
+        super().inputMethodEvent(event)
+
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
+        self._finish()
         if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
             held = event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier
             control = held == Qt.KeyboardModifier.ControlModifier
@@ -177,10 +227,12 @@ class GrowingEdit(QPlainTextEdit):
         elif source.hasText() and self._hands_on_long and len(source.text()) > LONG_PASTE:
             self.long_text_given.emit(source.text())
         elif source.hasText():
+            self._finish()
             self.hidden.insert(self.textCursor(), source.text())
             self.ensureCursorVisible()
 
     def createMimeDataFromSelection(self) -> QMimeData:  # noqa: N802
+        self._finish()
         cursor, data = self.textCursor(), QMimeData()
         data.setText(self.hidden.text(cursor.selectionStart(), cursor.selectionEnd()))
         return data

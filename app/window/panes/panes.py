@@ -54,6 +54,7 @@ class Panes(QWidget):
         self._unfolded = False  # the list is wanted for now, with room for it or without
         self._order = order
         self._is_narrow: bool | None = None
+        self._turns = False  # to one pane at a time, or back
         self._has_room = True  # for the list of chats beside the others
         self._was_listed = False
         self._sized = False
@@ -208,7 +209,9 @@ class Panes(QWidget):
     def _arrange(self) -> None:
         narrow, self._has_room = self._narrow, self._roomy
         if narrow != self._is_narrow:
+            self._turns = True
             self._turn(narrow)
+            self._turns = False
         listed = self._was_listed = self.lists_chats
         talks = not narrow or not self.inspects
         least = LEAST_TALK if self._has_room or not listed else CROWDED_TALK
@@ -273,7 +276,8 @@ class Panes(QWidget):
     def _tab_changed(self, id: str) -> None:
         if id != Inspector.TALK:
             self.keep(tab=id)
-        self._arrange()
+        if not self._turns:  # else it arranges all at its end
+            self._arrange()
 
 
 def _splitter(name: str, *parts: QWidget) -> QSplitter:

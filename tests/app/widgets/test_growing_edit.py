@@ -6,6 +6,7 @@ import pytest
 from PySide6.QtCore import QMimeData, QPoint, Qt
 from PySide6.QtGui import QGuiApplication, QTextCursor
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from app.widgets.controls.growing_edit import GrowingEdit
@@ -52,6 +53,60 @@ def put(field: GrowingEdit, position: int, to: int | None = None) -> None:
     if to is not None:
         cursor.setPosition(to, QTextCursor.MoveMode.KeepAnchor)
     field.setTextCursor(cursor)
+
+
+LINES = "".join(f"{n}: one more line 🦀\n" for n in range(20_000)) + "x" * 9000 + "\nlast"
+
+
+def shown(field: GrowingEdit) -> str:
+    """The text that is in the document by now, tiles whole."""
+    return field.hidden.text()
+
+
+def test_a_long_text_comes_in_turns_and_is_whole_from_the_beginning(
+    field: GrowingEdit, qtbot: QtBot
+) -> None:
+    changes: list[str] = []
+    field.textChanged.connect(lambda: changes.append(field.text))
+    field.set_text(LINES)
+    assert field.text == LINES
+    assert 0 < len(shown(field)) < len(LINES) / 4
+    assert not field.blank
+    assert field.long
+    qtbot.waitUntil(lambda: shown(field) == LINES)
+    assert changes == [LINES]
+    assert not field.document().isUndoAvailable()
+    assert field.textCursor().atEnd()
+    bar = field.verticalScrollBar()
+    assert bar.value() == bar.maximum()
+    QTest.keyClicks(field, "!")
+    field.undo()
+    assert field.text == LINES
+
+
+@pytest.mark.parametrize("act", ["key", "paste", "copy", "other", "none"])
+def test_what_a_person_does_meanwhile_is_done_to_all_of_it(field: GrowingEdit, act: str) -> None:
+    field.set_text(LINES)
+    if act == "key":
+        QTest.keyClicks(field, "!")
+        assert shown(field) == field.text == LINES + "!"
+        field.undo()
+        assert field.text == LINES
+    elif act == "paste":
+        paste(field, "?")
+        assert shown(field) == field.text == LINES + "?"
+    elif act == "copy":
+        QTest.keyClick(field, Qt.Key.Key_A, Qt.KeyboardModifier.ControlModifier)
+        QTest.keyClick(field, Qt.Key.Key_X, Qt.KeyboardModifier.ControlModifier)
+        assert QGuiApplication.clipboard().text() == LINES
+        assert field.text == ""
+        field.undo()
+        assert field.text == LINES
+    else:
+        field.set_text("other" if act == "other" else "")
+        QApplication.processEvents()
+        assert shown(field) == field.text == ("other" if act == "other" else "")
+        assert field.isUndoRedoEnabled()
 
 
 @pytest.mark.parametrize("name", TEXTS)
