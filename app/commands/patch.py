@@ -9,7 +9,7 @@ import msgspec
 
 from app.files import output
 from app.terminal.examined import floats, quoted
-from app.terminal.options import add_engine_options, count, engine_options
+from app.terminal.options import add_engine_options, count, engine_options, positive
 from app.terminal.text import note, print_json, table
 from app.words import UNKNOWN
 from engine.errors import BadSetting
@@ -23,17 +23,7 @@ BEST = 5
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments."""
     parser.add_argument("model", metavar="MODEL", help="path, stored name or org/repo[:quant]")
-    parser.add_argument("--clean", required=True, metavar="TEXT", help="the prompt")
-    parser.add_argument(
-        "--corrupt", required=True, metavar="TEXT", help="a prompt with another answer"
-    )
-    for name, side in (("right", "clean"), ("wrong", "corrupt")):
-        parser.add_argument(
-            f"--{name}",
-            default="",
-            metavar="WORD",
-            help=f"a token's text, as ' Paris' (the likeliest after the {side} prompt)",
-        )
+    _add_prompts(parser)
     parser.add_argument(
         "--grid",
         choices=("residual", "parts", "heads", "experts"),
@@ -54,6 +44,38 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--position", type=count, metavar="N", help="patch heads or experts at position N only"
     )
+    parser.add_argument("--out", type=Path, metavar="X.npz", help="save the numbers")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_engine_options(parser)
+
+
+def _add_prompts(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--clean", required=True, metavar="TEXT", help="the prompt")
+    parser.add_argument(
+        "--corrupt", default="", metavar="TEXT", help="a prompt with another answer"
+    )
+    parser.add_argument(
+        "--noise",
+        type=float,
+        nargs="?",
+        const=3.0,
+        default=0.0,
+        metavar="SD",
+        help="in place of --corrupt: noise on embeddings, in standard deviations (3)",
+    )
+    parser.add_argument(
+        "--subject", default="", metavar="TEXT", help="the part of the prompt that gets the noise"
+    )
+    parser.add_argument(
+        "--seeds", type=positive, default=10, metavar="N", help="maps with other noise (10)"
+    )
+    for name, side in (("right", "clean"), ("wrong", "corrupt")):
+        parser.add_argument(
+            f"--{name}",
+            default="",
+            metavar="WORD",
+            help=f"a token's text, as ' Paris' (the likeliest after the {side} prompt)",
+        )
     parser.add_argument("--chat", action="store_true", help="apply the chat template to both")
     parser.add_argument(
         "--before",
@@ -64,14 +86,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--answer", default="", metavar="TEXT", help="the beginning of the answer, after both"
     )
-    parser.add_argument("--out", type=Path, metavar="X.npz", help="save the numbers")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    add_engine_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Prints a row a layer. Raises BadSetting, ModelNotFound, RemoteError, WorkerDied."""
     options = engine_options(args)
+    if bool(args.corrupt) == bool(args.noise):
+        raise BadSetting("--corrupt", args.corrupt or None, "a prompt, or --noise in its place")
     from app.library import resolve
     from app.terminal.engine import CommandEngine, Interrupt
 
@@ -87,6 +108,9 @@ def run(args: argparse.Namespace) -> int:
             args.metric,
             args.noising,
             args.position,
+            args.noise,
+            args.subject,
+            args.seeds,
         )
         *_, found = engine.ask(request, interrupt)
     assert isinstance(found, PatchesMapped)

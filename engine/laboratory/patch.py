@@ -6,12 +6,13 @@ many runs share a step and the cells of what comes before their patch.
 """
 
 import re
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, zip_longest
 from typing import NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from engine.errors import BadSetting, NotSupported
@@ -19,7 +20,7 @@ from engine.inside.texts import by_token, paired, text_pieces, text_tokens
 from engine.laboratory.estimates import log_probabilities
 from engine.laboratory.rows import read_parts
 from engine.layers.edits import NONE
-from engine.models.sites import BY_EXPERT, EXPERTS
+from engine.models.sites import BY_EXPERT, EXPERTS, edited_name
 from engine.protocol import (
     Edit,
     MapPatches,
@@ -40,6 +41,8 @@ MOST_INSTRUCTIONS, MOST_BYTES = 1024, 64 << 20
 """Of all edits in a step."""
 SCRATCH_NUMBERS = 29
 """Sequences from the model's own on that one step may have."""
+EMBEDDINGS = "embd"
+MOST_NOISE, MOST_SEEDS = 1000.0, 100
 LEAST_SPAN, LEAST_KL = 0.01, 1e-4
 _EDITED = re.compile(r".+_edited(?:-\d+)?", re.ASCII)
 SITES = {
@@ -68,8 +71,8 @@ class _Place(NamedTuple):
     order: int
 
 
-def _captured(step: StartedStep) -> Iterator[tuple[_Place, Floats]]:
-    """Rows [T, ...] of a finished step's probed results."""
+def _captured(step: StartedStep, names: Container[str]) -> Iterator[tuple[_Place, Floats]]:
+    """Rows [T, ...] of a finished step's probed results: of edited ones those with these names."""
     orders: dict[int, int] = {}
     for one in step.probed():
         rows = by_token(one.values, one.node, step.axes)
@@ -78,6 +81,8 @@ def _captured(step: StartedStep) -> Iterator[tuple[_Place, Floats]]:
         number = one.key.name.rpartition("-")[2]
         layer = int(number) if number.isdecimal() else NONE
         is_edited = _EDITED.fullmatch(one.key.name) is not None
+        if is_edited and one.key.name not in names:
+            continue  # of another edit
         order = orders.get(layer, 0) if is_edited else 0
         if is_edited:
             orders[layer] = order + 1
@@ -117,6 +122,12 @@ class PatchRuns:
         if layer is not None:
             same = Edit(site, [] if layer == NONE else [layer], "scale")
         both = _joined(edits, edits_for(self.model.built, [same], len(tokens)))
+        at = [NONE] if layer == NONE else same.layers
+        known = {i: self.model.built.results.at(site, i) for i in at}
+        every = self.model.built.results.layers(site) or [NONE]
+        found_at = (one for i in every for one in self.model.built.results.at(site, i))
+        stems = {edited_name(site, ""), *(one.name for one in found_at)}
+        names = {stem if i == NONE else f"{stem}-{i}" for i in at for stem in stems}
         probes = Probes((r".+_edited(-\d+)?", rf"{EXPERTS}-\d+"))
         found: dict[_Place, list[Floats]] = {}
         logits: Floats = np.empty((0, 0), np.float32)
@@ -124,7 +135,7 @@ class PatchRuns:
         self.sequence.clear()
         try:
             for part in read_parts(stepper, tokens, probes, MAX_BATCH, self.sequence.number, both):
-                for place, rows in _captured(part.step):
+                for place, rows in _captured(part.step, names):
                     found.setdefault(place, []).append(rows)
                 logits = part.logits
                 yield
@@ -135,6 +146,8 @@ class PatchRuns:
             i: [whole[one] for one in sorted(whole) if one.is_edited and one.layer == i]
             for i in sorted({one.layer for one in whole if one.is_edited})
         }
+        # An edit with `delta` of the same layer is a result of its own; the last one goes on.
+        results = {i: rows[-1:] if len(known[i]) == 1 else rows for i, rows in results.items()}
         chosen = {
             one.layer: ids.astype(np.int64) for one, ids in whole.items() if not one.is_edited
         }
@@ -271,8 +284,9 @@ def map_patches(
     `claim` gets what the sequence is to hold, `room` how many cells the next step takes. Raises
     `BadSetting`, `NotSupported`, `CannotProbe`, and as `make_prompt`.
     """
-    sides = (request.corrupt, request.clean)
-    sides = sides[::-1] if request.noising else sides
+    clean = request.clean
+    corrupt = clean if request.noise else request.corrupt
+    sides = (clean, corrupt) if request.noising else (corrupt, clean)
     tokens = [text_tokens(model, sequence, side) for side in sides]
     for one in tokens:
         if not 1 <= len(one) <= MOST_TOKENS:
@@ -282,21 +296,108 @@ def map_patches(
         for side, one in zip(sides, tokens, strict=True)
     ]
     claim(max(tokens, key=len))
-    runs = PatchRuns(model, sequence, tokens[0], edits[0], room)
-    mapping = _Map(model, request, tokens, runs)
     try:
-        for site in SITES[request.grid]:
-            start = yield from runs.capture(tokens[0], edits[0], site)
-            source = yield from runs.capture(tokens[1], edits[1], site)
-            sequence.stepper.end_probes()
-            mapping.begin(site, start, source)
-            yield from _held(runs, edits[0])
-            yield from mapping.run(site, start, source, cancelled)
-            sequence.clear()
+        if not request.noise:
+            runs = PatchRuns(model, sequence, tokens[0], edits[0], room)
+            mapping = _Map(model, request, tokens, runs)
+            yield from _mapped(mapping, edits, cancelled)
+            return mapping.result
+        noisy, found = _Noise(model, request, tokens[0]), list[PatchesMapped]()
+        rows = yield from noisy.embeddings(PatchRuns(model, sequence, tokens[0], edits[0], room))
+        for seed in range(request.seeds):
+            added = _joined(edits[0], noisy.edits(rows, seed))
+            both = [edits[0], added] if request.noising else [added, edits[0]]
+            runs = PatchRuns(model, sequence, tokens[0], both[0], room)
+            mapping = _Map(model, request, tokens, runs, seed, request.seeds)
+            yield from _mapped(mapping, both, cancelled)
+            if mapping.complete or not found:
+                found.append(mapping.result)
+            if not mapping.complete:
+                break
+            request = replace(request, right=found[0].right[0], wrong=found[0].wrong[0])
+        return _mean(found, mapping.complete)
     finally:
         sequence.stepper.end_probes()
         sequence.clear()
-    return mapping.result
+
+
+def _mapped(
+    mapping: "_Map", edits: Sequence[SequenceEdits], cancelled: Callable[[], bool]
+) -> Generator[Progress | None, None, None]:
+    """Compute a map of the start's and the source's run with these edits."""
+    runs, tokens = mapping.runs, mapping.tokens
+    for site in SITES[mapping.request.grid]:
+        start = yield from runs.capture(tokens[0], edits[0], site)
+        source = yield from runs.capture(tokens[1], edits[1], site)
+        runs.sequence.stepper.end_probes()
+        mapping.begin(site, start, source)
+        yield from _held(runs, edits[0])
+        yield from mapping.run(site, start, source, cancelled)
+        runs.sequence.clear()
+
+
+@dataclass
+class _Noise:
+    """Noise on the embeddings of a prompt's subject. Raises `BadSetting`."""
+
+    model: LoadedModel
+    request: MapPatches
+    tokens: Sequence[int]
+
+    def __post_init__(self) -> None:
+        noise, seeds = self.request.noise, self.request.seeds
+        if not 0 < noise <= MOST_NOISE:
+            raise BadSetting("noise", noise, f"over 0, and at most {MOST_NOISE:g}")
+        if not 1 <= seeds <= MOST_SEEDS:
+            raise BadSetting("seeds", seeds, f"1 to {MOST_SEEDS}")
+
+    @property
+    def places(self) -> list[int]:
+        """Positions of the subject's tokens, at its last occurrence."""
+        subject = self.request.subject
+        if not subject:
+            return list(range(1, len(self.tokens))) or [0]
+        pieces = text_pieces(self.model.tokenizer, self.tokens)
+        begin = "".join(pieces).rfind(subject)
+        if begin < 0:
+            raise BadSetting("subject", subject, "a part of the prompt")
+        ends = np.cumsum([len(piece) for piece in pieces])
+        starts = ends - [len(piece) for piece in pieces]
+        return [
+            at
+            for at in range(len(pieces))
+            if starts[at] < begin + len(subject) and ends[at] > begin
+        ]
+
+    def embeddings(self, runs: PatchRuns) -> Generator[None, None, Floats]:
+        """Rows [T, E] that enter the first layer."""
+        found = yield from runs.capture(self.tokens, runs.edits, EMBEDDINGS, NONE)
+        runs.sequence.stepper.end_probes()
+        return found.rows[NONE][0]
+
+    def edits(self, rows: Floats, seed: int) -> SequenceEdits:
+        """The noise of a seed: standard normal, times so many deviations of the subject's rows."""
+        places = self.places
+        size = self.request.noise * float(rows[places].std())
+        drawn = np.random.default_rng(seed).standard_normal((len(places), rows.shape[1])) * size
+        added = [
+            Edit(EMBEDDINGS, [], "add", str(at), vector=row.astype("<f4").tobytes())
+            for at, row in zip(places, drawn, strict=True)
+        ]
+        return edits_for(self.model.built, added, len(self.tokens))
+
+
+def _mean(found: Sequence[PatchesMapped], complete: bool) -> PatchesMapped:
+    """The mean of several maps. Effects are those of mean metrics."""
+    start = float(np.mean([one.start for one in found]))
+    source = float(np.mean([one.source for one in found]))
+    tables = []
+    for same in zip(*(one.tables for one in found), strict=False):
+        values = np.mean([np.frombuffer(one.values, "<f4") for one in same], axis=0)
+        effects = (values - start) / (source - start)
+        arrays = (values.astype("<f4").tobytes(), effects.astype("<f4").tobytes())
+        tables.append(PatchTable(same[0].site, *arrays))
+    return replace(found[0], start=start, source=source, tables=tables, complete=complete)
 
 
 def _held(runs: PatchRuns, edits: SequenceEdits) -> Generator[None, None, None]:
@@ -312,6 +413,9 @@ class _Map:
     request: MapPatches
     tokens: Sequence[list[int]]
     runs: PatchRuns
+    turn: int = 0
+    """Of `turns` maps, whose mean is taken."""
+    turns: int = 1
     metric: _Metric = field(init=False)
     tables: list[PatchTable] = field(default_factory=list)
     columns: list[int] = field(default_factory=list)
@@ -370,12 +474,13 @@ class _Map:
                 elif found:
                     made = edits_for(self.model.built, found, len(self.tokens[0]))
                     cells.append(Cell(row, column, _joined(self.runs.edits, made)))
-        total = len(SITES[self.request.grid]) * len(cells)
+        each = len(SITES[self.request.grid]) * len(cells)
+        before, total = self.turn * each, self.turns * each
         for patched in self.runs.logits(cells, site):
             for cell, logits in patched:
                 values[cell.row, cell.column] = self.metric(logits)
             self.done += len(patched)
-            yield Progress(self.request.id, "score", self.done, total)
+            yield Progress(self.request.id, "score", before + self.done, total)
             if cancelled():
                 self.complete = False
                 break

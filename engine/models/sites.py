@@ -39,6 +39,7 @@ class Found(NamedTuple):
 class Editable(NamedTuple):
     """A result of `width` numbers for each token, or for each output, in `heads` equal parts (0:
     none); with `slots` experts it has so many such rows. `problem` says why it cannot be edited.
+    `name` is what it is called once it is edited, without its layer.
     """
 
     width: int
@@ -46,6 +47,7 @@ class Editable(NamedTuple):
     of_outputs: bool = False
     slots: int = 1
     problem: str = ""
+    name: str = ""
 
 
 def found_in(p: Pass, graph: Graph) -> Mapping[Place, Sequence[Found]]:
@@ -87,7 +89,9 @@ class EditableResults:
         return cls(
             {
                 place: [
-                    _editable(place, one.node, more.node, fewer.node, base, n_heads)
+                    _editable(place, one.node, more.node, fewer.node, base, n_heads)._replace(
+                        name=edited_name(place.site, one.node.name)
+                    )
                     for one, more, fewer in zip(results, tokens[place], outputs[place], strict=True)
                 ]
                 for place, results in base.items()
@@ -188,10 +192,16 @@ def _hooked(
         entered = current(one.entered if same else p.prune(one.entered))
     ids = None if experts is None else current(experts)
     made = p.edited(now, k, shape, kind.of_outputs, kind.slots, entered, ids)
-    stem = point.site if is_numbered(one.node.name) else one.node.name.rpartition("-")[0]
-    return made.named(
-        f"{stem or one.node.name}_edited", None if point.layer == NONE else point.layer
-    )
+    name = edited_name(point.site, one.node.name)
+    return made.named(name, None if point.layer == NONE else point.layer)
+
+
+def edited_name(site: str, name: str) -> str:
+    """The name of an edited result without its layer: `l_out_edited` of `l_out-3`, that of the site
+    for a result without a name.
+    """
+    stem = site if not name or is_numbered(name) else name.rpartition("-")[0]
+    return f"{stem or name}_edited"
 
 
 def unknown(sites: Iterable[str], site: str) -> str:

@@ -56,6 +56,10 @@ class MapPatches(Request[PatchesMapped], frozen=True):
     the likeliest other one after the corrupt prompt. Grids: `residual` (what leaves a layer) and
     `parts` (attention, feed-forward) by layer and position, `heads` and `experts` by layer at all
     positions, or at `position`.
+
+    With `noise` the corrupt run is the clean one with normal noise added to the embeddings of the
+    `subject` (a part of the prompt, by default all but the first token), of so many of their
+    standard deviations; the map is the mean over as many `seeds`.
     """
 
     stage: ClassVar[StageName] = "prefill"
@@ -69,3 +73,6 @@ class MapPatches(Request[PatchesMapped], frozen=True):
     metric: PatchMetric = "logit-diff"
     noising: bool = False
     position: int | None = None
+    noise: float = 0.0
+    subject: str = ""
+    seeds: int = 10

@@ -49,3 +49,17 @@ def test_the_messages_before_and_the_beginning_of_an_answer_are_read(tiny_path: 
     assert_one_line_error(ended, "--chat")
     ended = run_here("patch", str(tiny_path), *SIDES, *HOST, "--chat", "--before", "[1]")
     assert_one_line_error(ended, "a list of messages")
+
+
+def test_noise_takes_the_place_of_another_prompt(tiny_path: Path) -> None:
+    words = ("patch", str(tiny_path), "--clean", "the hat is on", *HOST)
+    noise = ("--noise", "--subject", "hat", "--seeds", "2", "--metric", "kl")
+    ended = run_here(*words, *noise, "--json")
+    assert ended.returncode == 0, ended
+    told = json.loads(ended.stdout)
+    assert told["tokens"] == told["source_tokens"]
+    assert told["effect"]["residual"][2][-1] == pytest.approx(1, abs=1e-3)
+    assert_one_line_error(run_here(*words), "--noise in its place")
+    both = run_here(*words, "--corrupt", "the oat is on", "--noise", "2")
+    assert_one_line_error(both, "--noise in its place")
+    assert_one_line_error(run_here(*words, "--noise", "--subject", "cat"), "a part of the prompt")

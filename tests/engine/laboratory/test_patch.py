@@ -253,6 +253,51 @@ def test_a_beginning_of_the_answer_is_read_by_text_or_by_ids(llama: Model) -> No
         patch_map(llama, CLEAN, CORRUPT, right=-1)
 
 
+@pytest.mark.parametrize("noising", [False, True])
+def test_a_map_of_noise_is_the_mean_of_single_runs(llama: Model, noising: bool) -> None:
+    """Noise on three embeddings, of two seeds: drawn here once more."""
+    given = {"noise": 2.0, "subject": CLEAN[2:5], "seeds": 2, "noising": noising}
+    found = patch_map(llama, CLEAN, "", **given)
+    rows = rows_of(llama, CLEAN, "embd")
+    size = 2.0 * rows[2:5].std()
+    starts, values = [], []
+    for seed in range(2):
+        drawn = np.random.default_rng(seed).standard_normal((3, rows.shape[1])) * size
+        noise = [
+            Edit.of("add", "embd", [], 1.0, row.astype(np.float32), positions=str(2 + i))
+            for i, row in enumerate(drawn)
+        ]
+        base = [] if noising else noise
+        starts.append(difference(found, run(llama, CLEAN, base)))
+        if not noising:
+            taken = rows_of(llama, CLEAN, "l_out-0")[3]
+            patch = Edit.of("set", "residual", 0, 1.0, taken, positions="3")
+            values.append(difference(found, run(llama, CLEAN, [*base, patch])))
+    assert found.start == pytest.approx(np.mean(starts), abs=1e-4)
+    effects = array(found, "residual")
+    assert effects[-1, -1] == pytest.approx(1, abs=1e-3)
+    np.testing.assert_allclose(effects[:, :2], 0, atol=1e-4)
+    if not noising:
+        assert array(found, "residual", "values")[0, 3] == pytest.approx(np.mean(values), abs=1e-4)
+        assert found.source == pytest.approx(difference(found, run(llama, CLEAN)), abs=1e-4)
+
+
+def test_a_map_of_edited_runs_is_of_the_site_alone(llama: Model) -> None:
+    """The edits hook another result of the layer, and the same one in another way."""
+    edits = [Edit.scale("heads", 1, by=0, head=1), Edit.of("scale", "residual", 0, 0.5, delta=True)]
+    sides = [ComparedText(prompt=text, edits=edits) for text in (CLEAN, CORRUPT)]
+    request = MapPatches(0, *sides)
+    found = finished(map_patches(llama.loaded, llama.conversation, request, lambda: False))
+    assert found.start == pytest.approx(difference(found, run(llama, CORRUPT, edits)), abs=1e-4)
+    for layer in (0, 1):
+        rows = llama.dump(CLEAN, f"l_out_edited-{layer}|l_out-{layer}", edits=edits)
+        edited = rows.get(f"l_out_edited-{layer}#0@0", rows.get(f"l_out-{layer}#0@0"))
+        assert edited is not None
+        patch = Edit.of("set", "residual", layer, 1.0, edited[5], positions="5")
+        wanted = difference(found, run(llama, CORRUPT, [*edits, patch]))
+        assert array(found, "residual", "values")[layer, 5] == pytest.approx(wanted, abs=1e-4)
+
+
 def test_cells_share_steps_that_are_nearly_full(llama: Model) -> None:
     """Of 20 tokens and 9 layers 180 cells compute 10.5 tokens each: 1,890 with no padding."""
     asked: list[int] = []
@@ -291,6 +336,9 @@ def test_cancelled_maps_keep_what_was_done(llama: Model) -> None:
         ({"corrupt": CLEAN}, "prompts: .*differ in the answer"),
         ({"right": "AB"}, r"right: 'AB \(2 tokens\)'.*the first is 'A'"),
         ({"position": 3}, "position: 3"),
+        ({"noise": -1.0}, "noise: -1"),
+        ({"noise": 3.0, "seeds": 0}, "seeds: 0"),
+        ({"noise": 3.0, "subject": "nowhere"}, "a part of the prompt"),
         ({"grid": "heads", "position": 8}, "0 to 7"),
         ({"clean": "A" * 60, "corrupt": CORRUPT, "grid": "experts"}, "ffn_moe_down"),
     ],
