@@ -191,8 +191,9 @@ class Workbench(QObject):
 
     @property
     def spec_type(self) -> str:
-        """Models are opened with their blocks that predict tokens, if chats are to use them."""
-        return "auto" if self.preferences.value.speculation in ("auto", "mtp") else "none"
+        """Models are opened for what chats draft with, and with their own blocks if they may."""
+        kind = self.preferences.value.speculation
+        return "auto" if kind == "mtp" else kind
 
     def open_model(self, path: str | Path, options: EngineOptions | None = None) -> None:
         """Load a model, with what was chosen for it before or with `options`, which it keeps; or

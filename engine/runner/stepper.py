@@ -345,7 +345,9 @@ class Stepper:
         parts = bucket_of(n_sequences) if self.built.caches.states.n_slots else 1
         size, output = bucket_of(n_tokens), self.built.output
         hidden = self._hidden(output)
-        return StepShape(size, n_outputs, cells, output=output, parts=parts, hidden=hidden)
+        planes = self.built.planes if hidden == "wanted" else 0
+        given = (planes, None, output, parts, NO_EDITS, hidden)
+        return StepShape(size, n_outputs, cells, *given)
 
     def one_token(self, edits: SequenceEdits = PLAIN) -> Outline:
         """The outline of a decode step with an empty cache, and all that edits hook."""

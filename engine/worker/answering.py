@@ -2,8 +2,8 @@
 
 import sys
 import traceback
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from time import perf_counter, sleep
 
@@ -63,6 +63,15 @@ class AnswersAtOnce:
     def is_idle(self) -> bool:
         """True if there is no answer."""
         return self._batcher.is_idle and not self._preparing
+
+    def plans(self) -> Iterator[None]:
+        """Make plans for the next answer while there is none, one at a time; yields before each.
+        Where memory or a driver refuses one, the answer finds out by itself.
+        """
+        for backend in self.model.dry.backends:
+            backend.watch_builds(self._tell_builds)
+        with suppress(CutawayError):
+            yield from self._batcher.plans()
 
     def add(self, request: Generate) -> None:
         """Begin an answer, as soon as there is room. Raises as `RunningAnswer`."""

@@ -7,7 +7,7 @@ import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from threading import Thread
@@ -66,6 +66,16 @@ def serve(pipe: Pipe) -> None:
     """Answer requests until the pipe closes or `Shutdown` comes."""
     keep_little()
     _Server(pipe).run()
+
+
+def meanwhile(requests: Requests, work: Iterable[None]) -> Request[Any] | None:
+    """Do work, which stops between two parts, until there is a request. Raises `Empty` where it
+    ends before.
+    """
+    for _ in work:
+        with suppress(Empty):
+            return requests.get_nowait()
+    return requests.get_nowait()
 
 
 class _Server:
@@ -146,6 +156,8 @@ class _Server:
         if not self._is_busy(service):
             service.idle.set()
         try:
+            with suppress(Empty):
+                return meanwhile(self._requests, service.plans() if service.idle.is_set() else ())
             saving = service.saving
             if saving is not None and service.idle.is_set():
                 pause = AFTER

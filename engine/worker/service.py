@@ -2,7 +2,7 @@
 each class of requests.
 """
 
-from collections.abc import Callable, Collection, Generator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from threading import Event
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -88,6 +88,11 @@ class Service:
         if self._open is None:
             raise BadSetting("model", None, "a loaded model; open one first")
         return self._open
+
+    def plans(self) -> Iterator[None]:
+        """Make plans for the open model's next answer, as `AnswersAtOnce.plans`."""
+        if self._open is not None:
+            yield from self._open.plans()
 
     @property
     def is_answering(self) -> bool:

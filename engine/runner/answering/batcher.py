@@ -140,6 +140,7 @@ class Batcher:
         self._forming: WeakSet[RunningAnswer] = WeakSet()  # who was told so
         self._pace = Pace()
         self._ahead = Ahead(model.stepper, economy, model.draft)
+        self._ahead.is_wanted |= model.options.spec_type != "none"
 
     @property
     def is_idle(self) -> bool:
@@ -150,6 +151,11 @@ class Batcher:
         """Write this answer as soon as there is room."""
         self.waiting.append(answer)
         answer.speculate(self._ahead.economy.chances)
+        self._ahead.is_wanted |= answer.drafts is not None
+
+    def plans(self) -> Iterator[None]:
+        """Make plans that answers with drafts will take, one at a time; yields before each."""
+        yield from self._ahead.plans()
 
     def turn(self) -> Iterator[Told]:
         """Run one step for all answers, or one each if they cannot share it, and yield their

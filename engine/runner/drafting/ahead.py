@@ -1,13 +1,16 @@
 """Drafts of all answers that share a step: how many of their tokens it computes."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from time import perf_counter
 from typing import Protocol
 
 from engine.runner.drafting.drafts import NO_DRAFT, Draft, Drafts
-from engine.runner.drafting.economy import Economy
+from engine.runner.drafting.economy import SIZES, Economy
 from engine.runner.drafting.model import Guesser
 from engine.runner.stepper import Stepper
+
+GUESSES = (1, 2, 3, 4)
+"""Rows of a drafting model's usual steps."""
 
 
 class Drafting(Protocol):
@@ -32,6 +35,19 @@ class Ahead:
         self._stepper, self._model = stepper, model
         self.economy = economy or Economy()
         self._built_s = self._drafted_s = 0.0  # of the step under way
+        self.is_wanted = model is not None
+
+    def plans(self) -> Iterator[None]:
+        """Make the plans that drafts of one answer take at the present depth, one at a time; yields
+        before each that is missing. There are none unless drafts are wanted.
+        """
+        wanted = [(self._stepper, n, n) for n in SIZES]
+        if self._model is not None:
+            wanted += [(self._model.stepper, n, 1) for n in GUESSES]
+        for stepper, n_rows, n_outputs in wanted if self.is_wanted else ():
+            if not stepper.is_ready(n_rows, n_outputs, 1):
+                yield
+                stepper.ready(n_rows, n_outputs)
 
     def drafts(self, answers: Sequence[Drafting], n_rows: int) -> list[Draft]:
         """Return each answer's draft for a step that has `n_rows` without any; where there is no

@@ -65,6 +65,10 @@ class Guesser(Protocol):
     costs: DraftCosts
     source: str
 
+    @property
+    def stepper(self) -> Stepper:
+        """Computes its guesses."""
+
     def draft(self, number: int, text: Sequence[int], most: int, at: int) -> list[int]:
         """At most so many tokens to follow the `text` of a sequence, whose last token has the
         position `at`; none where nothing can be guessed now.

@@ -21,7 +21,9 @@ from engine.weights.load import fill as fill_weights
 from engine.weights.prepared.use import PreparedWeights
 
 SERVING = 24
-"""Plans that are kept where steps are of 1 to 30 sequences, beside pieces of prompts."""
+"""Plans that are kept where steps are of 1 to 30 sequences or have drafts, beside pieces of
+prompts.
+"""
 
 StageProgress = Callable[[StageName, int, int], None]
 
@@ -70,6 +72,7 @@ class Room:
         self.prepared = prepared or PreparedWeights(None)
         self._shelf = shelf or WeightShelf()
         self._fused = options.flash_attention is not False
+        self._drafts = options.spec_type != "none" or bool(options.model_draft)
         self._stack = ExitStack()
         self.placed: dict[Tensor, Location] = {}
         self.filled: set[Tensor] = set()
@@ -130,7 +133,7 @@ class Room:
     def planner(self, dry: DryRun, placed: Mapping[Tensor, Location]) -> Planner:
         """Without arenas yet, for what lies so."""
         homes = {**placed, **{t: self.mapped[t] for t, _ in dry.mapped}}
-        kept = KEPT if dry.built.n_sequences == 1 else SERVING
+        kept = SERVING if dry.built.n_sequences > 1 or self._drafts else KEPT
         return Planner(dry.backends, homes, kept, mapped=self.mapped, pins=dry.pins)
 
     def settle(self, placed: dict[Tensor, Location], planner: Planner) -> None:

@@ -74,7 +74,7 @@ def test_speculation_is_a_choice(window: MainWindow) -> None:
     assert view.speculation.currentText() == "Off"
     for text, wanted, opened in (
         ("Automatic", "auto", "auto"),
-        ("From earlier text (n-gram)", "ngram", "none"),
+        ("From earlier text (n-gram)", "ngram", "ngram"),
         ("From the model itself (MTP)", "mtp", "auto"),
     ):
         view.speculation.setCurrentText(text)
