@@ -5,8 +5,8 @@
 //   sum[row, column] += a[row, k] x[k, column]     of FRAGMENT_ROWS x FRAGMENT_COLUMNS sums
 //
 // Rows of a, and columns of x, lie in local memory, A_STRIDE and X_STRIDE words of 32 bits apart. A
-// word is four bytes, or two halves (X_BITS 16), that are neighbours in k; a step takes STEP words of
-// each. A lane brings A_WORDS and X_WORDS of them and keeps LANE_SUMS sums: macros say which, by the
+// word is four bytes, two halves that are neighbours in k, or a float (FRAGMENT_BITS 8, 16 or 32); a
+// step takes STEP words of each. A lane brings A_WORDS and X_WORDS of them and keeps LANE_SUMS sums: macros say which, by the
 // lane's number in its wave of WAVE. Waves of a group share 64 x 64 sums: each makes WAVE_ROWS x
 // WAVE_COLUMNS. tests/kernels/test_fragments.py holds the macros against the vendors' manuals.
 
@@ -32,13 +32,25 @@
 #define REPEAT_8(make) REPEAT_4(make) make(4) make(5) make(6) make(7)
 #define REPEAT_32(make) _Pragma("unroll") for (int n = 0; n < 32; n++) { make(n) }
 
-#define X_STRIDE 20  // a block of x and what follows it: 80 bytes
-#if X_BITS == 16
-  #define A_STRIDE 20  // 32 halves, and so much more that no two lanes want the same bank
-typedef float Sum;
-#else
-  #define A_STRIDE 12  // 32 bytes, likewise
+#ifndef FRAGMENT_BITS
+  #if X_BITS == 16
+    #define FRAGMENT_BITS 16
+  #else
+    #define FRAGMENT_BITS 8
+  #endif
+#endif
+#ifndef X_STRIDE
+  #define X_STRIDE 20  // a block of x and what follows it: 80 bytes
+  #if FRAGMENT_BITS == 16
+    #define A_STRIDE 20  // 32 halves, and so much more that no two lanes want the same bank
+  #else
+    #define A_STRIDE 12  // 32 bytes, likewise
+  #endif
+#endif
+#if FRAGMENT_BITS == 8
 typedef int Sum;
+#else
+typedef float Sum;
 #endif
 
 #if MATRIX_IS(PLAIN)
@@ -60,7 +72,11 @@ typedef int Sum;
   #define SUM_COLUMN(lane, i) ((i) / 8 * 16 + (lane) / 8)
 
 static void multiply(Sum sum[LANE_SUMS], const uint a[A_WORDS], const uint x[X_WORDS]) {
-  #if X_BITS == 16
+  #if FRAGMENT_BITS == 32
+    #pragma unroll
+  for (int i = 0; i < LANE_SUMS; i++)
+    sum[i] += as_float(a[i % A_WORDS]) * as_float(x[i / A_WORDS]);
+  #elif FRAGMENT_BITS == 16
   float2 of_a[A_WORDS];
     #pragma unroll
   for (int i = 0; i < A_WORDS; i++) of_a[i] = vload_half2(0, (const half *)&a[i]);

@@ -56,6 +56,9 @@ MATRIX = {
 }
 """The way to multiply fragments of matrices, likewise; gfx906 has none."""
 
+HALVES = {target: way.replace("IMMA", "HMMA") for target, way in MATRIX.items()}
+"""The way to multiply fragments of halves."""
+
 OCLOC = Path("/opt/ocloc")
 """Where .ci/run unpacks Intel's compiler: as an installed driver it would show a device."""
 
@@ -69,11 +72,11 @@ HALF = """#pragma OPENCL EXTENSION cl_khr_fp16 : enable
 #define vload_half4(i, p) ((float4)(AT4(p, 4 * (i))))
 #define vload_half8(i, p) ((float8)(AT8(p, 8 * (i))))
 #define vload_half16(i, p) ((float16)(AT8(p, 16 * (i)), AT8(p, 16 * (i) + 8)))
-#define PUT(n, v, i, p) for (int h = 0; h < n; h++) (p)[n * (i) + h] = (half)(v)[h]
+#define HALVES_TO(n, v, i, p) for (int h = 0; h < n; h++) (p)[n * (i) + h] = (half)(v)[h]
 #define vstore_half_rte(v, i, p) ((p)[i] = (half)(v))
-#define vstore_half4_rte(v, i, p) PUT(4, v, i, p)
-#define vstore_half8_rte(v, i, p) PUT(8, v, i, p)
-#define vstore_half16_rte(v, i, p) PUT(16, v, i, p)
+#define vstore_half4_rte(v, i, p) HALVES_TO(4, v, i, p)
+#define vstore_half8_rte(v, i, p) HALVES_TO(8, v, i, p)
+#define vstore_half16_rte(v, i, p) HALVES_TO(16, v, i, p)
 """
 """libclc converts halves in software; NVIDIA's own compiler has an instruction for it."""
 

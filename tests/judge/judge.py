@@ -20,7 +20,7 @@ import msgspec
 
 from engine.backends.opencl.source import source
 from engine.settings import cache_folder
-from tests.judge.compilers import CLANG, DOTS, MATRIX, TARGETS, Missing, compiled, version
+from tests.judge.compilers import CLANG, DOTS, HALVES, MATRIX, TARGETS, Missing, compiled, version
 from tests.judge.figures import Figures, figures
 from tests.judge.plans import Program, programs
 
@@ -151,7 +151,7 @@ def main(given: Sequence[str] | None = None) -> int:
     now, faults = Kept(dict(before.compilers), {}), []
     for target in args.target or TARGETS:
         with TemporaryDirectory() as folder:
-            asked = programs(Path(folder), DOTS[target], MATRIX[target])
+            asked = programs(Path(folder), DOTS[target], MATRIX[target], HALVES[target])
         try:
             found = judged(target, asked)
         except Missing as missing:

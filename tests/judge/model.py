@@ -20,7 +20,7 @@ from typing import NamedTuple
 from engine.backends.opencl.launch import Launch
 from engine.graph.tensor import Role, Tensor
 from engine.runner.programs import PROMPT, steps
-from tests.judge.compilers import DOTS, MATRIX, NVIDIA, TARGETS
+from tests.judge.compilers import DOTS, HALVES, MATRIX, NVIDIA, TARGETS
 from tests.judge.figures import Figures
 from tests.judge.judge import kept
 from tests.judge.plans import TRAITS, Program, built
@@ -158,7 +158,8 @@ def _figures(target: str) -> Mapping[str, Figures]:
 
 @cache
 def _steps(target: str, units: int, small: bool) -> Mapping[str, list[Launch]]:
-    traits = replace(TRAITS, dot4=DOTS[target], matrix=MATRIX[target], compute_units=units)
+    ways = {"dot4": DOTS[target], "matrix": MATRIX[target], "halves": HALVES[target]}
+    traits = replace(TRAITS, compute_units=units, **ways)
     if small or TARGETS[target] != NVIDIA:
         traits = replace(traits, max_work_group=256)
     with TemporaryDirectory() as folder:

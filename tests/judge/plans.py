@@ -104,6 +104,7 @@ def programs(
     folder: Path,
     dot4: str = "",
     matrix: str = "",
+    halves: str = "",
     traits: DeviceTraits = TRAITS,
     models: Iterable[str] = MODELS,
 ) -> list[Program]:
@@ -111,7 +112,7 @@ def programs(
     instructions.
     """
     found: dict[Program, None] = {}
-    traits = replace(traits, dot4=dot4, matrix=matrix)
+    traits = replace(traits, dot4=dot4, matrix=matrix, halves=halves)
     for model in models:
         for launched in steps(built(folder, model), traits).values():
             found |= dict.fromkeys(map(Program.of, launched))

@@ -9,8 +9,18 @@ import pytest
 
 from engine.backends.opencl.source import source
 from tests.judge import judge
-from tests.judge.compilers import DOTS, MATRIX, TARGETS, Code, Missing, version
-from tests.judge.figures import Figures, Instruction, figures, hottest, repeated
+from tests.judge.compilers import (
+    DOTS,
+    HALVES,
+    INTEL,
+    MATRIX,
+    TARGETS,
+    Code,
+    Missing,
+    compiled,
+    version,
+)
+from tests.judge.figures import UNITS, Figures, Instruction, figures, hottest, repeated
 from tests.judge.judge import judged, kept, worse
 from tests.judge.plans import Program, programs
 
@@ -29,13 +39,13 @@ def target(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def asked(target: str, headers: Callable[[str, str], list[Program]]) -> list[Program]:
+def asked(target: str, headers: Callable[[str, str, str], list[Program]]) -> list[Program]:
     """The programs of the plans there."""
-    return headers(DOTS[target], MATRIX[target])
+    return headers(DOTS[target], MATRIX[target], HALVES[target])
 
 
 @pytest.fixture(scope="session")
-def headers(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], list[Program]]:
+def headers(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str, str], list[Program]]:
     return cache(partial(programs, tmp_path_factory.mktemp("headers")))
 
 
@@ -108,6 +118,16 @@ def test_prompts_are_multiplied_by_matrix_units(target: str, asked: list[Program
 
 
 @one_of_each
+def test_prompts_attend_by_matrix_units(target: str, asked: list[Program]) -> None:
+    """Where there are some, but Intel's, whose compiler would keep sums in memory."""
+    wide = [p for p in asked if p.family == "attention_wide"]
+    assert bool(wide) == (TARGETS[target] != INTEL)
+    for program in wide[:1]:
+        code = compiled(target, source(program.family), program.defines)
+        assert any(name in code.listing for name in UNITS) == bool(HALVES[target])
+
+
+@one_of_each
 def test_a_planted_narrow_load_is_seen(target: str, asked: list[Program]) -> None:
     """A weight's words byte by byte."""
     program = one_of(asked, "matmul_tiled", "PANEL=1", "WORDS=8", "HALVES=1")
@@ -172,9 +192,9 @@ def test_what_a_listing_tells() -> None:
 
 
 def test_headers_make_the_steps_of_whole_models(
-    headers: Callable[[str, str], list[Program]],
+    headers: Callable[[str, str, str], list[Program]],
 ) -> None:
-    asked = headers("", "")
+    asked = headers("", "", "")
     families = {program.family for program in asked}
     assert {"matmul_tiled", "matmul_experts", "norm_chain", "rope_store", "route"} <= families
     assert any("ACT=GELU" in program.defines for program in asked)

@@ -53,6 +53,7 @@ OTHER_KIND = {
     "attention_lanes": "cpu",
     "recurrence_vectors": "gpu",
     "recurrence_lanes": "cpu",
+    "attention_wide": "cpu",
     "matmul_wide": "cpu",
     "matrix_trial": "cpu",
 }

@@ -66,7 +66,10 @@ class DeviceTraits:
     has `slow_launches` where its threads sleep between them: more of a row's work is put into one
     launch then, whose items wait for one another. `dot4` names the instruction that adds four
     products of bytes (kernels_cl/parts/intrinsics.cl), `matrix` the one that a wave multiplies
-    fragments of matrices with (kernels_cl/parts/fragments.cl), if they were found.
+    fragments of matrices with (kernels_cl/parts/fragments.cl), if they were found. `halves` is the
+    way to multiply fragments of halves: `matrix`, or another where that multiplies bytes.
+    Processors have no `own_local_memory`: there it is a part of all memory, and bringing keys to it
+    gains nothing.
     """
 
     is_cpu: bool
@@ -79,6 +82,8 @@ class DeviceTraits:
     slow_launches: bool = False
     dot4: str = ""
     matrix: str = ""
+    halves: str = ""
+    own_local_memory: bool = True
     tuned: Tuned = field(default_factory=default)
 
     @property

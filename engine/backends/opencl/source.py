@@ -23,6 +23,7 @@ PARTS: Mapping[str, tuple[str, ...]] = {
     "attention_lanes": ("blocks", "rope_heads", "attention_units"),
     "attention_tiles": ("blocks", "attention_units", "attention_cells"),
     "attention_vectors": ("blocks", "attention_units", "attention_cells"),
+    "attention_wide": ("blocks", "attention_units", "attention_fragments", "fragments"),
     "copy": ("blocks", "block_grids", "block_formats"),
     "dot4_trial": ("intrinsics",),
     "matmul_experts": (

@@ -13,13 +13,14 @@ from engine.backends.opencl.drivers.loader import cl, platforms
 from engine.backends.opencl.drivers.trials import (
     Trial,
     dot4_trials,
+    halves_trials,
     matrix_trials,
     told,
     used,
 )
 from engine.backends.opencl.drivers.unknown_cpu import can_be_renamed, flags, name_unknown_cpu
 from engine.backends.opencl.drivers.vectors import limit
-from engine.backends.opencl.launch import DeviceTraits
+from engine.backends.opencl.launch import HALVES, DeviceTraits
 from engine.backends.opencl.tuned import key_of, tuned_for
 from engine.device.backend import MemoryPool
 from engine.errors import BadSetting, DeviceError
@@ -204,6 +205,9 @@ def describe(name: str, platform: cl.Platform, handle: cl.Device) -> DeviceInfo:
     tried = () if is_cpu else dot4_trials(name, facts)
     if used(tried, "dot4"):  # products of fragments are for devices that have these, too
         tried += matrix_trials(name, facts)
+    matrix = used(tried, "matrix")
+    if matrix and matrix not in HALVES:  # attention multiplies halves
+        tried += halves_trials(name, facts)
     dot4 = used(tried, "dot4") or ("PLAIN" if lanes else "")
     return DeviceInfo(
         name=name,
@@ -223,11 +227,13 @@ def describe(name: str, platform: cl.Platform, handle: cl.Device) -> DeviceInfo:
             compute_units=_units(handle, is_cpu or lanes, extensions),
             max_work_group=handle.max_work_group_size,
             local_memory=handle.local_mem_size,
+            own_local_memory=handle.local_mem_type == cl.device_local_mem_type.LOCAL,
             vector_ints=vector_ints,
             vnni=is_cpu and vector_ints == 16 and "avx512_vnni" in flags(),
             slow_launches=is_cpu and name.startswith(SLOW_LAUNCHES),
             dot4=dot4,
-            matrix=used(tried, "matrix"),
+            matrix=matrix,
+            halves=matrix if matrix in HALVES else used(tried, "halves"),
             tuned=tuned_for(_tuning(name, title, is_cpu, vector_ints)),
         ),
     )

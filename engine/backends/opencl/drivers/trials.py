@@ -30,6 +30,9 @@ MATRIX = ("IMMA", "HMMA", "WMMA", "MFMA", "DPAS16", "DPAS8")
 their sums are those of dot4.
 """
 
+HALVES = ("HMMA",)
+"""Those to multiply fragments of halves where bytes come first."""
+
 TIMEOUT = 30.0
 MAGIC = b"CutawayTrials1\n"
 """Seconds for one, the start of its process and the driver's compiler included."""
@@ -57,6 +60,11 @@ def matrix_trials(device: str, facts: Sequence[str]) -> tuple[Trial, ...]:
     return _trials(device, "matrix", MATRIX, facts)
 
 
+def halves_trials(device: str, facts: Sequence[str]) -> tuple[Trial, ...]:
+    """Return the ways to multiply halves that were tried where `matrix` multiplies bytes."""
+    return _trials(device, "halves", HALVES, facts)
+
+
 def used(trials: Sequence[Trial], purpose: str) -> str:
     """The way that is in use; empty where there is none."""
     return next((one.way for one in trials if one.purpose == purpose and not one.refused), "")
@@ -67,7 +75,8 @@ def _trials(
 ) -> tuple[Trial, ...]:
     if not TRIALS.get():
         return ()
-    text = "\0".join((*facts, source(f"{purpose}_trial")))
+    kernel = "dot4_trial" if purpose == "dot4" else "matrix_trial"
+    text = "\0".join((*facts, *ways, source(kernel)))
     path = kept_folder("trials") / f"{sha256(text.encode()).hexdigest()[:32]}.sealed"
     with suppress(OSError, *UNREADABLE):
         return msgspec.json.decode(read_sealed(path, MAGIC), type=tuple[Trial, ...])
@@ -117,7 +126,7 @@ def _refused(device: str, way: str) -> str:
 
 def main(device: str) -> None:
     """Print each way's trial, also of those after the first that can be used."""
-    for purpose, ways in (("dot4", DOT4), ("matrix", MATRIX)):
+    for purpose, ways in (("dot4", DOT4), ("matrix", MATRIX)):  # of which HALVES are some
         for way in ways:
             start = time.perf_counter()
             trial = msgspec.structs.asdict(Trial(way, _refused(device, way), purpose))

@@ -4,11 +4,15 @@ from collections.abc import Sequence
 
 from engine.backends.opencl.launch import COUNTERS, Args, DeviceTraits, Launch, Shared
 from engine.backends.opencl.launches.attention_split import (
+    WIDE_CHANNELS,
+    WIDE_SIDE,
+    WIDE_TEAM,
     AttentionSplit,
     lane_width,
     split_of,
     split_of_mixed,
 )
+from engine.backends.opencl.launches.matmul_tiled import matrix_defines
 from engine.backends.opencl.launches.quantize import panel_defines
 from engine.backends.opencl.launches.sizes import (
     BLOCK_NAMES,
@@ -49,7 +53,7 @@ def merges_at_once(given: LoweredAttention, traits: DeviceTraits) -> bool:
     split, kv_heads = split_of(given, traits), given.k.shape[1]
     units = split.groups(kv_heads) // split.chunks
     few = 1 < split.chunks <= MOST_MERGED and units <= COUNTERS
-    return few and team_size(traits) > 1
+    return few and not split.parts and team_size(traits) > 1
 
 
 def stores_at_once(given: LoweredAttention, traits: DeviceTraits) -> bool:
@@ -79,6 +83,8 @@ def attention(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[L
     split = split_of(given, traits)
     team = min(TEAM, team_size(traits))
     width = lane_width(traits) if team == 1 else vector_width(traits)
+    if split.parts:
+        return [_launch("attention_wide", node, split, WIDE_TEAM, _wide_defines(given, traits))]
     if not split.lanes:
         family = "attention_vectors" if traits.items_take_vectors else "attention_lanes"
         more = {"STORES": 1, "KV_BLOCK": given.k.fmt.block, "DIM": given.q.shape[0]}
@@ -96,6 +102,18 @@ def attention(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[L
     ]
 
 
+def _wide_defines(given: LoweredAttention, traits: DeviceTraits) -> Defines:
+    """Build options of groups that make many queries: of halves where a way to multiply these is
+    known, but for caches of f32.
+    """
+    halves = traits.halves if given.k.fmt is not F32 else ""
+    dim, dim_v = given.q.shape[0], given.v.shape[0]
+    channels = WIDE_CHANNELS if dim_v > WIDE_SIDE else WIDE_SIDE
+    defines: dict[str, int | str] = {"DIM": dim, "DIM_V": dim_v, "CHANNELS": channels}
+    bits = 16 if halves else 32
+    return {**defines, "FRAGMENT_BITS": bits, "W": 128 // bits, **matrix_defines(halves)}
+
+
 def _launch(
     family: str, node: Tensor, split: AttentionSplit, team: int, defines: Defines
 ) -> Launch:
@@ -104,6 +122,8 @@ def _launch(
     dim, heads, tokens, _ = q.shape
     kv_heads, capacity = k.shape[1:3]
     size, local = items(split.groups(kv_heads) * team, team)
+    if split.parts:
+        size, local = (*size, split.parts), (team, 1)
     args: Args = {
         "out": given.shares or node,
         "x": given.packed,

@@ -8,6 +8,7 @@ chunks' shares (lowering/helpers.py).
 from dataclasses import dataclass
 
 from engine.backends.opencl.launch import DeviceTraits
+from engine.backends.opencl.launches.matmul_tiled import SUB_GROUPS
 from engine.backends.opencl.launches.quantize import has_wide_vectors
 from engine.graph.ops.attention import FusedAttention
 
@@ -26,6 +27,15 @@ SHARES = 512
 LANE_TOKENS = 32
 """Fewest tokens of a step whose queries are lanes: fewer may well be of as many sequences."""
 
+WIDE_SIDE, WIDE_CHANNELS = 64, 128
+"""Queries, and most channels of values, that a group of lanes makes of many (attention_wide.cl)."""
+
+WIDE_TEAM, WIDE_BYTES = 256, 31 << 10
+"""Items of such a group, and bytes of local memory that it takes at most."""
+
+_WORDS = 16
+"""Bytes that a lane reads at once."""
+
 
 @dataclass(frozen=True)
 class AttentionSplit:
@@ -33,6 +43,7 @@ class AttentionSplit:
     `heads_each` kv heads.
 
     `lanes`: queries are the lanes of vectors, so many of a tile (attention_tiles.cl); 0: rows.
+    `parts`: groups that share the values' channels of a tile (attention_wide.cl); 0: rows.
     """
 
     rows: int
@@ -41,6 +52,7 @@ class AttentionSplit:
     tiles_each: int = 1
     heads_each: int = 1
     lanes: int = 0
+    parts: int = 0
 
     def groups(self, kv_heads: int) -> int:
         """Groups of a launch."""
@@ -56,7 +68,9 @@ def split_of(attention: FusedAttention, traits: DeviceTraits) -> AttentionSplit:
     if rows:
         return AttentionSplit(rows, -(-queries // rows), lanes=LANE_VECTORS * lane_width(traits))
     wanted = traits.compute_units * (8 if traits.items_take_vectors else 4)
-    rows = _rows_of(n_tokens, heads // kv_heads)
+    wide = _is_wide(attention, traits)
+    rows = WIDE_SIDE if wide else _rows_of(n_tokens, heads // kv_heads)
+    parts = -(-attention.v.shape[0] // WIDE_CHANNELS)
     tiles = -(-queries // rows)
     fewest = traits.tuned.cells if traits.items_take_vectors else traits.tuned.lane_cells
     most = min(capacity // fewest, wanted)
@@ -65,6 +79,8 @@ def split_of(attention: FusedAttention, traits: DeviceTraits) -> AttentionSplit:
     if traits.items_take_vectors and n_tokens < LANE_TOKENS and whole >= 2 * traits.compute_units:
         # A core reads all heads of a chunk in one run: one after the other they jump in memory.
         return AttentionSplit(rows, tiles, whole, tiles, kv_heads)
+    if wide:
+        return AttentionSplit(rows, tiles, chunks, parts=parts)
     if chunks == 1:  # rather smaller tiles than idle cores
         tiles = max(tiles, min(queries, -(-traits.compute_units // kv_heads)))
         rows = -(-queries // tiles)
@@ -78,6 +94,21 @@ def split_of_mixed(attention: FusedAttention, traits: DeviceTraits) -> Attention
     group = heads // attention.k.shape[1]
     rows, lanes = _rows_of(n_tokens, group), LANE_VECTORS * lane_width(traits)
     return AttentionSplit(rows, -(-n_tokens * group // rows), 1, lanes // rows, lanes=lanes)
+
+
+def _is_wide(attention: FusedAttention, traits: DeviceTraits) -> bool:
+    """True if a group of lanes makes a tile of many queries, which lie where it can read four words
+    at once, as keys and values do. Not with Intel's units: its compiler keeps sums in memory there.
+    """
+    q, k, v = attention.q, attention.k, attention.v
+    if traits.items_take_vectors or traits.halves in SUB_GROUPS or q.shape[2] < LANE_TOKENS:
+        return False
+    if k.shape[0] % 8 or v.shape[0] % 8 or not traits.own_local_memory:
+        return False
+    tensors = (q,) if k.fmt.block > 1 else (q, k, v)
+    places = [n for t in tensors for n in (t.offset, *t.strides[1:3])]
+    fits = traits.max_work_group >= WIDE_TEAM and traits.local_memory >= WIDE_BYTES
+    return fits and not any(n % _WORDS for n in places)
 
 
 def lane_width(traits: DeviceTraits) -> int:

@@ -203,13 +203,19 @@ def _wide_grid(
     halves = Quantize.of(x).panels.bits == 16
     # Experts read bytes beside products of halves; fma is a way of halves that has no units.
     matrix = traits.matrix if halves == traits.matrix_halves else ""
-    if matrix and matrix != "HALVES":
-        defines |= {"MATRIX": matrix}
-        defines |= {"SUB_GROUP": SUB_GROUPS[matrix]} if matrix in SUB_GROUPS else {}
+    if made := matrix_defines(matrix):
+        defines |= made
         defines.pop("DOT4", None)
     size = (across * WIDE_ITEMS, tiles if gated else -(-tiles // 2))
     defines |= {"ROWS": 1, "LANES": 1}
     return _Grid(x.shape[1], size, (WIDE_ITEMS, 1), defines, "matmul_wide")
+
+
+def matrix_defines(way: str) -> dict[str, int | str]:
+    """Build options of a program that multiplies fragments with such units; none without."""
+    if way in ("", "HALVES"):
+        return {}
+    return {"MATRIX": way, **({"SUB_GROUP": SUB_GROUPS[way]} if way in SUB_GROUPS else {})}
 
 
 def tile_defines(fmt: Format, x: Tensor, panel: int, traits: DeviceTraits) -> dict[str, int | str]:

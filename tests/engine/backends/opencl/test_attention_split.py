@@ -1,11 +1,14 @@
 """How attention is cut into work, without a device."""
 
+from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import pytest
 
 from engine.backends.opencl.launch import DeviceTraits
 from engine.backends.opencl.launches.attention_split import (
+    LANE_TOKENS,
     SHARES,
     AttentionSplit,
     split_of,
@@ -47,7 +50,9 @@ def test_tiles_cover_all_queries(is_cpu: bool, heads: tuple[int, int]) -> None:
     for units, n_tokens, capacity in product((1, 2, 16, 132), (1, 2, 7, 64, 512), (1, 600, 4096)):
         cut = split(attention(*heads, n_tokens, capacity), traits_of(is_cpu, units))
         queries = n_tokens * heads[0] // heads[1]
-        assert cut.rows in ((24, 48, 72, 96) if cut.lanes else (1, 2, 3, 4))
+        wide = not is_cpu and n_tokens >= LANE_TOKENS
+        assert cut.parts == wide
+        assert cut.rows in ((24, 48, 72, 96) if cut.lanes else (64,) if wide else (1, 2, 3, 4))
         assert not cut.lanes or (is_cpu and cut.chunks == 1)
         assert cut.rows * (cut.tiles - 1) < queries <= cut.rows * cut.tiles
         assert 1 <= cut.chunks <= max(1, capacity // 64)
@@ -116,3 +121,19 @@ def test_shares_and_merge_stand_for_the_node() -> None:
     assert merged.storage is node
     assert (merged.shape, merged.strides) == (node.shape, node.strides)
     assert AttentionMerge.of(merged) == AttentionMerge(shares, None)
+
+
+@pytest.mark.parametrize(
+    ("dim", "changed"),
+    [
+        (64, {"max_work_group": 128}),
+        (64, {"local_memory": 30 << 10}),
+        (64, {"halves": "DPAS8"}),
+        (64, {"own_local_memory": False}),
+        (60, {}),
+    ],
+)
+def test_groups_of_lanes_that_do_not_fit_make_few_queries(dim: int, changed: Any) -> None:
+    node, gpu = attention(8, 2, 512, 600, dim), traits_of(False, 16)
+    assert split(attention(8, 2, 512, 600), gpu).parts == 1
+    assert split(node, replace(gpu, **changed)).parts == 0

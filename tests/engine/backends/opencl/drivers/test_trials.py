@@ -11,7 +11,13 @@ from engine.backends.opencl.drivers import device as devices
 from engine.backends.opencl.drivers import trials
 from engine.backends.opencl.drivers.device import open_device
 from engine.backends.opencl.drivers.loader import cl
-from engine.backends.opencl.drivers.trials import Trial, dot4_trials, matrix_trials, told
+from engine.backends.opencl.drivers.trials import (
+    Trial,
+    dot4_trials,
+    halves_trials,
+    matrix_trials,
+    told,
+)
 from engine.settings import TRIALS
 
 LIE = """
@@ -69,6 +75,14 @@ def test_matrix_units_that_lie_hang_or_do_not_compile_are_off(monkeypatch):
         "dot4 by AMD; matrix by DPAS8 (IMMA: no answer within 2 s; "
         "HMMA: gives wrong sums (4 of 4096); WMMA: does not compile; MFMA: does not compile; "
         "DPAS16: does not compile)"
+    )
+
+
+def test_halves_are_tried_where_units_of_bytes_are_found(monkeypatch):
+    monkeypatch.setattr(trials, "ATTEMPT", saying("print('gives wrong sums (4 of 4096)')"))
+    found = halves_trials("gpu:0", ("a", "1"))
+    assert told((Trial("IMMA", purpose="matrix"), *found)) == (
+        "matrix by IMMA; no halves (HMMA: gives wrong sums (4 of 4096))"
     )
 
 
