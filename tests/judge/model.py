@@ -158,8 +158,8 @@ def _figures(target: str) -> Mapping[str, Figures]:
 
 @cache
 def _steps(target: str, units: int, small: bool) -> Mapping[str, list[Launch]]:
-    ways = {"dot4": DOTS[target], "matrix": MATRIX[target], "halves": HALVES[target]}
-    traits = replace(TRAITS, compute_units=units, **ways)
+    traits = replace(TRAITS, dot4=DOTS[target], matrix=MATRIX[target], compute_units=units)
+    traits = replace(traits, halves=HALVES[target])
     if small or TARGETS[target] != NVIDIA:
         traits = replace(traits, max_work_group=256)
     with TemporaryDirectory() as folder:

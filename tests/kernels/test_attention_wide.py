@@ -83,7 +83,7 @@ def test_pages_of_several_sequences(wide: OpenCLBackend, name: str, monkeypatch:
 @one_driver
 @pytest.mark.parametrize("fmt", [Q8_0, Q4_0], ids=str)
 def test_caches_of_blocks(wide: OpenCLBackend, fmt: Format) -> None:
-    """Against the host, which dequantises them."""
+    """Against the host, which dequantises them; they too are rounded to halves."""
     made = Operands()
     q = made.make(F32, 64, 4, 40)
     k, v = (made.make(fmt, 64, 2, 128) for _ in "kv")
@@ -93,4 +93,4 @@ def test_caches_of_blocks(wide: OpenCLBackend, fmt: Format) -> None:
     inputs = [made.put(I32, values) for values in seen]
     node = ops.attention(q, k, v, *inputs, scale=0.125)
     want = run(HostBackend(), node, made.values)
-    assert nmse(run(wide, node, made.values), want) < most(wide)
+    assert nmse(run(wide, node, made.values), want) < (1e-7 if wide.info.traits.halves else 1e-11)

@@ -121,9 +121,8 @@ def _launch(
     q, k, v, panels = given.q, given.k, given.v, given.panels
     dim, heads, tokens, _ = q.shape
     kv_heads, capacity = k.shape[1:3]
-    size, local = items(split.groups(kv_heads) * team, team)
-    if split.parts:
-        size, local = (*size, split.parts), (team, 1)
+    groups, group = items(split.groups(kv_heads) * team, team)
+    size, local = ((*groups, split.parts), (*group, 1)) if split.parts else (groups, group)
     args: Args = {
         "out": given.shares or node,
         "x": given.packed,
