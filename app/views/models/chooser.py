@@ -1,5 +1,6 @@
 """Which model: those on the disk, those to download, and how the chosen one is loaded."""
 
+from functools import cached_property
 from pathlib import Path
 
 from PySide6.QtCore import QEvent, Qt, QTimer, Signal
@@ -17,6 +18,7 @@ from app.language import tr
 from app.library import Stored
 from app.state.workbench import Workbench
 from app.theme import fonts
+from app.theme.theme import undressed
 from app.theme.tokens import GRID, PADDING, ROW
 from app.views.models.chooser_options import OptionsView
 from app.views.models.discover import DiscoverView
@@ -80,8 +82,6 @@ class Chooser(QWidget):
         self._asked_devices = False
         self.table = Table(TableRows(MODELS, self), tr("Models"), stretch=(0,))
         self.options = OptionsView(bench)
-        self.discover = DiscoverView(bench)
-        self.servers = ServersView(bench)
         self.storage = StorageBar(bench.storage)
         self.folders = FoldersView(bench)
         self._empty = label(tone="quiet", wrap=True)
@@ -90,12 +90,12 @@ class Chooser(QWidget):
         self._pages = QStackedWidget()
         for title, page in (
             (tr("On this disk"), self._disk()),
-            (tr("Discover"), self.discover),
-            (tr("Servers"), self._elsewhere()),
+            (tr("Discover"), QWidget()),
+            (tr("Servers"), QWidget()),
         ):
             self.tabs.put(title)
             self._pages.addWidget(page)
-        self.tabs.currentChanged.connect(self._pages.setCurrentIndex)
+        self.tabs.currentChanged.connect(self._show_page)
         head = QHBoxLayout()
         head.setContentsMargins(PADDING, GRID, GRID, GRID // 2)
         head.setSpacing(GRID)
@@ -114,10 +114,6 @@ class Chooser(QWidget):
         self.table.activated.connect(self._load)
         self.options.loading.connect(self.done)
         self.options.placing.connect(self.done)
-        self.discover.downloads.wanted.connect(self.wants_fetch)
-        self.servers.opening.connect(self.done)
-        self.discover.opening.connect(self.done)
-        self.servers.editing.connect(lambda: QTimer.singleShot(0, self._show_form))
         bench.library.changed.connect(self._show_models)
         self.setFocusProxy(self.table.view)
         self._show_models()
@@ -149,15 +145,43 @@ class Chooser(QWidget):
         column.addWidget(self.options.footer)
         return page
 
-    def _elsewhere(self) -> QWidget:
+    @cached_property
+    def discover(self) -> DiscoverView:
+        """Models to download; made at its first use, as `servers` is."""
+        with undressed():
+            view = DiscoverView(self._bench)
+            self._put(DISCOVER, view)
+        view.downloads.wanted.connect(self.wants_fetch)
+        view.opening.connect(self.done)
+        return view
+
+    @cached_property
+    def servers(self) -> ServersView:
         """Models of servers."""
-        page = QWidget()
-        column = QVBoxLayout(page)
-        column.setContentsMargins(PADDING, PADDING, PADDING, PADDING)
-        column.addWidget(self.servers)
-        column.addStretch(1)
-        self._area = scrolled(page)
-        return self._area
+        with undressed():
+            view = ServersView(self._bench)
+            page = QWidget()
+            column = QVBoxLayout(page)
+            column.setContentsMargins(PADDING, PADDING, PADDING, PADDING)
+            column.addWidget(view)
+            column.addStretch(1)
+            self._area = scrolled(page)
+            self._put(SERVERS, self._area)
+        view.opening.connect(self.done)
+        view.editing.connect(lambda: QTimer.singleShot(0, self._show_form))
+        return view
+
+    def _put(self, at: int, page: QWidget) -> None:
+        column = QVBoxLayout(self._pages.widget(at))
+        column.setContentsMargins(0, 0, 0, 0)
+        column.addWidget(page)
+
+    def _show_page(self, at: int) -> None:
+        if at == DISCOVER:
+            self.discover.show()
+        elif at == SERVERS:
+            self.servers.show()
+        self._pages.setCurrentIndex(at)
 
     def refresh(self) -> None:
         """Look at the disk and the devices again; to be called when it is opened."""
