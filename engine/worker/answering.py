@@ -58,6 +58,8 @@ class AnswersAtOnce:
         self.slots = Slots(model)
         self._batcher = Batcher(model, self.slots)
         self._told, self._due = self.table(0), 0.0
+        self.notes: list[str] = []
+        """Notes that the next answer ends with, beside its own."""
 
     @property
     def is_idle(self) -> bool:
@@ -90,6 +92,8 @@ class AnswersAtOnce:
 
     def _add(self, answer: RunningAnswer) -> None:
         self._answers[answer.request.id] = answer
+        answer.tally.notes += self.notes
+        self.notes.clear()
         for backend in self.model.dry.backends:  # or builds would be told as the loading's
             backend.watch_builds(self._tell_builds)
         self._batcher.add(answer)

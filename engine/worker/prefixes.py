@@ -42,10 +42,12 @@ class SavingPrefixes:
     """Writes the prefixes of a model's idle sequences, those of chats alone. Cells are read in the
     thread that computes, a file's at a time, when `step` is called; files are written in another,
     which goes on only while the engine is `idle`. `problem` is why the last one was not written.
+    Of a chat that is larger than the folder may be, the beginning is.
     """
 
     def __init__(self, prefixes: KeptPrefixes, slots: Slots, idle: Event) -> None:
         self.problem = ""
+        self._note, self._noted = "", False
         self._prefixes, self._slots, self._idle = prefixes, slots, idle
         self._files: Iterator[tuple[str, Saved]] | None = None
         self._queue: Queue[_File | None] = Queue()
@@ -69,6 +71,15 @@ class SavingPrefixes:
 
     def _is_new(self, sequence: Sequenced) -> bool:
         return self._done.get(sequence.number) != _state(sequence)
+
+    def notes(self) -> list[str]:
+        """Return what the person is to know of what is not kept, once."""
+        problem = f"what chats have read is not kept on the disk: {self.problem}"
+        told = self._note or (problem if self.problem else "")
+        if self._noted or not told:
+            return []
+        self._noted = True
+        return [told]
 
     def step(self) -> None:
         """Have the next file written, if the one before is: nothing else may be computed."""
@@ -145,6 +156,11 @@ class SavingPrefixes:
             if write(file_of(file.name), file.saved, most, self._wait, file.needed):
                 for path in file.gone:
                     remove(path)
+            else:
+                self._note = (
+                    f"a chat is larger than the {most / GB:.2g} GB for what chats have read: only"
+                    " its beginning is kept; raise --kept-chats or the limit in the preferences"
+                )
 
     def _wait(self) -> None:
         """Wait for the engine's leisure. Raises `_Stopped`."""

@@ -118,6 +118,8 @@ class Service:
         if self.keeping is not None and (changed := self.keeping.rewritten()):
             told = f"{changed} was changed since it was opened: answers may be wrong; open it again"
             self.send(Progress(request.id, "load", 0, 0, note=told))
+        if self._open is not None and self.saving is not None:
+            self._open.notes += self.saving.notes()
         first, self._answered = isinstance(request, Generate) and not self._answered, True
         damage = "" if first or self.keeping is None else self.keeping.checked()
         if not damage:

@@ -10,11 +10,13 @@ import pytest
 
 from engine import prefixes as files
 from engine.kvcache.causal import BITS
+from engine.protocol import Finished, Reply
 from engine.runner.api import Model
 from engine.runner.edits import Instruction, SequenceEdits
 from engine.runner.pictures.items import Item
 from engine.runner.sequence import Sequenced
-from tests.engine.runner.answering.many import ids, tiny
+from engine.worker.service import Service
+from tests.engine.runner.answering.many import asked, ids, tiny
 from tests.engine.runner.prefixes import (
     BLOCK,
     drawn,
@@ -275,6 +277,41 @@ def test_the_folder_stays_within_its_limit(tmp_path: Path, name: str) -> None:
         found = [restored(model, sequence, [*chat, 5]) for chat in chats]
         assert found[-2:] == [len(chat) for chat in chats[-2:]]
         assert max(found[:12]) <= 2 * BLOCK
+
+
+def test_a_chat_larger_than_the_folder_is_said_once(tmp_path: Path) -> None:
+    """Below the next answer: its first blocks are kept, and why no more are."""
+    with opened(tiny(tmp_path, "llama"), kv="f32") as model:
+        sent = list[Reply]()
+        service = Service(sent.append, set(), {}, {})
+        service.take(model.loaded)
+        sequence = service.answering.slots.sequences[0]
+        prefilled(sequence, ids(69, 2 * BLOCK + 9))
+        assert save(model, sequence) == ""
+        model.loaded.prefixes.most = sum(one.size for one in files.kept_prefixes())
+
+        def answered(number: int) -> list[str]:
+            request = asked(number, ids(80 + number, 9), 2)
+            service.mend(request)
+            service.answering.add(request)
+            while service.is_answering:
+                for _ in service.answering.turn():
+                    pass
+            (end,) = [one for one in sent if isinstance(one, Finished) and one.id == number]
+            return end.stats.notes
+
+        assert answered(1) == []
+        sequence.clear()
+        prefilled(sequence, ids(70, 4 * BLOCK + 9))
+        sequence.chat = "2"
+        assert service.saving is not None
+        service.saving.finish(20)
+        (note,) = answered(2)
+        assert "only its beginning is kept; raise --kept-chats" in note
+        assert answered(3) == []
+        assert files.kept_prefixes()
+        service.stop_keeping()
+        service.stop_saving()
 
 
 def test_blocks_that_another_chat_begins_with_stay(tmp_path: Path) -> None:
