@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from app.language import tr
 from app.views.layers.layers import LayersView
+from app.views.memory.memory import Page
 from app.widgets.commands import Command
 from app.window.desk import (
     Desk,
@@ -18,6 +19,7 @@ from app.window.desk import (
     save_report,
     tabled,
 )
+from app.window.panes.inspector import Inspector
 from app.window.panes.pages import PAGES, InspectorPage
 
 
@@ -29,6 +31,15 @@ def _page(page: InspectorPage) -> Command[Desk]:
         menu="View",
         key=page.key,
     )
+
+
+def _shows_table(w: Desk) -> bool:
+    none = w.inspector.tab == Inspector.TALK and not w.inspector.has_made("memory")
+    return not none and tabled(w).as_table
+
+
+def _memory_shows(w: Desk, page: Page) -> bool:
+    return w.inspector.has_made("memory") and w.inspector.memory.page == page
 
 
 VIEW: tuple[Command[Desk], ...] = (
@@ -116,7 +127,7 @@ VIEW: tuple[Command[Desk], ...] = (
         menu="View",
         key="Ctrl+T",
         icon="table",
-        checked=lambda w: tabled(w).as_table,
+        checked=_shows_table,
     ),
     Command(
         id="view.allocations",
@@ -125,7 +136,7 @@ VIEW: tuple[Command[Desk], ...] = (
         menu="View",
         key="Ctrl+Shift+T",
         icon="chart",
-        checked=lambda w: w.inspector.memory.page == "timeline",
+        checked=lambda w: _memory_shows(w, "timeline"),
     ),
     Command(
         id="view.splits",
@@ -133,7 +144,7 @@ VIEW: tuple[Command[Desk], ...] = (
         run=memory_page("splits"),
         menu="View",
         key="Ctrl+Shift+L",
-        checked=lambda w: w.inspector.memory.page == "splits",
+        checked=lambda w: _memory_shows(w, "splits"),
     ),
     Command(
         id="view.record",

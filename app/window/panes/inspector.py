@@ -177,6 +177,10 @@ class Inspector(QWidget):
                 return view
         raise KeyError(kind.__name__)
 
+    def has_made(self, id: str) -> bool:
+        """Return whether a page was shown or used before."""
+        return id in self._made
+
     def page(self, id: str) -> QWidget:
         """The view behind a tab, by the page's id."""
         return self._holder(id).view

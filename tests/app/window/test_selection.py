@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QAbstractItemView, QApplication
 
 from app.state.selection import Selected
 from app.theme.tokens import GRID
+from app.views.models.model import ModelView
 from app.views.tensors.tensors import TensorsView
 from app.widgets.lists.table import Table
 from app.window.main_window import MainWindow
@@ -120,7 +121,7 @@ def assert_shown_in_the_past(window: MainWindow, now: Selected) -> None:
 
 def begin_anew(window: MainWindow) -> None:
     """The memory view as it is at first, and nothing selected."""
-    window.sheets.dismiss_file()
+    window.sheets.dismiss(ModelView)
     if window.inspector.memory.as_table:
         window.inspector.memory.toggle_table()
     window.inspector.memory.show_page("layers")

@@ -58,6 +58,8 @@ def test_no_part_of_a_view_is_a_window_while_it_is_made(
 def test_a_sheet_is_made_at_its_first_use_and_once(window: MainWindow) -> None:
     sheets = window.sheets
     assert not sheets.of
+    made = [page.id for page in PAGES if window.inspector.has_made(page.id)]
+    assert made == ["token"], "the page that is shown"
     sheets.show_news()
     assert [type(view) for view in sheets.of] == [NewsView]
     sheets.dismiss(Chooser)  # which nobody has opened
@@ -76,6 +78,7 @@ def test_a_sheet_that_is_made_late_shows_what_an_early_one_does(window: MainWind
     """Both after a model, a run, an answer, downloads and failures."""
     bench, early = window.bench, window.sheets
     before = {name: getattr(early, name) for name in SHEETS}
+    pages = {page.id: window.inspector.page(page.id) for page in PAGES}
     patched(window)
     bench.downloads.items["smollm2"] = Download("smollm2", "failed", problem="no room")
     bench.downloads.changed.emit("smollm2")
@@ -95,6 +98,12 @@ def test_a_sheet_that_is_made_late_shows_what_an_early_one_does(window: MainWind
             if hasattr(one, "refresh"):
                 one.refresh()  # as it is opened
         assert says(made) == says(view), name
+    for page in PAGES[1:]:  # the Token view asks for what it shows once it is seen
+        made = page.make(bench)
+        more = set(says(made)) - set(says(pages[page.id]))  # details of the selected layer
+        assert more <= {made.details.text() if page.id == "memory" else ""}, page.id
+        assert set(says(pages[page.id])) <= set(says(made)), page.id
+        made.deleteLater()
     for sheets in (early, late):
         sheets.chooser.tabs.setCurrentIndex(DISCOVER)
     assert "no room" in says(late.chooser)
