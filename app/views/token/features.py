@@ -150,6 +150,7 @@ class FeaturesPanel(QWidget):
         self.name.setText(state.title)
         self.name.setVisible(bool(state.folder))
         self.none.setVisible(bool(state.folder))
+        self.choose.setText(tr("Choose…") if state.folder else tr("Choose an autoencoder…"))
         self.says.setText(self._sentence(found))
         shown = found, tuple(features)
         if shown != self._shown:
