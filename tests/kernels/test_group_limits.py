@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import prod
+from typing import Any
 
 import pytest
 
@@ -28,12 +29,25 @@ class SmallGroups(Programs):
         return SMALL
 
 
-@pytest.fixture
-def small(backend: OpenCLBackend, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenCLBackend]:
-    """`backend` as a GPU that says 1024 and refuses more than 64."""
-    traits = replace(backend.info.traits, is_cpu=False, max_work_group=1024)
+LAPTOP: dict[str, Any] = {
+    "max_work_group": SMALL,
+    "local_memory": 32 << 10,
+    "dot4": "",
+    "matrix": "",
+}
+"""A GPU beside a processor that has nothing but what OpenCL asks for, and says so."""
+
+
+@pytest.fixture(params=["kernels", "device"])
+def small(
+    backend: OpenCLBackend, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[OpenCLBackend]:
+    """`backend` as a GPU that says 1024 and refuses more than 64; and as one that says 64."""
     handle = open_device(backend.name).handle
-    programs = SmallGroups(backend.context, backend.name, handle)
+    traits = replace(backend.info.traits, is_cpu=False, max_work_group=1024)
+    programs: Programs = SmallGroups(backend.context, backend.name, handle)
+    if request.param == "device":
+        traits, programs = replace(traits, **LAPTOP), backend.programs
     device = Device(replace(backend.info, traits=traits), handle)
     opened = OpenCLBackend(device, context=backend.context, programs=programs)
     prepare = OpenCLBackend.prepare
