@@ -172,7 +172,9 @@ class Chooser(QWidget):
         return view
 
     def _put(self, at: int, page: QWidget) -> None:
-        column = QVBoxLayout(self._pages.widget(at))
+        place = self._pages.widget(at)
+        assert place is not None
+        column = QVBoxLayout(place)
         column.setContentsMargins(0, 0, 0, 0)
         column.addWidget(page)
 
