@@ -28,9 +28,11 @@ NONE_YET = tr(
 
 
 class FeatureTable(QWidget):
-    """Features of a word, one of which can be turned up in the next answer."""
+    """Features of a word, one of which can be turned up in the next answer; with a title, or a
+    filter in its place.
+    """
 
-    def __init__(self, bench: Workbench) -> None:
+    def __init__(self, bench: Workbench, titled: bool = True) -> None:
         super().__init__()
         self._bench = bench
         self._found: FeaturesFound | None = None
@@ -45,7 +47,7 @@ class FeatureTable(QWidget):
                 right=True,
             ),
         ]
-        self.table = Table(TableRows(columns, self), tr("Features"), stretch=(0,), short=True)
+        self.table = Table(TableRows(columns, self), tr("Features"), stretch=(0,), short=titled)
         self.table.setMinimumHeight(fonts.px(ROWS))
         self.strength = QDoubleSpinBox()
         self.strength.setRange(-1e6, 1e6)
@@ -81,10 +83,10 @@ class FeatureTable(QWidget):
     def rows(self) -> list[list[str]]:
         """The table, titles on top."""
         titles = [tr("Name"), tr("Feature"), tr("Activation")]
-        shown = self.table.rows.shown
+        every = self.table.rows.all_rows
         return [
             titles,
-            *([self._name(one), str(one.index), f"{one.activation:.2f}"] for one in shown),
+            *([self._name(one), str(one.index), f"{one.activation:.2f}"] for one in every),
         ]
 
     def _name(self, one: ActiveFeature) -> str:
@@ -122,7 +124,7 @@ class FeaturesPanel(QWidget):
         self.none = Button(tr("None"), lambda: bench.features.use(""), "link")
         self.none.setAccessibleName(tr("Show no features"))
         self.says = label(NONE_YET, "quiet", "small", wrap=True)
-        self.table = FeatureTable(bench)
+        self.table = FeatureTable(bench, titled=False)
         line = QHBoxLayout()
         line.setSpacing(GRID)
         line.addWidget(self.name, 1)

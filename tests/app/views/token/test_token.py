@@ -9,7 +9,7 @@ from msgspec import structs
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QFileDialog
+from PySide6.QtWidgets import QApplication, QFileDialog, QLabel
 from pytestqt.qtbot import QtBot
 
 from app.state.workbench import Workbench
@@ -179,6 +179,8 @@ def test_features_of_a_word_are_shown_and_one_is_turned_up(
         38.4, 0.83, {118: "cities"}, [], str(tmp_path),
     )  # fmt: skip
     QApplication.processEvents()
+    titles = [one for one in token.findChildren(QLabel) if one.text() == "Features"]
+    assert [one for one in titles if one.isVisible()] == [token.sections[-1].head]
     assert panel.table.rows()[1:] == [["cities", "118", "27.00"]]  # the last but one of 20
     assert "residual-12. 38.4 features" in panel.says.text()
     assert list(token.sections[-1].report().rows()[0]) == ["cities", "118", "27.00"]
