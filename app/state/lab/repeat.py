@@ -12,7 +12,8 @@ def command_of_map(request: MapPatches, model: str) -> str:
     """Repeat a patching map."""
     chat = request.clean.prompt is None
     clean, corrupt = said(request.clean), said(request.corrupt)
-    words = ["cutaway", "patch", model, "--clean", clean, "--corrupt", corrupt]
+    words = ["cutaway", "patch", model, "--clean", clean]
+    words += _noise(request) if request.noise else ["--corrupt", corrupt]
     for name, text in (("--right", request.right), ("--wrong", request.wrong)):
         words += [name, str(text)] if text != "" else []
     before = [{"role": one.role, "content": one.text} for one in request.clean.messages[:-1]]
@@ -21,6 +22,11 @@ def command_of_map(request: MapPatches, model: str) -> str:
     words += ["--grid", request.grid, "--metric", request.metric]
     words += ["--noising"] if request.noising else []
     return shlex.join([*words, *(["--chat"] if chat else [])])
+
+
+def _noise(request: MapPatches) -> list[str]:
+    words = ["--noise", f"{request.noise:g}", "--seeds", str(request.seeds)]
+    return words + (["--subject", request.subject] if request.subject else [])
 
 
 def command_of_quality(request: MeasureQuality, text: str) -> str:

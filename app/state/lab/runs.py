@@ -87,14 +87,16 @@ class RunsState(QObject):
             self.problem = str(error)
         self.changed.emit()
 
-    def foreseen(self, tokens: int, grid: PatchGrid) -> Foreseen | None:
-        """Estimate a map of a prompt of so many tokens; None where the file lacks the sizes."""
+    def foreseen(self, tokens: int, grid: PatchGrid, seeds: int = 1) -> Foreseen | None:
+        """Estimate a map of a prompt of so many tokens, the mean of `seeds` with other noise; None
+        where the file lacks the sizes.
+        """
         parts, width = parts_of(self._file.content), self._width()
         if parts is None or not width or tokens < 1:
             return None
         by_position = grid in ("residual", "parts")
         columns = tokens if by_position else parts.n_head
-        patches = parts.n_layer * columns * SITES[grid]
+        patches = parts.n_layer * columns * SITES[grid] * seeds
         each = (tokens + 1) / 2 if by_position else tokens
         size = 4 * width * parts.n_layer * tokens * SITES[grid]
         return Foreseen(patches, round(patches * each), size)
@@ -178,10 +180,20 @@ def said(text: ComparedText) -> str:
     return text.messages[-1].text if text.prompt is None else text.prompt
 
 
+def noise_words(request: MapPatches) -> str:
+    """The noise of a map, and the part of the prompt that gets it; "" for none."""
+    if not request.noise:
+        return ""
+    if not request.subject:
+        return tr("noise of {noise:g} SD", noise=request.noise)
+    subject = f"“{request.subject}”"
+    return tr("noise of {noise:g} SD on {subject}", noise=request.noise, subject=subject)
+
+
 def title_of_run(request: Run) -> str:
-    """The prompts of a map, or the names of files, shortened."""
+    """The prompts of a map, or the prompt and its noise, or the names of files, shortened."""
     if isinstance(request, MapPatches):
-        texts = [said(request.clean), said(request.corrupt)]
+        texts = [said(request.clean), noise_words(request) or said(request.corrupt)]
     elif isinstance(request, MeasureQuality):
         texts = [Path(one).stem for one in (request.path, request.base)]
     elif isinstance(request, FindFeatures):

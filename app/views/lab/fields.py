@@ -6,6 +6,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import (
     QCheckBox,
     QComboBox,
+    QDoubleSpinBox,
     QFileDialog,
     QFormLayout,
     QHBoxLayout,
@@ -86,7 +87,7 @@ def form_of(*rows: tuple[str, QWidget]) -> QFormLayout:
     for name, widget in rows:
         if not isinstance(widget, PathField):
             widget.setAccessibleName(name)
-        if isinstance(widget, QSpinBox):
+        if isinstance(widget, QSpinBox | QDoubleSpinBox):
             widget.setMaximumWidth(fonts.px(NUMBER))
         if isinstance(widget, QComboBox):
             widget.setSizeAdjustPolicy(NARROW)

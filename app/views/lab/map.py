@@ -3,7 +3,7 @@
 import msgspec
 import numpy as np
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QComboBox, QLineEdit, QWidget
+from PySide6.QtWidgets import QComboBox, QDoubleSpinBox, QLineEdit, QSpinBox, QWidget
 
 from app.language import tr
 from app.state.lab.causes import AskedWord
@@ -33,6 +33,7 @@ GRIDS: dict[PatchGrid, str] = {
     "heads": tr("Heads"),
     "experts": tr("Experts"),
 }
+SOURCES = {False: tr("Another prompt"), True: tr("Noise on the embeddings")}
 DIRECTIONS = {False: tr("Restore (denoising)"), True: tr("Break (noising)")}
 SITES = {
     "residual": tr("What leaves a layer"),
@@ -43,13 +44,15 @@ SITES = {
 }
 SO_FAR = 60  # characters of an answer's beginning
 MAP = 260  # pixels of the map's height
+NOISE, MOST_NOISE = 3.0, 1000.0  # standard deviations
+SEEDS, MOST_SEEDS = 10, 100
 PROMPT = "The capital of France is"
 OTHER = "The capital of Italy is"
 
 
 class MapForm(QWidget):
     """Two prompts, their answers, and what is patched; or the chat before a word of an answer, with
-    another question.
+    another question. Noise on a part of the prompt can take the place of the other one.
     """
 
     changed = Signal()
@@ -64,7 +67,15 @@ class MapForm(QWidget):
         self.about = label("", wrap=True)
         self.leave = Button(tr("Type both prompts instead"), self._leave_word, "link")
         self.clean, self.corrupt, self.right, self.wrong = (QLineEdit() for _ in range(4))
-        self.grid, self.direction = QComboBox(), QComboBox()
+        self.source, self.grid, self.direction = QComboBox(), QComboBox(), QComboBox()
+        self.noise, self.subject, self.seeds = QDoubleSpinBox(), QLineEdit(), QSpinBox()
+        self.noise.setRange(0.01, MOST_NOISE)
+        self.noise.setValue(NOISE)
+        self.seeds.setRange(1, MOST_SEEDS)
+        self.seeds.setValue(SEEDS)
+        self.subject.setPlaceholderText(tr("all but the first token"))
+        for noisy, title in SOURCES.items():
+            self.source.addItem(title, noisy)
         for grid, title in GRIDS.items():
             self.grid.addItem(title, grid)
         for noising, title in DIRECTIONS.items():
@@ -76,21 +87,30 @@ class MapForm(QWidget):
         column = column_of(self)
         column.addWidget(self.about)
         column.addWidget(self.leave, 0, Qt.AlignmentFlag.AlignLeft)
-        column.addLayout(
-            form_of(
-                (tr("Prompt"), self.clean),
-                (tr("Other prompt"), self.corrupt),
-                (tr("Right token"), self.right),
-                (tr("Wrong token"), self.wrong),
-                (tr("Cells"), self.grid),
-                (tr("Direction"), self.direction),
-            )
+        self._rows = form_of(
+            (tr("Prompt"), self.clean),
+            (tr("Compared with"), self.source),
+            (tr("Other prompt"), self.corrupt),
+            (tr("Noise (standard deviations)"), self.noise),
+            (tr("Part of the prompt"), self.subject),
+            (tr("Seeds"), self.seeds),
+            (tr("Right token"), self.right),
+            (tr("Wrong token"), self.wrong),
+            (tr("Cells"), self.grid),
+            (tr("Direction"), self.direction),
         )
+        column.addLayout(self._rows)
         column.addWidget(self.chat)
         self.clean.textChanged.connect(self.counter.set_text)
-        changes = self.counter.changed, self.grid.currentIndexChanged, self.corrupt.textChanged
-        for changed in changes:
+        self.source.currentIndexChanged.connect(self._show_source)
+        for changed in (
+            self.counter.changed,
+            self.grid.currentIndexChanged,
+            self.corrupt.textChanged,
+            self.seeds.valueChanged,
+        ):
             changed.connect(self.changed)
+        self._show_source()
         self._show_word()
 
     def show_word(self, word: AskedWord, grid: PatchGrid) -> None:
@@ -103,6 +123,7 @@ class MapForm(QWidget):
         self.corrupt.setText(word.question)
         self.right.setText(shown(word.word.text))
         self.wrong.clear()
+        self.source.setCurrentIndex(self.source.findData(False))
         self.grid.setCurrentIndex(self.grid.findData(grid))
         self._show_word()
         self.corrupt.setFocus()
@@ -115,9 +136,21 @@ class MapForm(QWidget):
         self._show_word()
         self.clean.setFocus()
 
+    @property
+    def is_noisy(self) -> bool:
+        """True if noise takes the place of the other prompt."""
+        return bool(self.source.currentData())
+
+    def _show_source(self) -> None:
+        """Show the fields of the other prompt, or of the noise."""
+        self._rows.setRowVisible(self.corrupt, not self.is_noisy)
+        for field in (self.noise, self.subject, self.seeds):
+            self._rows.setRowVisible(field, self.is_noisy)
+        self._show_word()
+
     def _show_word(self) -> None:
         word = self.word
-        self.about.setText(word_note(word) if word is not None else "")
+        self.about.setText(word_note(word, self.is_noisy) if word is not None else "")
         for widget in (self.about, self.leave):
             widget.setVisible(word is not None)
         for field in (self.clean, self.right):
@@ -134,14 +167,15 @@ class MapForm(QWidget):
     @property
     def is_ready(self) -> bool:
         """True if it can be started."""
-        differ = self.word is None or self.corrupt.text() != self.word.question
+        word = self.word
+        differ = self.is_noisy or word is None or self.corrupt.text() != word.question
         return self._bench.session.model is not None and differ
 
     @property
     def request(self) -> MapPatches:
         """The map that the form describes."""
         chat, word, other = self.chat.isChecked(), self.word, self.corrupt.text()
-        return MapPatches(
+        request = MapPatches(
             0,
             clean=text_of_run(self.clean.text(), chat) if word is None else word.clean,
             corrupt=text_of_run(other, chat) if word is None else word.other(other),
@@ -149,6 +183,15 @@ class MapForm(QWidget):
             wrong=self.wrong.text(),
             grid=self.grid.currentData(),
             noising=bool(self.direction.currentData()),
+        )
+        if not self.is_noisy:
+            return request
+        return msgspec.structs.replace(
+            request,
+            corrupt=request.clean,
+            noise=self.noise.value(),
+            subject=self.subject.text(),
+            seeds=self.seeds.value(),
         )
 
     @property
@@ -168,7 +211,8 @@ class MapForm(QWidget):
     def foreseen(self) -> str:
         """Cost of the map, as far as the file and the last answer tell."""
         tokens = self._read or self.counter.count or 0
-        found = self._bench.runs.foreseen(tokens, self.grid.currentData())
+        seeds = self.seeds.value() if self.is_noisy else 1
+        found = self._bench.runs.foreseen(tokens, self.grid.currentData(), seeds)
         if found is None:
             return tr("Open a model and type a prompt to see what the map takes.")
         return tr(
@@ -180,13 +224,15 @@ class MapForm(QWidget):
         )
 
 
-def word_note(word: AskedWord) -> str:
+def word_note(word: AskedWord, noisy: bool) -> str:
     """Say which word a map is about, and what to do for it."""
     said = tr("What causes the token {token} of the answer?", token=f"“{shown(word.word.text)}”")
     so_far = " ".join(word.asked.prefix.split())
     if so_far:
         last = so_far if len(so_far) <= SO_FAR else f"…{so_far[1 - SO_FAR :]}"
         said += " " + tr("Both runs have its beginning: “{text}”.", text=last)
+    if noisy:
+        return said
     return said + " " + tr("Change the question so that the answer becomes another one.")
 
 

@@ -156,6 +156,23 @@ def test_the_command_asks_for_the_same_map() -> None:
     assert title_of_run(request) == f"{CLEAN} / {CORRUPT}"
 
 
+def test_the_command_has_the_noise_in_place_of_the_other_prompt(tiny: Workbench) -> None:
+    request = asked(noise=2.5, subject="the hat", seeds=4)
+    words = shlex.split(command_of_map(request, "/m.gguf"))
+    parser = argparse.ArgumentParser()
+    patch.configure(parser)
+    args = parser.parse_args(words[2:])
+    assert (args.clean, args.corrupt) == (CLEAN, "")
+    assert (args.noise, args.subject, args.seeds) == (2.5, "the hat", 4)
+    assert title_of_run(request) == f"{CLEAN} / noise of 2.5 SD on “the hat”"
+    assert title_of_run(asked(noise=3.0)) == f"{CLEAN} / noise of 3 SD"
+    once, often = (tiny.runs.foreseen(6, "residual", seeds) for seeds in (1, 4))
+    assert once is not None
+    assert often is not None
+    assert (often.patches, often.tokens) == (4 * once.patches, 4 * once.tokens)
+    assert often.bytes == once.bytes
+
+
 def measurement(bench: Workbench, **fields: object) -> MeasureQuality:
     path = str(bench.session.path)
     made = MeasureQuality(0, path, bench.session.options, 8 * f"{CLEAN}. ", path, 32, 2)

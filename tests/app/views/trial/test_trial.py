@@ -9,9 +9,12 @@ from msgspec import structs
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QMenu
+from pytestqt.qtbot import QtBot
 
 from app.state.talk.answer import NOTHING_COUNTED
 from app.state.talk.edits import ChatEdit, EditSet, words
+from app.state.workbench import Workbench
+from app.views.lab.map import MapForm
 from app.views.talk.edits import CONTROL, EditChip, layers_of, layers_text
 from app.views.talk.message import MessageView
 from app.views.token.token import TokenView
@@ -332,6 +335,31 @@ def test_a_map_is_started_by_keyboard_and_its_cells_select(window: MainWindow) -
     assert isinstance(client(window).last, Cancel)
     view.copy_command.click()
     assert QApplication.clipboard().text().startswith("cutaway patch /models/SmolLM2")
+
+
+def test_noise_takes_the_place_of_the_other_prompt(bench: Workbench, qtbot: QtBot) -> None:
+    form = MapForm(bench)
+    qtbot.addWidget(form)
+    form.refresh()
+    form.show()
+    assert form.corrupt.isVisible()
+    assert not form.noise.isVisible()
+    QTest.keyClick(form.source, Qt.Key.Key_Down)
+    assert not form.corrupt.isVisible()
+    names = [one.accessibleName() for one in (form.source, form.noise, form.subject, form.seeds)]
+    assert names == [
+        "Compared with", "Noise (standard deviations)", "Part of the prompt", "Seeds",
+    ]  # fmt: skip
+    QTest.keyClicks(form.subject, "France")
+    QTest.keyClick(form.noise, Qt.Key.Key_Up)
+    QTest.keyClick(form.seeds, Qt.Key.Key_Down)
+    asked = form.request
+    assert (asked.noise, asked.subject, asked.seeds) == (4.0, "France", 9)
+    assert form.is_ready
+    assert "--noise 4 --seeds 9 --subject France" in form.command
+    assert "--corrupt" not in form.command
+    form.source.setCurrentIndex(0)
+    assert (form.request.noise, form.request.corrupt.prompt) == (0.0, "The capital of Italy is")
 
 
 def test_the_causes_of_a_word_lead_from_the_chat_to_a_map_and_back(window: MainWindow) -> None:
