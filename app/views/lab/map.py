@@ -84,6 +84,11 @@ class MapForm(QWidget):
             field.setPlaceholderText(tr("the likeliest"))
         self.chat = check_box(tr("As chat messages"))
         self.counter = DraftTokens(bench.session, self)
+        self._lay_out()
+        self._connect()
+        self._show_source()
+
+    def _lay_out(self) -> None:
         column = column_of(self)
         column.addWidget(self.about)
         column.addWidget(self.leave, 0, Qt.AlignmentFlag.AlignLeft)
@@ -101,6 +106,8 @@ class MapForm(QWidget):
         )
         column.addLayout(self._rows)
         column.addWidget(self.chat)
+
+    def _connect(self) -> None:
         self.clean.textChanged.connect(self.counter.set_text)
         self.source.currentIndexChanged.connect(self._show_source)
         for changed in (
@@ -110,7 +117,6 @@ class MapForm(QWidget):
             self.seeds.valueChanged,
         ):
             changed.connect(self.changed)
-        self._show_source()
         self._show_word()
 
     def show_word(self, word: AskedWord, grid: PatchGrid) -> None:
