@@ -114,8 +114,8 @@ class NextToken(TextModel[DecoderParams, PredictingWeights[Any]]):
         return normed
 
     def logits(self, x: Tensor) -> Tensor:
-        output = self.weights.predicting[self._index].output
-        if output is None:
+        head = self.weights.predicting[self._index].output
+        if head is None:
             return self._decoder.logits(x)
-        logits: Tensor = output(x, "result_output")
+        logits: Tensor = head(x, "result_output")
         return logits
