@@ -4,7 +4,7 @@ of the open model; foreseen, stopped and kept.
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,7 @@ from engine.protocol import (
 
 Run = MapPatches | MeasureQuality | RecordDataset | FindFeatures
 SITES: dict[PatchGrid, int] = {"residual": 1, "parts": 2, "heads": 1, "experts": 1}
+K = TypeVar("K", bound=RunResult)
 TITLE = 60  # characters of a prompt in a title
 
 
@@ -64,6 +65,7 @@ class RunsState(QObject):
         self.shown: RunResult | None = None
         self.word: tuple[int, int] | None = None
         self._of_words: dict[int, RunResult | None] = {}
+        self._newest: dict[tuple[str, str, str], RunResult | None] = {}
         self.problem = ""
         self._asked = Latest(client, self)
         self._asked.moved.connect(self.changed)
@@ -79,6 +81,7 @@ class RunsState(QObject):
 
     def refresh(self) -> None:
         """List the kept runs; show the newest where none is shown."""
+        self._newest.clear()
         try:
             self.kept = self._rows.all()
             if self.shown is None and self.kept:
@@ -110,7 +113,7 @@ class RunsState(QObject):
         def done(found: Any) -> None:
             self.shown, self.word = found, word
             try:
-                self._rows.add(self._session.model_name, title_of_run(request), found, word)
+                self._rows.add(self._model_of(request), title_of_run(request), found, word)
             except StoreError as error:
                 self.problem = str(error)
             self.refresh()
@@ -157,6 +160,26 @@ class RunsState(QObject):
             return []
         found = (self._of_words[number] for number in numbers)
         return [one for one in found if isinstance(one, PatchesMapped)]
+
+    def newest(self, kind: type[K], model: str, has: str) -> K | None:
+        """The newest kept result of a kind about a model in which the field `has` is not empty."""
+        key = kind.__name__, model, has
+        if key not in self._newest:
+            try:
+                numbers = self._rows.of_model(model, kind.__name__)
+                read = (self._rows.read(number) for number in numbers)
+                self._newest[key] = next((one for one in read if getattr(one, has, None)), None)
+            except StoreError as error:
+                self.problem = str(error)
+                return None
+        found = self._newest[key]
+        return found if isinstance(found, kind) else None
+
+    def _model_of(self, request: Run) -> str:
+        """The name of the model that a run is about."""
+        if isinstance(request, MeasureQuality):
+            return Path(request.path or request.base).stem
+        return self._session.model_name
 
     def _failed(self, failed: Failed) -> None:
         self.problem = "" if failed.kind == "Cancelled" else failed.message

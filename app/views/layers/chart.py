@@ -1,5 +1,7 @@
 """Lanes of devices with the model's layers as tiles, moved by mouse and by keyboard."""
 
+from collections.abc import Sequence
+
 from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, Qt, QVariantAnimation, Signal
 from PySide6.QtGui import (
     QContextMenuEvent,
@@ -10,7 +12,8 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QStyle
 
 from app.language import tr
-from app.state.layers.lanes import moved_tiles
+from app.state.lab.shading import Shade
+from app.state.layers.lanes import LayerTile, moved_tiles
 from app.state.layers.layers import LayersState
 from app.state.layers.words import describe_lane, describe_parts, describe_tiles
 from app.state.selection import Selected
@@ -55,6 +58,7 @@ class LanesChart(Painted):
         self._room = 0.0
         self.walker = LaneCursor(LanesPicture((), 0, 1, self._measures()))
         self.marked = Selected()
+        self.shade: Shade | None = None
         self._drag: TileDrag | BoundaryDrag | None = None
         self._landing: list[tuple[ShownTile, QPointF]] = []
         self._over: str | None = None
@@ -76,6 +80,13 @@ class LanesChart(Painted):
         self._tell()
         self.updateGeometry()
         self.update()
+
+    def show_shade(self, shade: Shade | None) -> None:
+        """Colour whole layers by these values; by device and part for None."""
+        if shade != self.shade:
+            self.shade = shade
+            self._tell()
+            self.update()
 
     @property
     def picture(self) -> LanesPicture:
@@ -181,7 +192,7 @@ class LanesChart(Painted):
         if taken[0].part:
             parts = [shown.part for shown in taken]
             return describe_parts(tiles[:1], parts, answer.n_layer, lettered)
-        return describe_tiles(tiles, answer, lettered)
+        return self._described(tiles)
 
     # Keyboard
 
@@ -323,6 +334,7 @@ class LanesChart(Painted):
             carried,
             over,
             frozenset(paint.unusual_kinds(labels)) if labels else frozenset(),
+            self.shade,
         )
 
     def _let_go(self, drag: TileDrag) -> None:
@@ -365,7 +377,13 @@ class LanesChart(Painted):
         tile, answer = self.picture.at(place), self.state.answer
         if tile is None or answer is None or self._drag is not None:
             return ""
-        return describe_tiles(tile.tiles, answer, lettered)
+        return self._described(tile.tiles)
+
+    def _described(self, tiles: Sequence[LayerTile]) -> str:
+        answer = self.state.answer
+        said = describe_tiles(tiles, answer, lettered) if answer is not None else ""
+        value = self.shade.words([tile.layer for tile in tiles]) if self.shade is not None else ""
+        return f"{said}; {value}" if value else said
 
     def _measures(self) -> Measures:
         head = fonts.px(HEAD) * (2 if paint.two_lines(self.width()) else 1)

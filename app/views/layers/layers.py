@@ -2,14 +2,16 @@
 
 from collections.abc import Iterable, Sequence
 from functools import partial
+from math import inf
 from typing import NamedTuple
 
 import msgspec
 from PySide6.QtCore import QEvent, QObject, QPoint, QRect, QRectF, Qt
 from PySide6.QtGui import QHideEvent, QKeySequence, QShortcut, QShowEvent
-from PySide6.QtWidgets import QHBoxLayout, QMenu, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QHBoxLayout, QMenu, QVBoxLayout, QWidget
 
 from app.language import tr
+from app.state.lab.shading import Shade, drift_of, effect_of
 from app.state.layers.lanes import PARTS, Lane, LayerTile, TileBand
 from app.state.layers.layers import LayersState
 from app.state.layers.words import PART_WORDS, why
@@ -29,6 +31,7 @@ from app.widgets.lists.table import Table
 from app.widgets.numbers import mib
 from app.widgets.plots.legend import ChartLegend, LegendEntry
 from app.widgets.plots.paper import Paper
+from app.widgets.plots.scale import ColourScale
 from app.widgets.tips import set_tip
 
 
@@ -45,8 +48,10 @@ def part_rows(lanes: Iterable[Lane]) -> list[PartRow]:
     return [PartRow(tile, band) for tile in tiles for band in tile.bands]
 
 
-def part_columns(state: LayersState) -> tuple[Column[PartRow], ...]:
-    """Layer, device, part with its bytes, what kind of layer it is and why it lies there."""
+def part_columns(state: LayersState, shade: Shade | None = None) -> tuple[Column[PartRow], ...]:
+    """Layer, device, part with its bytes, what kind of layer it is and why it lies there; and the
+    layer's value in a shade.
+    """
 
     def title(row: PartRow) -> str:
         out = state.answer is not None and row.tile.layer == state.answer.n_layer
@@ -68,7 +73,21 @@ def part_columns(state: LayersState) -> tuple[Column[PartRow], ...]:
         Column[PartRow](
             tr("Bytes"), lambda r: str(r.band.size), lambda r: r.band.size, right=True, quiet=True
         ),
+        *([shade_column(shade)] if shade is not None else []),
     )
+
+
+def shade_column(shade: Shade) -> Column[PartRow]:
+    """The value of a row's layer; layers without one sort first."""
+
+    def text(row: PartRow) -> str:
+        return shade.text(shade.of([row.tile.layer]))
+
+    def value(row: PartRow) -> float:
+        found = shade.of([row.tile.layer])
+        return -inf if found is None else found
+
+    return Column[PartRow](shade.title, text, value, right=True)
 
 
 def parts_legend(parent: QWidget) -> ChartLegend:
@@ -94,6 +113,11 @@ def parts_of(tiles: Sequence[LayerTile], labels: Sequence[Sequence[str]]) -> lis
     )
 
 
+COLOURS: dict[str, str] = {
+    "memory": tr("Memory"),
+    "drift": tr("Drift"),
+    "effect": tr("Effect"),
+}
 LEAST_ROWS, WHY = 7, 5
 CHART_SHARE = 0.66  # of the height, where it has that much to show
 KEYS = tr(
@@ -146,6 +170,9 @@ class LayersView(QWidget):
         self.automatic = Button(tr("Automatic"), self.state.automatic, "flat")
         self.add = Button(tr("Add a device"), self._offer_devices, "flat", "plus")
         self.measure = Button(tr("Measure speed"), self._measure, "flat")
+        self.colour = QComboBox()
+        self.colour.setAccessibleName(tr("Colour of the layers"))
+        self.scale = ColourScale(tr("Meaning of the colours"))
         self._switch = IconButton("table", tr("Show as a table (Ctrl+T)"), self.toggle_table)
         self._lay_out()
         self._connect()
@@ -164,6 +191,44 @@ class LayersView(QWidget):
             "chart" if self._as_table else "table", tr("{words} (Ctrl+T)", words=words)
         )
         self.refresh()
+
+    @property
+    def shade(self) -> Shade | None:
+        """Values by layer that are shown as colours; None for the devices' colours."""
+        return self._shades().get(self.colour.currentData())
+
+    def _shades(self) -> dict[str, Shade]:
+        """The values that kept runs have of the model."""
+        if self.state.file is None:
+            return {}
+        runs, name = self._bench.runs, self.state.file.path.stem
+        found = {"drift": drift_of(runs, name), "effect": effect_of(runs, name)}
+        return {kind: shade for kind, shade in found.items() if shade is not None}
+
+    def _offer_colours(self) -> None:
+        """List what there is; memory where the chosen one is gone."""
+        now, kinds = self.colour.currentData(), ["memory", *self._shades()]
+        if kinds != [self.colour.itemData(at) for at in range(self.colour.count())]:
+            self.colour.clear()
+            for kind in kinds:
+                self.colour.addItem(COLOURS[kind], kind)
+            self.colour.setCurrentIndex(max(0, self.colour.findData(now)))
+
+    def _show_shade(self) -> None:
+        """Show the values of kept runs, if others are known now."""
+        self._offer_colours()
+        shade = self.shade
+        if shade != self.chart.shade:
+            self.chart.show_shade(shade)
+            self.table.rows.show_columns(part_columns(self.state, shade))
+            if shade is not None:
+                ends = shade.text(shade.low), shade.text(shade.high)
+                title = f"{shade.title}: {shade.run}"
+                self.scale.show_scale(title, ends, shade.is_diverging)
+        some = bool(self.state.lanes())
+        self.colour.setVisible(some and self.colour.count() > 1)
+        self.scale.setVisible(some and shade is not None and not self._as_table)
+        self.legend.setVisible(some and shade is None and not self._as_table)
 
     def refresh(self) -> None:
         state = self.state
@@ -189,7 +254,7 @@ class LayersView(QWidget):
         for widget in (self.figures, self._switch, self.rule, self.apply):
             widget.setVisible(some)
         self.chart.setVisible(some and not self._as_table)
-        self.legend.setVisible(some and not self._as_table)
+        self._show_shade()
         self._keys.setVisible(some and not self._as_table)
         self.table.setVisible(some and self._as_table)
         self._empty.setVisible(not some)
@@ -260,7 +325,7 @@ class LayersView(QWidget):
         inside.setContentsMargins(0, 0, GRID, 0)
         inside.setSpacing(GRID)
         words = (self._keys, self.details, self.reasons)
-        for part in (self._empty, self.chart, self.legend, *words):
+        for part in (self._empty, self.chart, self.legend, self.scale, *words):
             inside.addWidget(part)
         inside.addWidget(self.table, 100)
         inside.addWidget(self.rule)
@@ -271,7 +336,11 @@ class LayersView(QWidget):
         column.setContentsMargins(PADDING, GRID, PADDING, GRID)
         column.setSpacing(GRID)
         column.addLayout(head)
-        column.addWidget(self.figures)
+        second = QHBoxLayout()
+        second.setSpacing(GRID)
+        second.addWidget(self.figures, 1)
+        second.addWidget(self.colour, 0, Qt.AlignmentFlag.AlignTop)
+        column.addLayout(second)
         column.addWidget(self.area, 1)
         column.addWidget(divider())
         column.addWidget(self.apply)
@@ -280,6 +349,8 @@ class LayersView(QWidget):
         selection = self._bench.selection
         self.state.changed.connect(self.refresh)
         self._bench.session.changed.connect(self.refresh)
+        self._bench.runs.changed.connect(self._show_shade)
+        self.colour.activated.connect(self._show_shade)
         selection.changed.connect(self._show_selected)
         self.chart.pointed.connect(self._point)
         self.chart.said.connect(self._show_details)
@@ -416,13 +487,16 @@ class LayersView(QWidget):
 def layers_report(bench: Workbench, view: LayersView) -> ViewReport:
     """Each part of each layer with its bytes and its cause; the rule, and what it would cost."""
     state = bench.layers
-    columns, rows = part_columns(state), part_rows(state.lanes())
+    columns, rows = part_columns(state, view.shade), part_rows(state.lanes())
     words = [view.figures.in_words(), view.apply.says.text()]
     if state.answer is not None:
         words += [*state.answer.warnings, *state.answer.reasons]
     rule = state.draft.rule
     words.insert(0, tr("Rule: {rule}", rule=rule) if rule else tr("Placed by the engine."))
     told = {"rule": rule, "plan": state.answer}
+    shade = view.shade
+    if shade is not None:
+        words.append(f"{shade.title}: {shade.run}")
     return ViewReport(
         [w for w in words if w],
         [table_of(tr("Layers"), columns, rows)],

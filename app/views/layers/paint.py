@@ -7,6 +7,7 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QBrush, QColor
 
 from app.language import tr
+from app.state.lab.shading import Shade
 from app.state.layers.lanes import Lane
 from app.state.layers.words import PART_WORDS, layer_words
 from app.state.selection import Selected
@@ -25,6 +26,7 @@ from app.widgets.plots.paper import (
     text_height,
     text_width,
 )
+from app.widgets.plots.scale import shade_of
 
 STRIP, MARK, BESIDE_TWO_LINES = 18, 3, 420
 _SHARES = {"attention": 1.0, "feed_forward": 0.78, "experts": 0.78, "other": 0.9}
@@ -125,10 +127,16 @@ def paint_beside(paper: Paper, row: ShownRow) -> None:
 
 
 def paint_tile(
-    paper: Paper, tile: ShownTile, area: QRectF, names: Sequence[str], marked: bool
+    paper: Paper,
+    tile: ShownTile,
+    area: QRectF,
+    names: Sequence[str],
+    marked: bool,
+    shade: Shade | None = None,
 ) -> None:
-    """A strip with the longest of `names` that fits, and a band for each part. `marked` is a line
-    below the name: the layer is not of the usual kind.
+    """A strip with the longest of `names` that fits, and a band for each part, or the value of the
+    layer in the colour of a `shade`. `marked` is a line below the name: the layer is not of the
+    usual kind.
     """
     now, device = tokens(), tile.device
     area = area.adjusted(0, 0, -1, 0)
@@ -138,7 +146,20 @@ def paint_tile(
     if marked:
         paper.fill(QRectF(area.left(), strip.bottom() - MARK, area.width(), MARK), now.text)
     body = QRectF(area.left(), strip.bottom(), area.width(), area.bottom() - strip.bottom())
-    _paint_bands(paper, tile, body)
+    if shade is None or tile.part:
+        _paint_bands(paper, tile, body)
+    else:
+        _paint_shade(paper, tile, body, shade)
+
+
+def _paint_shade(paper: Paper, tile: ShownTile, body: QRectF, shade: Shade) -> None:
+    value = shade.of(tile.layers)
+    ground = mix(tokens().faint, tokens().panel, 0.3)
+    if value is not None:
+        ground = shade_of(shade.share(value), shade.is_diverging)
+    paper.fill(body, ground)
+    said = shade.text(value), shade.text(value, short=True)
+    paper.text(body, *said, tone=readable(ground), align=CENTER, margin=2)
 
 
 def _paint_bands(paper: Paper, tile: ShownTile, body: QRectF) -> None:
@@ -227,6 +248,7 @@ class LanesScene:
     carried: Sequence[tuple[ShownTile, QPointF]] = ()
     over: str | None = None
     marks: frozenset[int] = field(default=frozenset())
+    shade: Shade | None = None
 
     def paint(self, paper: Paper) -> None:
         for row in self.picture.rows:
@@ -234,7 +256,8 @@ class LanesScene:
         with paper.faded(0.94):
             for tile, way in self.carried:
                 area = tile.area.translated(way)
-                paint_tile(paper, tile, area, self._names(tile), self._is_unusual(tile))
+                names, marked = self._names(tile), self._is_unusual(tile)
+                paint_tile(paper, tile, area, names, marked, self.shade)
                 paint_frame(paper, area, "accent")
 
     def _paint_row(self, paper: Paper, row: ShownRow) -> None:
@@ -258,7 +281,8 @@ class LanesScene:
         paint_limit(paper, row)
 
     def _paint_tile(self, paper: Paper, tile: ShownTile) -> None:
-        paint_tile(paper, tile, tile.area, self._names(tile), self._is_unusual(tile))
+        names, unusual = self._names(tile), self._is_unusual(tile)
+        paint_tile(paper, tile, tile.area, names, unusual, self.shade)
         now = self.marked
         marked = not tile.part and now.layer in tile.layers and now.device in (None, tile.device)
         if marked or tile.key in self.chosen:

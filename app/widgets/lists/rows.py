@@ -64,6 +64,13 @@ class TableRows(QAbstractTableModel, Generic[R]):
         self._all, self._texts = rows, texts
         self._arrange()
 
+    def show_columns(self, columns: Sequence[Column[R]]) -> None:
+        """Replace the columns. The first ones must remain for the rows to stay sorted."""
+        self.columns, self._texts = tuple(columns), None
+        if self._order is not None and self._order[0] >= len(columns):
+            self._order = None
+        self._arrange()
+
     def look_for(self, query: str) -> None:
         """Show the rows in which every word of the query stands, in whichever column."""
         self._words = query.lower().split()

@@ -143,6 +143,8 @@ class Table(QWidget):
 
     def sort_by(self, column: int) -> None:
         """Sort by that column, downwards the second time (Alt and its number)."""
+        if column >= len(self.rows.columns):
+            return
         header = self.view.horizontalHeader()
         again = header.sortIndicatorSection() == column
         up = again and header.sortIndicatorOrder() == Qt.SortOrder.DescendingOrder

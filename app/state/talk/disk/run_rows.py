@@ -75,6 +75,11 @@ class RunRows:
         which = "SELECT id FROM runs WHERE message = ? AND token = ? ORDER BY id DESC"
         return [int(number) for (number,) in self._db.read(which, message, token)]
 
+    def of_model(self, model: str, kind: str) -> list[int]:
+        """The runs about a model whose results are of a kind, the newest first."""
+        which = "SELECT id FROM runs WHERE model = ? AND data LIKE ? ORDER BY id DESC"
+        return [int(number) for (number,) in self._db.read(which, model, f'{{"type":"{kind}"%')]
+
     def remove(self, number: int) -> None:
         """Delete a run."""
         with self._db.transaction() as connection:

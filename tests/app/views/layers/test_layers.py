@@ -3,18 +3,30 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
 
 from app.library import Stored
+from app.state.lab.shading import effect_of
 from app.theme.devices import lettered
-from app.views.layers.layers import LayersView
+from app.views.layers.layers import LayersView, layers_report
 from app.views.layers.picture import LanesPicture, Measures, ShownTile
 from app.window.main_window import MainWindow
-from engine.protocol import ListDevices, Load, Move, Reprice
+from engine.protocol import (
+    LayerDrift,
+    ListDevices,
+    Load,
+    Move,
+    PatchesMapped,
+    PatchTable,
+    QualityMeasured,
+    Reprice,
+)
 from engine.settings import EngineOptions
+from tests.app.helpers.painted import texts
 from tests.app.helpers.placed import DEVICES, ROWS, PlacedModel, move_layers, reprice
 from tests.app.helpers.scripted import ScriptedEngine
 
@@ -386,3 +398,64 @@ def test_tiles_are_grouped_until_their_names_can_be_read(
         name = last if len(t.layers) == 1 else f"{t.layers[0]}-{t.layers[-1]}"
         assert len(t.layers) == n_layer or letter * len(name) <= t.area.width()
     assert all(t.area.right() <= width for t in shown) or width < n_layer * 4
+
+
+def test_layers_are_shaded_by_drift_and_by_effect(view: LayersView, window: MainWindow) -> None:
+    bench, colour = window.bench, view.colour
+    assert not colour.isVisible()
+    drift = [LayerDrift(i, 1e-4 * (i + 1), 0.999, 2e-4, 0.998) for i in range(12)]
+    measured = QualityMeasured(1, "Q4", "F16", "intel:0", 8, 512, False, None, drift, [])
+    bench.store.runs.add("another", "Q4 / F16", measured)
+    bench.runs.refresh()
+    assert not colour.isVisible(), "a run of another model has nothing to say of this one"
+    bench.store.runs.add("some", "Q4 / F16", measured)
+    bench.runs.refresh()
+    assert colour.isVisible()
+    QTest.keyClick(colour, Qt.Key.Key_Down)
+    assert (colour.currentText(), view.legend.isVisible()) == ("Drift", False)
+    assert view.scale.accessibleDescription() == "NMSE: Q4 against F16, from 0 to 1.2e-3"
+    painted = [text.text for text in texts(view.chart)]
+    assert {"1e-4", "5e-4", "1e-3"} <= set(painted)
+    view.chart.go(tile(view, 4))
+    assert "NMSE 5.0e-4" in view.chart.accessibleDescription()
+    effects = np.array([[0.5, 0.1], [0.9, np.nan], [-0.2, -0.75]], "<f4")
+    mapped = PatchesMapped(
+        2, "SmolLM2", "intel:0", "heads", "denoising", "logit-diff", ["a"], ["a"], (1, " Paris"),
+        (2, " Rome"), 4.0, -3.0, [0, 1, 2], [0, 1],
+        [PatchTable("heads", effects.tobytes(), effects.tobytes())], [(0, 0)], [],
+    )  # fmt: skip
+    bench.store.runs.add("some", "a / b", mapped)
+    bench.runs.refresh()
+    assert colour.currentText() == "Drift", "a new run leaves the choice as it is"
+    QTest.keyClick(colour, Qt.Key.Key_Down)
+    assert {"0.50", "0.90", "-0.8"} <= {text.text for text in texts(view.chart)}
+    view.chart.go(tile(view, 2))
+    assert "Largest effect -0.75" in view.chart.accessibleDescription()
+    assert view.scale.accessibleDescription().endswith("Paris against Rome, from -1.00 to 1.00")
+    view.toggle_table()
+    assert view.scale.isHidden()
+    last = view.table.rows.columns[-1]
+    assert last.title == "Largest effect"
+    rows = {row.tile.layer: last.text(row) for row in view.table.rows.all_rows}
+    assert (rows[2], rows[3]) == ("-0.75", "")
+    report = layers_report(bench, view)
+    assert report.tables[0].columns[-1] == "Largest effect"
+    for kept in bench.runs.kept:
+        bench.runs.delete(kept.id)
+    assert (colour.isHidden(), view.shade) == (True, None)
+    assert view.table.rows.columns[-1].title == "Bytes"
+
+
+def test_the_effect_of_a_layer_by_position_is_that_at_the_last_token(window: MainWindow) -> None:
+    bench = window.bench
+    effects = np.array([[1.0, 0.0], [0.25, 0.5]], "<f4")
+    tables = [PatchTable("residual", effects.tobytes(), effects.tobytes())]
+    bench.store.runs.add("some", "a / b", PatchesMapped(
+        2, "SmolLM2", "intel:0", "residual", "denoising", "logit-diff", ["a"], ["a"], (1, "x"),
+        (2, "y"), 4.0, -3.0, [0, 1], [0, 1], tables, [(0, 0)], [],
+    ))  # fmt: skip
+    shade = effect_of(bench.runs, "some")
+    assert shade is not None
+    assert dict(shade.values) == {0: 0.0, 1: 0.5}
+    assert (shade.of([0, 1]), shade.of([7])) == (0.5, None)
+    assert [shade.share(value) for value in (-1.0, 0.0, 1.0, 3.0)] == [0.0, 0.5, 1.0, 1.0]
