@@ -16,6 +16,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.language import mark, tr
+from app.state.lab.shading import loss_of
 from app.state.models.model import shape_text
 from app.state.tensors.numbers import Numbers, sliced
 from app.state.tensors.results import NO_WORD
@@ -59,7 +60,7 @@ class TensorsView(QWidget):
     def __init__(self, bench: Workbench) -> None:
         super().__init__()
         self._state = state = bench.tensors
-        self._selection = bench.selection
+        self._selection, self._file, self._runs = bench.selection, bench.file, bench.runs
         self._devices_of, self._layers_on = bench.memory.devices_of, bench.memory.layers_on
         self._plane: Numbers | None = None
         self._job: Work | None = None
@@ -105,6 +106,7 @@ class TensorsView(QWidget):
             failing.connect(self._failed)
         bench.selection.changed.connect(self._tell)
         state.listed.connect(self._list)
+        bench.runs.changed.connect(self._show_loss)
         state.opened.connect(self._open)
         state.measured.connect(self._measured)
         self._list()
@@ -226,7 +228,13 @@ class TensorsView(QWidget):
         self.kinds.currentChanged.connect(self._kinds.setCurrentIndex)
         self.kinds.currentChanged.connect(self._look)
 
+    def _show_loss(self) -> None:
+        """Offer what tensors of the file lose, as a kept run has measured it."""
+        path = self._file.path
+        self.tree.show_loss(None if path is None else loss_of(self._runs, path.stem))
+
     def _list(self) -> None:
+        self._show_loss()
         self.tree.show_groups(self._state.groups)
         self.tree.go_to(self._state.item)
 

@@ -1,5 +1,7 @@
 """All tensors in groups, with a filter."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from os.path import commonprefix
 from typing import Any
 
@@ -14,6 +16,7 @@ from PySide6.QtCore import (
 from PySide6.QtGui import QColor, QStandardItem, QStandardItemModel
 from PySide6.QtWidgets import (
     QAbstractItemView,
+    QComboBox,
     QHeaderView,
     QLineEdit,
     QTreeView,
@@ -22,12 +25,14 @@ from PySide6.QtWidgets import (
 )
 
 from app.language import tr
+from app.state.lab.shading import Shade
 from app.state.models.model import shape_text
 from app.state.tensors.results import TensorGroup, TensorItem
 from app.theme import fonts
 from app.theme.theme import tokens
-from app.theme.tokens import GRID
+from app.theme.tokens import GRID, readable
 from app.widgets.basics import LOOKS
+from app.widgets.plots.scale import ColourScale, shade_of
 from app.widgets.tips import plain_tip
 
 INDENTATION = 14
@@ -35,7 +40,9 @@ _ITEM = Qt.ItemDataRole.UserRole
 
 
 class TensorTree(QWidget):
-    """Groups that open and close; a filter shows what has all of its words, opened."""
+    """Groups that open and close; a filter shows what has all of its words, opened. Beside a tensor
+    is its type, or what it loses in the colour of that, as `colour` chooses where it is known.
+    """
 
     picked = Signal(object)  # a TensorItem that the person went to
     opened = Signal()  # the present one, by Enter or a double click
@@ -45,6 +52,16 @@ class TensorTree(QWidget):
         self._groups: list[TensorGroup] = []
         self._at: TensorItem | None = None
         self._by_program = False
+        self._loss: Shade | None = None
+        self._seen = _Seen()
+        self.colour = QComboBox()
+        self.colour.setAccessibleName(tr("Colour of the tensors"))
+        for title in (tr("Type"), tr("Loss")):
+            self.colour.addItem(title)
+        self.colour.hide()
+        self.colour.activated.connect(self._show_shade)
+        self.scale = ColourScale(tr("Meaning of the colours"))
+        self.scale.hide()
         self.query = QLineEdit()
         self.query.setPlaceholderText(tr("Filter tensors"))
         self.query.setAccessibleName(tr("Filter tensors"))
@@ -66,13 +83,36 @@ class TensorTree(QWidget):
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(GRID)
-        column.addWidget(self.query)
+        for widget in (self.query, self.colour):
+            column.addWidget(widget)
         column.addWidget(self.view, 1)
+        column.addWidget(self.scale)
 
     def show_groups(self, groups: list[TensorGroup]) -> None:
         """Other tensors; the first group is open."""
         self._groups = groups
         self._fill()
+
+    def show_loss(self, loss: Shade | None) -> None:
+        """Offer what tensors lose by their names; None where it is not known."""
+        if loss != self._loss:
+            self._loss = loss
+            self.colour.setVisible(loss is not None)
+            self._show_shade()
+
+    def _show_shade(self) -> None:
+        """Show types or losses in every row."""
+        shade = self._seen.shade = self._loss if self.colour.currentIndex() == 1 else None
+        self.scale.setVisible(shade is not None)
+        if shade is not None:
+            ends = shade.text(shade.low), shade.text(shade.high)
+            self.scale.show_scale(f"{shade.title}: {shade.run}", ends, shade.is_diverging)
+        for at in range(self._rows.rowCount()):
+            for row in (self._rows.item(at, 0), self._rows.item(at, 1)):
+                row.emitDataChanged()
+            head = self._rows.item(at)
+            for row in (head.child(n, side) for n in range(head.rowCount()) for side in (0, 1)):
+                row.emitDataChanged()
 
     def go_to(self, item: TensorItem | None) -> None:
         """Put the cursor on a tensor without telling of it."""
@@ -100,10 +140,14 @@ class TensorTree(QWidget):
         self._rows.clear()
         self._rows.setColumnCount(2)
         for group in self._groups:
-            head = _Row(group.title)
+            every = [item.name for item in group.items]
+            head = _Row(group.title, self._seen, every)
             for item in group.items:
-                head.appendRow([_Row(short_name(item, group), item), _Row(item.type, quiet=True)])
-            self._rows.appendRow([head, _Row(str(len(group.items)), quiet=True)])
+                name, one = short_name(item, group), [item.name]
+                head.appendRow(
+                    [_Row(name, self._seen, one, item), _Value(item.type, self._seen, one)]
+                )
+            self._rows.appendRow([head, _Value(str(len(group.items)), self._seen, every)])
         header = self.view.header()
         if header.count():
             header.setStretchLastSection(False)
@@ -163,22 +207,63 @@ def short_name(item: TensorItem, group: TensorGroup) -> str:
     return name.removesuffix(".weight") or item.name
 
 
-class _Row(QStandardItem):
-    """A cell in the fonts and colours of the moment."""
+@dataclass
+class _Seen:
+    """The losses that rows show; None while they show types."""
 
-    def __init__(self, text: str, item: TensorItem | None = None, quiet: bool = False) -> None:
+    shade: Shade | None = None
+
+
+class _Row(QStandardItem):
+    """The name of a group or of a tensor, in the fonts of the moment."""
+
+    def __init__(
+        self, text: str, seen: _Seen, names: Sequence[str], item: TensorItem | None = None
+    ) -> None:
         super().__init__(text)
-        self._item, self._quiet = item, quiet
+        self._seen, self._names, self._item = seen, names, item
 
     def data(self, role: int = Qt.ItemDataRole.UserRole) -> Any:
         if role == _ITEM:
             return self._item
         if role == Qt.ItemDataRole.FontRole and self._item is not None:
             return fonts.mono()
-        if role == Qt.ItemDataRole.ForegroundRole and self._quiet:
-            return QColor(tokens().quiet)
-        if role == Qt.ItemDataRole.TextAlignmentRole and self._quiet:
-            return Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
         if role == Qt.ItemDataRole.ToolTipRole and self._item is not None:
-            return plain_tip(f"{self._item.name}: {shape_text(self._item.dims)}")
+            said = f"{self._item.name}: {shape_text(self._item.dims)}", self._loss
+            return plain_tip(", ".join(one for one in said if one))
+        if role == Qt.ItemDataRole.AccessibleTextRole and self._loss:
+            return f"{self.text()}, {self._loss}"
         return super().data(role)
+
+    @property
+    def _loss(self) -> str:
+        """The loss in words; "" where it is not shown."""
+        shade = self._seen.shade
+        return shade.words(self._names) if shade is not None else ""
+
+
+class _Value(QStandardItem):
+    """The type of a tensor or the count of a group; or its loss, that of a group being the largest,
+    in the colours of the moment.
+    """
+
+    def __init__(self, text: str, seen: _Seen, names: Sequence[str]) -> None:
+        super().__init__(text)
+        self._seen, self._names = seen, names
+
+    def data(self, role: int = Qt.ItemDataRole.UserRole) -> Any:
+        shade = self._seen.shade
+        value = shade.of(self._names) if shade is not None else None
+        if shade is not None and role == Qt.ItemDataRole.DisplayRole:
+            return shade.text(value)
+        if role == Qt.ItemDataRole.ForegroundRole:
+            return QColor(tokens().quiet if value is None else readable(self._colour(value)))
+        if value is not None and role == Qt.ItemDataRole.BackgroundRole:
+            return QColor(self._colour(value))
+        if role == Qt.ItemDataRole.TextAlignmentRole:
+            return Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+        return super().data(role)
+
+    def _colour(self, value: float) -> str:
+        shade = self._seen.shade
+        return shade_of(shade.share(value), shade.is_diverging) if shade is not None else ""

@@ -14,10 +14,12 @@ from pytestqt.qtbot import QtBot
 from app.state.tensors.results import TensorItem
 from app.views.tensors.tensors import PAGES, TensorsView
 from app.weights import LocalWeights
+from app.widgets.plots.scale import shade_of
 from app.window.main_window import MainWindow
 from engine.errors import BadFile
 from engine.gguf import open_gguf
 from engine.gguf.dump import dump
+from engine.protocol import QualityMeasured, TensorLoss
 from tests.app.helpers.scripted import ScriptedEngine
 from tests.goldens.tiny import write_tiny
 
@@ -136,6 +138,40 @@ def test_a_selection_elsewhere_moves_the_tree(
     group = rows.index(0, 0)
     found = {rows.index(i, 0, group).data() for i in range(rows.rowCount(group))}
     assert found == {"ffn_norm", "ffn_gate", "ffn_up", "ffn_down"}
+
+
+def test_tensors_are_shaded_by_what_they_lose(window: MainWindow, view: TensorsView) -> None:
+    bench, tree = window.bench, view.tree
+    assert tree.colour.isHidden()
+    losses = [
+        TensorLoss("blk.1.attn_k.weight", "Q4_0", 1 << 20, 1e-4, 2e-3),
+        TensorLoss("blk.1.ffn_up.weight", "Q4_0", 1 << 20, 1e-4, 2e-5),
+    ]
+    measured = QualityMeasured(1, "tiny", "F16", "intel:0", 8, 512, False, None, [], losses)
+    assert bench.file.path is not None
+    bench.store.runs.add(bench.file.path.stem, "tiny / F16", measured)
+    bench.runs.refresh()
+    assert tree.colour.isVisible()
+    choose(window, "blk.1.attn_k.weight")
+    place = tree.view.currentIndex().siblingAtColumn(1)
+    group, kind = place.parent().siblingAtColumn(1), place.data()
+    count = group.data()
+    QTest.keyClick(tree.colour, Qt.Key.Key_Down)
+    assert (place.data(), group.data()) == ("2.0e-3", "2.0e-3")  # a group has its largest
+    assert place.data(Qt.ItemDataRole.BackgroundRole).name().upper() == shade_of(1.0, False)
+    name = tree.view.currentIndex()
+    assert name.data(Qt.ItemDataRole.AccessibleTextRole) == "attn_k, Loss 2.0e-3"
+    assert "Loss 2.0e-3" in name.data(Qt.ItemDataRole.ToolTipRole)
+    choose(window, "blk.1.ffn_up.weight")
+    least = tree.view.currentIndex().siblingAtColumn(1)
+    assert least.data(Qt.ItemDataRole.BackgroundRole).name().upper() == shade_of(0.0, False)
+    choose(window, "blk.1.attn_q.weight")
+    none = tree.view.currentIndex().siblingAtColumn(1)
+    assert (none.data(), none.data(Qt.ItemDataRole.BackgroundRole)) == ("", None)
+    assert tree.scale.accessibleDescription() == "Loss: tiny against F16, from 2.0e-5 to 2.0e-3"
+    bench.runs.delete(bench.runs.kept[0].id)
+    assert (tree.colour.isHidden(), tree.scale.isHidden()) == (True, True)
+    assert (place.data(), group.data()) == (kind, count)
 
 
 def test_a_hidden_view_reads_nothing(window: MainWindow, path: Path) -> None:
