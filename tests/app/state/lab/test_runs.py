@@ -2,6 +2,7 @@
 
 import argparse
 import shlex
+import shutil
 import sqlite3
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from app.state.lab.repeat import (
     command_of_recording,
 )
 from app.state.lab.runs import effects_of, text_of_run, title_of_run
+from app.state.lab.shading import drift_of, effect_of
 from app.state.lab.turning import turn_up
 from app.state.talk.disk.database import Database
 from app.state.talk.disk.run_rows import RunRows
@@ -80,6 +82,15 @@ def test_a_map_is_computed_and_kept(tiny: Workbench, tmp_path: Path, until: Unti
     assert runs.shown == found
     runs.delete(kept.id)
     assert [one.id for one in runs.kept] == [kept.id + 1]
+    runs.start(asked(noise=3.0, subject="hat", seeds=2))
+    until(lambda: not runs.running)
+    assert runs.problem == ""
+    assert isinstance(runs.shown, PatchesMapped)
+    assert effects_of(runs.shown, 0)[-1, -1] == pytest.approx(1.0, abs=1e-3)
+    assert runs.kept[0].title == f"{CLEAN} / noise of 3 SD on “hat”"
+    effect = effect_of(runs, tiny.session.model_name)
+    assert effect is not None
+    assert effect.of([2]) == pytest.approx(1.0, abs=1e-3)
 
 
 def test_a_run_about_a_word_knows_its_word_as_long_as_it_is_there(
@@ -179,10 +190,14 @@ def measurement(bench: Workbench, **fields: object) -> MeasureQuality:
     return msgspec.structs.replace(made, **fields)
 
 
-def test_the_model_is_open_again_after_a_measurement(tiny: Workbench, until: Until) -> None:
+def test_the_model_is_open_again_after_a_measurement(
+    tiny: Workbench, tmp_path: Path, until: Until
+) -> None:
     runs, session = tiny.runs, tiny.session
     before = session.model
-    runs.start(measurement(tiny, drift=True))
+    assert session.path is not None
+    other = shutil.copy(session.path, tmp_path / "other.gguf")
+    runs.start(measurement(tiny, path=str(other), drift=True))
     assert session.measuring
     assert session.status == "loading"
     assert session.model is None
@@ -199,6 +214,11 @@ def test_the_model_is_open_again_after_a_measurement(tiny: Workbench, until: Unt
     assert (session.model.name, session.model.n_ctx) == (before.name, before.n_ctx)
     assert not session.measuring
     (kept,) = runs.kept
+    assert kept.model == "other"  # not the one that is open
+    drift = drift_of(runs, "other")
+    assert drift is not None
+    assert list(drift.values) == [0, 1, 2]
+    assert drift_of(runs, session.model_name) is None
     runs.open(kept.id)
     assert runs.shown == found
     runs.start(asked())
