@@ -25,6 +25,7 @@ from PySide6.QtGui import (
     QFocusEvent,
     QGuiApplication,
     QHelpEvent,
+    QInputMethodEvent,
     QPainter,
     QWheelEvent,
 )
@@ -171,7 +172,7 @@ class Board(QWidget):
             *(reason, QFocusEvent(QEvent.Type.FocusOut), QEnterEvent(point, point, point)),
             *(QEvent(QEvent.Type.Leave), QEvent(QEvent.Type.StyleChange), wheel),
             QHelpEvent(QEvent.Type.ToolTip, inside, inside),
-            QContextMenuEvent(menu, inside, inside),
+            *(QContextMenuEvent(menu, inside, inside), QInputMethodEvent()),
         ):
             QApplication.sendEvent(self.plain, event)
         QTest.mouseClick(self.plain, LEFT, NONE, inside)
