@@ -98,13 +98,7 @@ def run(args: argparse.Namespace) -> int:
     RemoteError, WorkerDied.
     """
     tests = _tests(args)
-    options = engine_options(args, without=OWN)
-    if options.prepared is None and not args.load:
-        options = replace(options, prepared=0)  # nothing is written while others are measured
-    if args.trace is not None and not args.trace.absolute().parent.is_dir():
-        raise BadSetting("--trace", str(args.trace), "a file in an existing folder")
-    if args.against and options.kv != "f16":
-        raise BadSetting("--kv", options.kv, "f16 beside --against, as in the other engine")
+    options = _options(args)
     if args.spec is not None:
         return _speculation(args, options)
     if args.reopen:
@@ -155,6 +149,18 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json(result, indent=2)
     return 0
+
+
+def _options(args: argparse.Namespace) -> "EngineOptions":
+    """Return the engine's options for all kinds of measurement. Raises BadSetting."""
+    options = engine_options(args, without=OWN)
+    if options.prepared is None and not args.load:
+        options = replace(options, prepared=0)  # nothing is written while others are measured
+    if args.trace is not None and not args.trace.absolute().parent.is_dir():
+        raise BadSetting("--trace", str(args.trace), "a file in an existing folder")
+    if args.against and options.kv != "f16":
+        raise BadSetting("--kv", options.kv, "f16 beside --against, as in the other engine")
+    return options
 
 
 def _speculation(args: argparse.Namespace, options: "EngineOptions") -> int:

@@ -67,7 +67,11 @@ def _add_prompts(parser: argparse.ArgumentParser) -> None:
         "--subject", default="", metavar="TEXT", help="the part of the prompt that gets the noise"
     )
     parser.add_argument(
-        "--seeds", type=positive, default=10, metavar="N", help="maps with other noise (10)"
+        "--seeds",
+        type=positive,
+        default=10,
+        metavar="N",
+        help="number of maps, each with different noise, to average (10)",
     )
     for name, side in (("right", "clean"), ("wrong", "corrupt")):
         parser.add_argument(

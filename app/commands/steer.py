@@ -54,7 +54,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     make.add_argument(
         "--like-llama",
         action="store_true",
-        help="make the vector as llama-cvector-generator does, of all tokens, one layer before",
+        help="make the vector as llama-cvector-generator does, of all tokens, one layer earlier",
     )
     make.add_argument("--raw", action="store_true", help="keep lengths instead of length 1")
     make.add_argument("--json", action="store_true", help="print one JSON object")

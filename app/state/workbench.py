@@ -4,6 +4,7 @@ import contextlib
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import platformdirs
 from PySide6.QtCore import QObject
@@ -137,8 +138,7 @@ class Workbench(QObject):
         self.token = TokenState(
             self.session, self.chat, self.selection, self.file, self.preferences, self
         )
-        seen = self.session, self.chat, self.token, self.preferences
-        self.features = WordFeatures(*seen, self)
+        self.features = WordFeatures(self.session, self.chat, self.token, self.preferences, self)
         asks = self.client, self.session, self.chat
         self.verbs = Verbs(*asks, self.token, self.selection, self)
         self.steering = SteeringState(*asks, self.file, self)
@@ -179,21 +179,22 @@ class Workbench(QObject):
         chosen = self.preferences.of_model(str(path))
         kept = {name: getattr(chosen, name) for name in KEPT}
         kept["ctx"] = chosen.ctx or self.preferences.value.default_ctx
-        prepared = self.preferences.value.prepared_gb
-        chats = self.preferences.value.kept_chats
+        return self.options_of(**kept)
+
+    def options_of(self, **chosen: Any) -> EngineOptions:
+        """Return options of a model in this window: the chosen ones, and those that the
+        preferences have for all models.
+        """
+        now = self.preferences.value
+        # A file without blocks that predict tokens opens, too, where chats prefer these.
+        drafting = "auto" if now.speculation == "mtp" else now.speculation
         return EngineOptions(
             parallel=AT_ONCE,
-            prepared=prepared,
-            kept_chats=chats,
-            spec_type=self.spec_type,
-            **kept,
+            prepared=now.prepared_gb,
+            kept_chats=now.kept_chats,
+            spec_type=drafting,
+            **chosen,
         )
-
-    @property
-    def spec_type(self) -> str:
-        """Models are opened for what chats draft with, and with their own blocks if they may."""
-        kind = self.preferences.value.speculation
-        return "auto" if kind == "mtp" else kind
 
     def open_model(self, path: str | Path, options: EngineOptions | None = None) -> None:
         """Load a model, with what was chosen for it before or with `options`, which it keeps; or

@@ -8,6 +8,7 @@ many runs share a step and the cells of what comes before their patch.
 import re
 from collections.abc import Callable, Container, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain, zip_longest
 from typing import NamedTuple
 
@@ -351,7 +352,7 @@ class _Noise:
         if not 1 <= seeds <= MOST_SEEDS:
             raise BadSetting("seeds", seeds, f"1 to {MOST_SEEDS}")
 
-    @property
+    @cached_property
     def places(self) -> list[int]:
         """Positions of the subject's tokens, at its last occurrence."""
         subject = self.request.subject

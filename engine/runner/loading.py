@@ -189,11 +189,7 @@ def load_model(
         file, built = opened.file, opened.built
         if built.output is not Output.LOGITS and not embeds:
             raise GivesNoText(built.arch)
-        tokenizer = load_tokenizer(file.metadata)
-        # A picture's token may have an embedding and no logit.
-        if tokenizer.size > max(built.n_vocab, n_embeddings(file)):
-            problem = f"{tokenizer.size} tokens but logits for {built.n_vocab}"
-            raise BadFile(file.paths[0], problem)
+        tokenizer = _tokenizer(file, built.n_vocab)
         template = load_chat_template(file.metadata, tokenizer)
         # It comes first, so that this model is placed in what it leaves.
         draft: Guesser | None = _draft_model(
@@ -210,9 +206,7 @@ def load_model(
         dry = placement.dry
         allocated(dry)
         fill(opened, dry, room, progress, cancelled)
-        if built.predicting is not None and draft is None:
-            known = min(built.n_vocab, tokenizer.size)
-            draft = PredictingDrafts(room.stepper, known, options.draft_p_min, options.draft_min)
+        draft = draft or _predicting(built, tokenizer, room, options)
         for backend in dry.backends:
             backend.watch_builds(lambda done, total: progress("compile", done, total))
         if not dry.main.is_host:
@@ -228,6 +222,25 @@ def load_model(
         parts = (opened, tokenizer, template, room, viewer, devices, dry, prefixes, draft)
         return LoadedModel(str(path), options, *parts, stack.pop_all())
     raise AssertionError  # the stack never swallows an exception
+
+
+def _tokenizer(file: GGUFFile, n_vocab: int) -> Tokenizer:
+    """The file's tokenizer. Raises `BadFile` where it has tokens that the model does not have."""
+    tokenizer = load_tokenizer(file.metadata)
+    # A picture's token may have an embedding and no logit.
+    if tokenizer.size > max(n_vocab, n_embeddings(file)):
+        raise BadFile(file.paths[0], f"{tokenizer.size} tokens but logits for {n_vocab}")
+    return tokenizer
+
+
+def _predicting(
+    built: BuiltModel, tokenizer: Tokenizer, room: Room, options: EngineOptions
+) -> PredictingDrafts | None:
+    """Drafts by the model's own block, if it was bound."""
+    if built.predicting is None:
+        return None
+    known = min(built.n_vocab, tokenizer.size)
+    return PredictingDrafts(room.stepper, known, options.draft_p_min, options.draft_min)
 
 
 def _draft_model(

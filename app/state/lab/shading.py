@@ -31,6 +31,16 @@ class Shade:
     is_log: bool = False
 
     @property
+    def heading(self) -> str:
+        """The value's name, and what was measured."""
+        return f"{self.title}: {self.run}"
+
+    @property
+    def ends(self) -> tuple[str, str]:
+        """The lowest and the highest value as texts."""
+        return self.text(self.low), self.text(self.high)
+
+    @property
     def is_diverging(self) -> bool:
         return self.low < 0
 

@@ -95,21 +95,21 @@ class WordFeatures(QObject):
     @property
     def found(self) -> FeaturesFound | None:
         """The features of the text that the word is of, if they are known."""
-        text = self._text(self._token.word) if self.folder else None
-        return self._found(self._key(text[0])) if text is not None else None
+        return self._known_text[0]
 
     @property
     def features(self) -> Sequence[ActiveFeature]:
         """The strongest features of the word, if they are known."""
-        text = self._text(self._token.word) if self.folder else None
-        found = self._found(self._key(text[0])) if text is not None else None
-        if (
-            text is None
-            or found is None
-            or not -len(found.features) <= text[1] < len(found.features)
-        ):
+        found, at = self._known_text
+        if found is None or not -len(found.features) <= at < len(found.features):
             return ()
-        return found.features[text[1]]
+        return found.features[at]
+
+    @property
+    def _known_text(self) -> tuple[FeaturesFound | None, int]:
+        """The features of the text that the word is of, if known, and which token of it the word is."""
+        text = self._text(self._token.word) if self.folder else None
+        return (None, 0) if text is None else (self._found(self._key(text[0])), text[1])
 
     def _text(self, word: Word | None) -> Text | None:
         """The chat up to the end of a word's message."""

@@ -195,7 +195,7 @@ class LayersView(QWidget):
     @property
     def shade(self) -> Shade | None:
         """Values by layer that are shown as colours; None for the devices' colours."""
-        return self._shades().get(self.colour.currentData())
+        return self.chart.shade
 
     def _shades(self) -> dict[str, Shade]:
         """The values that kept runs have of the model."""
@@ -205,9 +205,9 @@ class LayersView(QWidget):
         found = {"drift": drift_of(runs, name), "effect": effect_of(runs, name)}
         return {kind: shade for kind, shade in found.items() if shade is not None}
 
-    def _offer_colours(self) -> None:
+    def _offer_colours(self, shades: Iterable[str]) -> None:
         """List what there is; memory where the chosen one is gone."""
-        now, kinds = self.colour.currentData(), ["memory", *self._shades()]
+        now, kinds = self.colour.currentData(), ["memory", *shades]
         if kinds != [self.colour.itemData(at) for at in range(self.colour.count())]:
             self.colour.clear()
             for kind in kinds:
@@ -216,15 +216,14 @@ class LayersView(QWidget):
 
     def _show_shade(self) -> None:
         """Show the values of kept runs, if others are known now."""
-        self._offer_colours()
-        shade = self.shade
+        shades = self._shades()
+        self._offer_colours(shades)
+        shade = shades.get(self.colour.currentData())
         if shade != self.chart.shade:
             self.chart.show_shade(shade)
             self.table.rows.show_columns(part_columns(self.state, shade))
             if shade is not None:
-                ends = shade.text(shade.low), shade.text(shade.high)
-                title = f"{shade.title}: {shade.run}"
-                self.scale.show_scale(title, ends, shade.is_diverging)
+                self.scale.show_scale(shade.heading, shade.ends, shade.is_diverging)
         some = bool(self.state.lanes())
         self.colour.setVisible(some and self.colour.count() > 1)
         self.scale.setVisible(some and shade is not None and not self._as_table)
@@ -496,7 +495,7 @@ def layers_report(bench: Workbench, view: LayersView) -> ViewReport:
     told = {"rule": rule, "plan": state.answer}
     shade = view.shade
     if shade is not None:
-        words.append(f"{shade.title}: {shade.run}")
+        words.append(shade.heading)
     return ViewReport(
         [w for w in words if w],
         [table_of(tr("Layers"), columns, rows)],

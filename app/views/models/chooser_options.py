@@ -18,7 +18,6 @@ from PySide6.QtWidgets import (
 from app.language import tr
 from app.library import Stored
 from app.state.memory.totals import cells, pools
-from app.state.session import AT_ONCE
 from app.state.workbench import Workbench
 from app.theme.icons import pixmap
 from app.theme.theme import tokens
@@ -154,16 +153,12 @@ class OptionsView(QWidget):
 
     def options(self) -> EngineOptions:
         """The current choice."""
-        return EngineOptions(
+        return self._bench.options_of(
             device=self.devices.device,
             place=self.devices.place.text().strip(),
             ctx=self.context.currentData(),
             kv=self.cache.currentData(),
             activations=self.activations.currentData(),
-            parallel=AT_ONCE,
-            prepared=self._bench.preferences.value.prepared_gb,
-            kept_chats=self._bench.preferences.value.kept_chats,
-            spec_type=self._bench.spec_type,
         )
 
     def _fill(self) -> None:

@@ -105,8 +105,7 @@ class TensorTree(QWidget):
         shade = self._seen.shade = self._loss if self.colour.currentIndex() == 1 else None
         self.scale.setVisible(shade is not None)
         if shade is not None:
-            ends = shade.text(shade.low), shade.text(shade.high)
-            self.scale.show_scale(f"{shade.title}: {shade.run}", ends, shade.is_diverging)
+            self.scale.show_scale(shade.heading, shade.ends, shade.is_diverging)
         for at in range(self._rows.rowCount()):
             for row in (self._rows.item(at, 0), self._rows.item(at, 1)):
                 row.emitDataChanged()

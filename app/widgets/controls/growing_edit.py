@@ -1,5 +1,8 @@
 """A field for plain text that grows with it, from one line to eight."""
 
+from collections import deque
+from collections.abc import Iterator
+
 from PySide6.QtCore import QEvent, QMimeData, QSize, Qt, Signal
 from PySide6.QtGui import (
     QContextMenuEvent,
@@ -53,7 +56,7 @@ class GrowingEdit(QPlainTextEdit):
         self.document().clearUndoRedoStacks()  # of the margin
         self.hidden = HiddenText(self)
         self._known: str | None = None
-        self._rest = ""  # of a long text whose beginning is in the document
+        self._rest = deque[str]()  # pieces of a long text whose beginning is in the document
         self.document().contentsChange.connect(self._forget)
         self.document().contentsChanged.connect(self._align)
         self.document().documentLayout().documentSizeChanged.connect(self._fit)
@@ -72,7 +75,7 @@ class GrowingEdit(QPlainTextEdit):
     @property
     def text(self) -> str:
         if self._known is None:
-            self._known = self.hidden.text() + self._rest
+            self._known = self.hidden.text() + "".join(self._rest)
         return self._known
 
     @property
@@ -81,23 +84,23 @@ class GrowingEdit(QPlainTextEdit):
         block = self.document().begin()
         while block.isValid() and not block.text().strip():
             block = block.next()
-        return not block.isValid() and not self._rest.strip()
+        return not block.isValid() and not any(piece.strip() for piece in self._rest)
 
     @property
     def long(self) -> bool:
         """True if it takes a while to read `text`."""
-        return self.document().characterCount() + len(self._rest) > LONG
+        return self.document().characterCount() + sum(map(len, self._rest)) > LONG
 
     def set_text(self, text: str) -> None:
         """Replace the text; the cursor goes to its end. A long one is inserted in several turns of
         the event loop, or when it is first needed; `text` is all of it from the beginning.
         """
         self.hidden.clear()
-        self._rest = ""
+        self._rest.clear()
         self.setUndoRedoEnabled(False)
         blocked = self.blockSignals(True)
         self.clear()
-        self._rest = text
+        self._rest.extend(_pieces(text))
         self._insert_piece()
         self.blockSignals(blocked)
         self.textChanged.emit()
@@ -115,8 +118,9 @@ class GrowingEdit(QPlainTextEdit):
                 self.ensureCursorVisible()
 
     def _insert_piece(self) -> None:
-        known, end = self.text, self._rest.find("\n", PIECE) + 1 or len(self._rest)
-        piece, self._rest = self._rest[:end], self._rest[end:]
+        if not self._rest:
+            return
+        known, piece = self.text, self._rest.popleft()
         blocked = self.blockSignals(True)
         cursor = QTextCursor(self.document())
         cursor.movePosition(QTextCursor.MoveOperation.End)
@@ -269,3 +273,12 @@ class GrowingEdit(QPlainTextEdit):
         if height != self.height() or self.minimumHeight() != height:
             self.setFixedHeight(height)
             self.updateGeometry()
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """Whole lines of a text, as many as `PIECE` characters need."""
+    start = 0
+    while start < len(text):
+        end = text.find("\n", start + PIECE) + 1 or len(text)
+        yield text[start:end]
+        start = end

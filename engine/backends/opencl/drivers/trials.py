@@ -30,8 +30,8 @@ MATRIX = ("IMMA", "HMMA", "WMMA", "MFMA", "DPAS16", "DPAS8")
 their sums are those of dot4.
 """
 
-HALVES = ("HMMA",)
-"""Those to multiply fragments of halves where bytes come first."""
+BESIDE_BYTES = ("HMMA",)
+"""Those of MATRIX that are tried for halves where bytes come first."""
 
 TIMEOUT = 30.0
 MAGIC = b"CutawayTrials1\n"
@@ -62,7 +62,7 @@ def matrix_trials(device: str, facts: Sequence[str]) -> tuple[Trial, ...]:
 
 def halves_trials(device: str, facts: Sequence[str]) -> tuple[Trial, ...]:
     """Return the ways to multiply halves that were tried where `matrix` multiplies bytes."""
-    return _trials(device, "halves", HALVES, facts)
+    return _trials(device, "halves", BESIDE_BYTES, facts)
 
 
 def used(trials: Sequence[Trial], purpose: str) -> str:
@@ -126,7 +126,7 @@ def _refused(device: str, way: str) -> str:
 
 def main(device: str) -> None:
     """Print each way's trial, also of those after the first that can be used."""
-    for purpose, ways in (("dot4", DOT4), ("matrix", MATRIX)):  # of which HALVES are some
+    for purpose, ways in (("dot4", DOT4), ("matrix", MATRIX)):
         for way in ways:
             start = time.perf_counter()
             trial = msgspec.structs.asdict(Trial(way, _refused(device, way), purpose))
