@@ -107,7 +107,7 @@ class WordFeatures(QObject):
 
     @property
     def _known_text(self) -> tuple[FeaturesFound | None, int]:
-        """The features of the text that the word is of, if known, and which token of it the word is."""
+        """The features of the word's text, if known, and which of its tokens the word is."""
         text = self._text(self._token.word) if self.folder else None
         return (None, 0) if text is None else (self._found(self._key(text[0])), text[1])
 
