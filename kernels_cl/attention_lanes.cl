@@ -46,17 +46,17 @@ WITH_LOCAL void turn_here(__local float *out, Head head) {
     out[i] = normed(head, i);
 }
 
-static Head head_of(const Numbers *given, const __global char *table, const __global char *weight,
-                    const __global float *x, float eps) {
+static Head head_of(const NUMBERS_IN Numbers *n, const __global char *table,
+                    const __global char *weight, const __global float *x, float eps) {
   Head head;
   head.x = x;
   head.cosines = (const __global float *)table;
-  head.sines = head.cosines + given->half_rot;
-  head.weight = given->has_norms ? (const __global float *)weight : 0;
-  head.factor = given->has_norms ? norm_factor(x, given->dim, eps) : 1.0f;
-  head.dim = given->dim;
-  head.half_rot = given->half_rot;
-  head.neox = given->neox;
+  head.sines = head.cosines + n->half_rot;
+  head.weight = n->has_norms ? (const __global float *)weight : 0;
+  head.factor = n->has_norms ? norm_factor(x, n->dim, eps) : 1.0f;
+  head.dim = n->dim;
+  head.half_rot = n->half_rot;
+  head.neox = n->neox;
   head.chunk = get_local_id(0);
   head.chunks = LOCAL;
   return head;

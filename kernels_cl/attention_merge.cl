@@ -12,7 +12,7 @@ typedef struct {
 // A group makes one row.
 __kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void attention_merge(
     __global char *out_buf, __global char *x_buf, const __global char *shares_buf,
-    const __global char *sinks_buf, Numbers given) {
+    const __global char *sinks_buf, NUMBERS_GIVEN) {
   int dim_v = given.dim_v, heads = given.heads, rows = given.rows, chunks = given.chunks;
   int row = get_group_id(0), width = dim_v + 2;
   long step = (long)rows * width;

@@ -102,7 +102,7 @@ static void make_part(Part part, const __global char *x, int records, int n, int
 #ifdef CHAINED
 #elif defined(NORMED)
 // An item makes `each` parts of a row that it normalises.
-__kernel FOR_VECTORS matmul(PARTS, NORMED_ROW, Numbers given) {
+__kernel FOR_VECTORS matmul(PARTS, NORMED_ROW, NUMBERS_GIVEN) {
   const __global char *x = NORMED_GIVEN;
   int all = 0, m[3] = {given.m0, given.m1, given.m2};
   for (int i = 0; i < 3; i++) all += (m[i] + ROWS - 1) / ROWS;
@@ -113,7 +113,7 @@ __kernel FOR_VECTORS matmul(PARTS, NORMED_ROW, Numbers given) {
 }
 #else
 // Item (g, c) makes a part of the columns in `panels` panels from c * panels on.
-__kernel FOR_VECTORS matmul(PARTS, const __global char *x_buf, Numbers given) {
+__kernel FOR_VECTORS matmul(PARTS, const __global char *x_buf, NUMBERS_GIVEN) {
   int records = given.records, panels = given.panels, n = given.n;
   int start = get_global_id(1) * panels, end = min(start + panels, (n + PANEL - 1) / PANEL);
   make_part(part_of(get_global_id(0), ROWS, PART(0, ADDED), PART(1, 0), PART(2, 0)),
@@ -124,7 +124,7 @@ __kernel FOR_VECTORS matmul(PARTS, const __global char *x_buf, Numbers given) {
 #elif defined(SHARED)
 // For lanes and many columns. A group is TILE x TEAM items and makes a tile's rows of CHUNK columns:
 // item (row, t) those of the panels t, t + TEAM ... of them.
-__kernel void matmul(PARTS, const __global char *x_buf, Numbers given) {
+__kernel void matmul(PARTS, const __global char *x_buf, NUMBERS_GIVEN) {
   __local uint4 record[RECORD / 16];
   int records = given.records, n = given.n;
   Part part = part_of(get_group_id(0), TILE, PART(0, ADDED), PART(1, 0), PART(2, 0));
@@ -147,13 +147,13 @@ __kernel void matmul(PARTS, const __global char *x_buf, Numbers given) {
 // For lanes. A group is TILE x TEAM items and makes a tile's rows of one panel's columns: item
 // (row, t) adds the records t, t + TEAM ...; then the sums meet in local memory.
 #ifdef NORMED
-__kernel void matmul(PARTS, NORMED_ROW, Numbers given) {
+__kernel void matmul(PARTS, NORMED_ROW, NUMBERS_GIVEN) {
   __local uint4 row_of_x[NORMED / 32 * X_BYTES / 16];
   const int n = 1;
   const long step = 0;
   const float factor = 1.0f;
 #else
-__kernel void matmul(PARTS, const __global char *x_buf, Numbers given) {
+__kernel void matmul(PARTS, const __global char *x_buf, NUMBERS_GIVEN) {
   int n = given.n;
   long step = given.step;
   float factor = given.factor;
@@ -248,7 +248,7 @@ __kernel FOR_VECTORS feed_chain(
     const __global char *added_buf, __global char *h_buf, const __global char *norm_buf,
     __global char *own_buf, const __global char *gate_buf, const __global char *up_buf,
     __global char *q_buf, const __global char *down_buf, __global char *counters_buf,
-    Numbers given) {
+    NUMBERS_GIVEN) {
   Counters counters = (Counters)(counters_buf + given.counters_off);
   __global char *h = h_buf + given.h_off, *q = q_buf + given.q_off;
   make_parts(counters, h, mix_buf + given.mix_off, x_buf + given.x_off,
@@ -272,7 +272,7 @@ __kernel FOR_VECTORS feed_chain(
 }
 #elif defined(NORMED)
 // An item makes `each` tiles of a row that it normalises.
-__kernel __attribute__((vec_type_hint(int8))) void gated(GATED, NORMED_ROW, Numbers given) {
+__kernel __attribute__((vec_type_hint(int8))) void gated(GATED, NORMED_ROW, NUMBERS_GIVEN) {
   const __global char *x = NORMED_GIVEN;
   int first = get_global_id(0) * given.each, last = min(first + given.each, given.m / TILE);
   for (; first < last; first += TILES)
@@ -282,7 +282,7 @@ __kernel __attribute__((vec_type_hint(int8))) void gated(GATED, NORMED_ROW, Numb
 #else
 // Item (g, c) makes TILES tiles of the columns that it makes in `matmul`.
 __kernel __attribute__((vec_type_hint(int8))) void gated(GATED, const __global char *x_buf,
-                                                         Numbers given) {
+                                                         NUMBERS_GIVEN) {
   int records = given.records, panels = given.panels, start = get_global_id(1) * panels;
   int first = get_global_id(0) * TILES, end = min(start + panels, (given.n + PANEL - 1) / PANEL);
   make_gated(out_buf + given.out_off, gate_buf + given.gate_off, up_buf + given.up_off,
@@ -293,7 +293,7 @@ __kernel __attribute__((vec_type_hint(int8))) void gated(GATED, const __global c
 #elif defined(SHARED)
 // For lanes and many columns, as `matmul`, the gate's and then the other's: PoCL takes one loop with
 // barriers, but not values that outlive a second one. Then every item quantises columns.
-__kernel void gated(GATED, const __global char *x_buf, Numbers given) {
+__kernel void gated(GATED, const __global char *x_buf, NUMBERS_GIVEN) {
   __local uint4 record[RECORD / 16];
   __local float both[TEAM][PANELS * PANEL][TILE];
   const __global char *gate = gate_buf + given.gate_off, *up = up_buf + given.up_off;
@@ -322,10 +322,10 @@ __kernel void gated(GATED, const __global char *x_buf, Numbers given) {
 #else
 // For lanes, as `matmul`.
 #ifdef NORMED
-__kernel void gated(GATED, NORMED_ROW, Numbers given) {
+__kernel void gated(GATED, NORMED_ROW, NUMBERS_GIVEN) {
   __local uint4 row_of_x[NORMED / 32 * X_BYTES / 16];
 #else
-__kernel void gated(GATED, const __global char *x_buf, Numbers given) {
+__kernel void gated(GATED, const __global char *x_buf, NUMBERS_GIVEN) {
 #endif
   __local float sums[2][TEAM][PANEL][TILE], both[PANEL][TILE];
   int tile = get_group_id(0), lane = get_local_id(0), t = get_local_id(1);

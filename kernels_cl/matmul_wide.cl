@@ -200,7 +200,7 @@ WITH_LOCAL void keep_sums(__local float *sums, const float acc[LANE_SUMS], const
 #ifndef ACT
 
 // Group (c, t) makes the tiles 2t and 2t + 1 of all products'.
-__kernel WIDE_ITEMS void matmul(PARTS, const __global char *x_buf, Numbers given) {
+__kernel WIDE_ITEMS void matmul(PARTS, const __global char *x_buf, NUMBERS_GIVEN) {
   __local Room room;
   int tile = 2 * get_group_id(1), records = given.records;
   int all = (given.m0 + TILE - 1) / TILE + (given.m1 + TILE - 1) / TILE +
@@ -230,7 +230,7 @@ __kernel WIDE_ITEMS void matmul(PARTS, const __global char *x_buf, Numbers given
 #else
 
 // Group (c, t) makes tile t, the gate's rows and then the other's; then items quantise columns.
-__kernel WIDE_ITEMS void gated(GATED, const __global char *x_buf, Numbers given) {
+__kernel WIDE_ITEMS void gated(GATED, const __global char *x_buf, NUMBERS_GIVEN) {
   __local Room room;
   int tile = get_group_id(1), from = get_group_id(0) * SIDE, item = get_local_id(0);
   long at = (long)tile * given.records * RECORD;

@@ -48,7 +48,7 @@ typedef struct {
 __kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void norm_chain(
     __global char *h_buf, __global char *q_buf, const __global char *x_buf,
     const __global char *w1_buf, const __global char *b1_buf, const __global char *r_buf,
-    const __global char *w2_buf, const __global char *b2_buf, Numbers given) {
+    const __global char *w2_buf, const __global char *b2_buf, NUMBERS_GIVEN) {
   int n0 = given.n0, n1 = given.n1, n2 = given.n2, rows = given.rows;
   __local float part[LOCAL];
   const __global float *w1 = (const __global float *)(w1_buf + given.w1_off);

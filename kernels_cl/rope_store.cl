@@ -20,7 +20,7 @@ __kernel __attribute__((vec_type_hint(floatW))) void rope_store(
     __global char *out_buf, __global char *kc_buf, __global char *vc_buf,
     const __global char *q_buf, const __global char *k_buf, const __global char *v_buf,
     const __global char *table_buf, const __global char *ids_buf, const __global char *wq_buf,
-    const __global char *wk_buf, Numbers given) {
+    const __global char *wk_buf, NUMBERS_GIVEN) {
   int dim = given.dim, dim_v = given.dim_v, heads = given.heads, kv_heads = given.kv_heads;
   int chunks = given.chunks, all = heads + 2 * kv_heads;
   int first = get_global_id(0) / chunks * given.each;

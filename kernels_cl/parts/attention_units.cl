@@ -60,7 +60,7 @@ static floatW power_of_2(floatW x) {
   __global char *out_buf, __global char *x_buf, const __global char *q_buf,                       \
       const __global char *k_buf, const __global char *v_buf, const __global char *spans_buf,     \
       const __global char *cells_buf, const __global char *n_kv_buf,                              \
-      const __global char *sinks_buf, STORED MERGED Numbers given
+      const __global char *sinks_buf, STORED MERGED NUMBERS_GIVEN
 #ifndef STORES
   #define STORED
 #endif

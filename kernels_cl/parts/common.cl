@@ -31,6 +31,16 @@
   #define WITH_SHARED static
 #endif
 
+// The numbers of a kernel of a decode step: a struct by value, or in memory where a driver refuses that.
+#ifdef NUMBERS_IN_MEMORY
+  #define NUMBERS_IN __global
+  #define NUMBERS_GIVEN const __global Numbers *numbers
+  #define given (*numbers)
+#else
+  #define NUMBERS_IN
+  #define NUMBERS_GIVEN Numbers given
+#endif
+
 #ifndef RUN
   #define RUN 1    // vectors of a row that an item takes, one after the other
 #endif

@@ -57,6 +57,19 @@ OTHER_KIND = {
     "matmul_wide": "cpu",
     "matrix_trial": "cpu",
 }
+PACKED = {
+    "attention_lanes": ("-DSTORES=1", "-DMERGES=32", "-DDIM=64", "-DROWS=4"),
+    "attention_merge": (),
+    "attention_tiles": (),
+    "attention_vectors": (),
+    "attention_wide": (),
+    "matmul_tiled": (),
+    "matmul_wide": ("-DROWS=1", "-DLANES=1", "-DPANEL=4", "-DX_DIGITS=1"),
+    "norm_chain": (),
+    "rope_store": (),
+}
+"""Families whose kernels take numbers in one struct, with defines that reach all of it."""
+
 DEVICES = {"cpu": ("-DW=16", "-DLOCAL=1"), "gpu": ("-DW=4", "-DLOCAL=64")}
 Compile = Callable[..., None]  # of a family, a target, and defines
 
@@ -147,6 +160,14 @@ def test_clang_takes_the_delta_rule(compiled: Compile, target: str) -> None:
     compiled("recurrence_lanes", target, *DEVICES["gpu"], "-DDELTA=1")
     if target == ANY:
         compiled("recurrence_vectors", target, *DEVICES["cpu"], "-DDELTA=1")
+
+
+@pytest.mark.parametrize("family", PACKED)
+def test_clang_takes_numbers_in_memory(compiled: Compile, family: str) -> None:
+    """The form for drivers that refuse structs by value."""
+    for device, defines in DEVICES.items():
+        if OTHER_KIND.get(family) != device:
+            compiled(family, ANY, *defines, *PACKED[family], "-DNUMBERS_IN_MEMORY")
 
 
 @pytest.mark.parametrize("target", TARGETS)

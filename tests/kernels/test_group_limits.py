@@ -1,4 +1,6 @@
-"""Groups as large as a kernel takes, which may be fewer than its device says."""
+"""Groups as large as a kernel takes, which may be fewer than its device says; numbers in memory
+where a driver refuses structs by value.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -8,6 +10,7 @@ from typing import Any
 import pytest
 
 from engine.backends.host.backend import HostBackend
+from engine.backends.opencl import commands
 from engine.backends.opencl.backend import OpenCLBackend
 from engine.backends.opencl.commands import OpenCLCommands
 from engine.backends.opencl.drivers.device import Device, open_device
@@ -70,3 +73,25 @@ def test_operations_run_in_groups_of_64(small: OpenCLBackend, op: str) -> None:
     statuses = {check(case, small, HostBackend()).status for case in cases}
     assert "passed" in statuses
     assert "failed" not in statuses
+
+
+@pytest.mark.parametrize("op", ["norm_chain", "rope_store", "matmul_tiled"])
+def test_operations_run_without_structs_by_value(
+    backend: OpenCLBackend, op: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a driver as rusticl is, in the manner of processors."""
+    set_bytes = commands.set_bytes
+
+    def refusing(kernel: Any, i: int, value: bytes) -> None:
+        set_bytes(kernel, i, value + bytes(8) if len(value) > 8 else value)
+
+    monkeypatch.setattr(commands, "set_bytes", refusing)
+    device = open_device(backend.name)
+    programs = Programs(backend.context, backend.name, device.handle)
+    opened = OpenCLBackend(device, context=backend.context, programs=programs)
+    statuses = [
+        check(case, opened, HostBackend()).status for case in chosen(f"^{op}", quick=True)[:2]
+    ]
+    assert set(statuses) == {"passed"}
+    assert programs.numbers_in_memory
+    opened.close()

@@ -117,6 +117,21 @@ def test_launches_pass_what_kernels_take() -> None:
     assert ops >= LOWERED_OPS - {Op.RESULT}
 
 
+def test_no_kernel_needs_a_struct_by_value() -> None:
+    """Its bytes are in memory for a driver that refuses one (`read_numbers_from_memory`)."""
+    packing = {
+        (one.family, one.kernel): one
+        for traits in DEVICES.values()
+        for _, one in all_launches(traits)
+        if one.packs
+    }
+    assert len(packing) > 6
+    for (family, kernel), launch in packing.items():
+        taken = kernels(family, {**launch.defines, "NUMBERS_IN_MEMORY": 1})[kernel]
+        assert {kind for kind, _ in taken[:-1]} == {BUFFER}
+        assert taken[-1] == ("__global Numbers *", "numbers")
+
+
 def test_parameters_are_read_as_c_has_them() -> None:
     text = "const __global char *x_buf, __global const  char* y_buf,\n long x_off, float eps"
     expected = [("__global char *", "x_buf"), ("__global char *", "y_buf")]

@@ -113,8 +113,28 @@ def prepare(
 ) -> OpenCLCommands:
     """Build what is missing and set every argument. Raises `KernelBuildFailed`, `DeviceError`.
 
-    Each launch stands behind the node that it computes. `memory_of` the queue is for it alone.
+    Each launch stands behind the node that it computes. `memory_of` the queue is for it alone. A
+    driver that refuses a struct by value gets its bytes in memory from then on.
     """
+    try:
+        return _prepared(device, queue, programs, launches, where, memory_of)
+    except StructRefused:
+        programs.read_numbers_from_memory()
+        return _prepared(device, queue, programs, launches, where, memory_of)
+
+
+class StructRefused(Exception):
+    """A driver takes no struct by value, as rusticl of Mesa 22.3."""
+
+
+def _prepared(
+    device: str,
+    queue: Queue,
+    programs: Programs,
+    launches: Sequence[tuple[Tensor, Launch]],
+    where: Where,
+    memory_of: Mapping[Shared, cl.Buffer],
+) -> OpenCLCommands:
     keys = [ProgramKey.of(launch.family, launch.defines) for _, launch in launches]
     programs.build_all(keys)
     memory: dict[int, cl.Buffer] = {}
@@ -122,7 +142,10 @@ def prepare(
     for (node, launch), key in zip(launches, keys, strict=True):
         try:
             kernel = cl.Kernel(programs.get(key), launch.kernel)
-            _set_arguments(kernel, launch, where, memory, memory_of)
+            values = _values_of(launch, where, memory, memory_of)
+            if launch.packs and programs.numbers_in_memory:
+                values[-1] = _buffer_of(values[-1], queue, memory)
+            _set_arguments(kernel, launch, values)
         except cl.Error as error:
             raise DeviceError(device, f"kernel {launch.kernel}: {error}") from None
         sizes = launch.global_size, launch.local_size
@@ -131,21 +154,32 @@ def prepare(
     return OpenCLCommands(device, queue, steps, (*memory.values(), *memory_of.values()), what)
 
 
-def _set_arguments(
-    kernel: cl.Kernel,
+def _values_of(
     launch: Launch,
     where: Where,
     memory: dict[int, cl.Buffer],
     memory_of: Mapping[Shared, cl.Buffer],
-) -> None:
+) -> list[Value]:
+    """A value for each of a kernel's parameters; `memory` gets the buffers among them."""
     values: list[Value] = []
     for arg in launch.args.values():
         if isinstance(arg, Shared):
             values.extend((memory_of[arg], np.int64(0)))
         else:
             values.extend(_values(arg, where, memory))
-    if launch.packs:
-        values = _packed(values)
+    return _packed(values) if launch.packs else values
+
+
+def _buffer_of(numbers: Value, queue: Queue, memory: dict[int, cl.Buffer]) -> cl.Buffer:
+    assert isinstance(numbers, bytes)
+    flags = cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR
+    made = cl.Buffer(queue.now.context, flags, hostbuf=numbers)
+    memory[id(made)] = made
+    return made
+
+
+def _set_arguments(kernel: cl.Kernel, launch: Launch, values: Sequence[Value]) -> None:
+    """Raises `StructRefused`, `cl.Error`."""
     if len(values) != kernel.num_args:
         raise AssertionError(
             f"{launch.family}.cl: {launch.kernel} takes {kernel.num_args} arguments, "
@@ -160,9 +194,18 @@ def _set_arguments(
         if isinstance(value, np.generic):
             set_bytes(kernel, i, value.tobytes())
         elif isinstance(value, bytes):
-            set_bytes(kernel, i, value)
+            _set_struct(kernel, i, value)
         else:
             kernel.set_arg(i, value)
+
+
+def _set_struct(kernel: cl.Kernel, i: int, value: bytes) -> None:
+    try:
+        set_bytes(kernel, i, value)
+    except cl.Error as error:
+        if error.code == cl.status_code.INVALID_ARG_SIZE:
+            raise StructRefused from None
+        raise
 
 
 def _packed(values: Sequence[Value]) -> list[Value]:

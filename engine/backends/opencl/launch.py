@@ -39,7 +39,7 @@ class Launch:
     a null buffer and 0, `Shared` memory its buffer and 0.
 
     Where it `packs`, the kernel takes all buffers first, and behind them offsets and numbers in one
-    struct, `Numbers given`: PoCL takes 0.1 us for each argument.
+    struct, `NUMBERS_GIVEN`: PoCL takes 0.1 us for each argument.
     """
 
     family: str

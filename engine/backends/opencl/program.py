@@ -58,6 +58,13 @@ class Programs:
         self._built: dict[ProgramKey, cl.Program] = {}
         self._limits: dict[tuple[ProgramKey, str], int] = {}
         self._cache = cache or kept_folder("programs")
+        self.numbers_in_memory = False
+
+    def read_numbers_from_memory(self) -> None:
+        """Build all programs anew, for a driver that takes no structs by value (`Launch.packs`)."""
+        self.numbers_in_memory = True
+        self._built.clear()
+        self._limits.clear()
 
     def get(self, key: ProgramKey) -> cl.Program:
         """The program, built now if it is not yet. Raises `KernelBuildFailed`."""
@@ -91,6 +98,7 @@ class Programs:
         text = source(key.family)
         defines = (f"-D{name}={value}" for name, value in key.defines)
         options = [*OPTIONS, *build_options(), *_sub_groups(self._handles), *defines]
+        options += ["-DNUMBERS_IN_MEMORY"] if self.numbers_in_memory else []
         if len(self._handles) != 1 or has_src_build_cache(self._handles[0]):  # the driver keeps it
             return self._from_source(key, text, options)
         device = self._handles[0]

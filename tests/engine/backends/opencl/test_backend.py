@@ -30,7 +30,7 @@ __kernel void scaled(__global char *y, long y_off, __global const char *x, long 
 
 PACKED = """
 typedef struct { long y_off, x_off; int n; long step; float f; int c; } Numbers;
-__kernel void scaled(__global char *y, __global const char *x, Numbers given) {
+__kernel void scaled(__global char *y, __global const char *x, NUMBERS_GIVEN) {
   const __global float *from = (const __global float *)(x + given.x_off + given.step);
   if (given.n == 3) ((__global float *)(y + given.y_off))[0] = given.f * from[0] + given.c;
 }
@@ -162,16 +162,42 @@ def test_launch_that_does_not_fit_its_kernel(backend, pool, tiny):
 
 
 def test_numbers_in_one_struct_lie_as_c_has_them(backend, pool, monkeypatch):
-    monkeypatch.setattr(program, "source", lambda family: PACKED)
+    assert packed(backend, monkeypatch, Programs(backend.context, "t")) == [75]
+
+
+def test_a_driver_that_refuses_structs_gets_numbers_in_memory(backend, pool, monkeypatch):
+    """As rusticl does; from the first refusal on, without another."""
+    refusals = []
+    set_bytes = commands.set_bytes
+
+    def refusing(kernel, i, value):
+        if len(value) > 8:
+            refusals.append(i)
+            value += bytes(8)  # the driver's own word for what has another size
+        set_bytes(kernel, i, value)
+
+    monkeypatch.setattr(commands, "set_bytes", refusing)
+    programs = Programs(backend.context, "t")
+    assert packed(backend, monkeypatch, programs) == [75]
+    assert packed(backend, monkeypatch, programs) == [75]
+    assert refusals == [2]
+    assert programs.numbers_in_memory
+
+
+def packed(backend, monkeypatch, programs):
+    """What a kernel makes of numbers in one struct."""
+    monkeypatch.setattr(program, "source", lambda family: source.source("shape") + PACKED)
     buffer = allocate(backend, 256)
     buffer.write(128 + 8, np.array([7], np.float32))
     x, y = leaf("x", F32, (4,), Role.INPUT), leaf("y", F32, (4,), Role.INPUT)
     places = {x: Location(buffer, 128), y: Location(buffer, 64)}
     numbers = {"n": np.int32(3), "step": np.int64(8), "f": np.float32(10), "c": np.int32(5)}
     launch = Launch("tiny", "scaled", {"y": y, "x": x, **numbers}, (1,), packs=True)
-    prepared_with(backend, [(y, launch)], places.__getitem__).run()
-    assert buffer.read(64, 4).view(np.float32).tolist() == [75]
+    made = prepare("t", backend.queue, programs, [(y, launch)], places.__getitem__, {})
+    made.run()
+    found = buffer.read(64, 4).view(np.float32).tolist()
     buffer.free()
+    return found
 
 
 def test_build_log_names_file_and_line(backend, monkeypatch, tmp_path):
