@@ -8,6 +8,9 @@ as it is known, a line of JSON, so that nothing is lost where the machine goes a
     folder/05-programs.jsonl     the records of a step
     folder/programs/*.bin        the driver's binaries (PTX on NVIDIA)
     folder/tuning/*.json         what tuning has found
+
+A processor in the manner of GPUs (CUTAWAY_LANES) is a hundred times slower: steps then take few
+cases, and small models.
 """
 
 from collections.abc import Callable, Iterator
@@ -25,20 +28,23 @@ from app.report.contents import SpeedRow
 from app.report.document import scrubber
 from app.report.gather import machine_facts, program_facts, properties
 from app.report.sizes import LARGE, SHAPES, Shape, write, write_header
-from app.report.speeds import Tell, ask, measure
+from app.report.speeds import Measured, Tell, ask, measure, usual
 from app.terminal.child import child
 from engine.errors import BadSetting, Cancelled, CutawayError, DeviceError
 from engine.kept import write_atomically
-from engine.protocol import Compare, DeviceRow, ListDevices, Load, SelfTest, Tune
-from engine.settings import EngineOptions
+from engine.protocol import BenchTest, Compare, DeviceRow, ListDevices, Load, SelfTest, Tune
+from engine.settings import LANES, EngineOptions
 from engine.worker import Worker
 
 MINUTES = 10.0
-FIRST = r"^(rows|norm|norm_chain|quantize|matmul|matmul_tiled|rope_store|attention)\b"
-"""Operations that every model needs; their cases are tried before all others."""
+_EVERYWHERE = "rows|norm|norm_chain|quantize|matmul|matmul_tiled|rope_store|attention"
+FIRST, OTHERS = rf"^({_EVERYWHERE})\b", rf"^(?!({_EVERYWHERE})\b)"
+"""Operations that every model needs, whose cases are tried before all others; and those."""
 
 PRODUCTS = r"^(matmul|attention|add)\b"
 SMALL = Shape("2 blocks", "two blocks of Llama 3.2 1B", 2048, 8192, 2, 32, 8, 4096, SHAPES[1].kind)
+TINY = Shape("2 small blocks", "nothing", 512, 1024, 2, 8, 2, 1024, SHAPES[1].kind)
+FEW = Measured((TINY,), (BenchTest(n_prompt=16), BenchTest(n_gen=4)), 1, {1: 1})
 TEXT = "w1 w2 w3 w4 w5 w6 w7 w8"
 FAST = 50e9
 """Bytes/s of memory from which a device is worth a model of 8B."""
@@ -82,6 +88,7 @@ class Kit:
     tell: Tell
     row: DeviceRow | None = None
     bytes_per_s: float = 0.0
+    few: bool = field(default_factory=LANES.get)
     scrub: Callable[[Any], Any] = field(default_factory=scrubber)
 
     @property
@@ -160,17 +167,17 @@ def _checked(kit: Kit, keep: Keep, wanted: SelfTest) -> None:
 
 
 def _right(kit: Kit, keep: Keep) -> None:
-    _checked(kit, keep, SelfTest(kit.device, FIRST, quick=True, shares=2))
+    _checked(kit, keep, SelfTest(kit.device, FIRST, quick=True, shares=2, each=4 * kit.few))
 
 
 def _others(kit: Kit, keep: Keep) -> None:
-    _checked(kit, keep, SelfTest(kit.device, quick=True, shares=2))
+    _checked(kit, keep, SelfTest(kit.device, OTHERS, quick=True, shares=2, each=1 * kit.few))
 
 
 def _compared(kit: Kit, keep: Keep) -> None:
     device, path = kit.device, kit.folder / "2-blocks.gguf"
     try:
-        write(path, SMALL)
+        write(path, TINY if kit.few else SMALL)
         with Worker() as worker:
             options = EngineOptions(device=device, ctx=512, prepared=0)
             ask(worker, Load(worker.new_id(), str(path), options), device, kit.stop)
@@ -181,7 +188,7 @@ def _compared(kit: Kit, keep: Keep) -> None:
 
 
 def _products(kit: Kit, keep: Keep) -> None:
-    _checked(kit, keep, SelfTest(kit.device, PRODUCTS, checks=False, speed=True))
+    _checked(kit, keep, SelfTest(kit.device, PRODUCTS, checks=False, speed=True, each=1 * kit.few))
 
 
 def _speeds(kit: Kit, keep: Keep) -> None:
@@ -189,14 +196,16 @@ def _speeds(kit: Kit, keep: Keep) -> None:
     large = kit.bytes_per_s >= FAST and kit.row is not None and kit.row.memory >= MOST_BYTES
     rows: list[SpeedRow] = []
     try:
-        measure(device, rows, kit.tell, kit.stop, (LARGE,) if large else ())
+        wanted = FEW if kit.few else usual((LARGE,) if large else ())
+        measure(device, rows, kit.tell, kit.stop, wanted)
     finally:
         for row in rows:
             keep(row)
 
 
 def _tuned(kit: Kit, keep: Keep) -> None:
-    wanted = Tune(kit.device, folder=str(kit.part("tuning")))
+    family = "rows" if kit.few else ""
+    wanted = Tune(kit.device, family, folder=str(kit.part("tuning")))
     for done, (of, trial) in enumerate(trials(wanted, kit.stop), 1):
         kit.tell(f"trial {done} of {of}", done, max(of, 1))
         keep(trial)
@@ -204,7 +213,7 @@ def _tuned(kit: Kit, keep: Keep) -> None:
 
 @dataclass(frozen=True)
 class Step:
-    """`share` of the whole time, in hundredths."""
+    """`share` of the whole time, in hundredths; what a step leaves of it is for those behind it."""
 
     name: str
     shows: str
@@ -217,13 +226,13 @@ STEPS = (
     Step("device", "properties of the device, and its memory bandwidth", 5, _device),
     Step("trials", "which instructions of its vendor work", 11, _trials),
     Step("costs", "the cost of launches and copies", 4, _costs),
-    Step("programs", "the programs of an 8B model, built one by one", 9, _programs),
+    Step("programs", "the programs of an 8B model, built one by one", 14, _programs),
     Step("self test", "whether the operations of every model are right", 14, _right),
-    Step("two blocks", "whether a small model is right, result by result", 6, _compared),
-    Step("products", "how fast products and attention are alone", 8, _products),
-    Step("speed", "how fast models of random weights are", 15, _speeds),
-    Step("tuning", "the kernel settings that are fastest", 10, _tuned),
-    Step("all operations", "whether all other operations are right", 10, _others),
+    Step("two blocks", "whether a small model is right, result by result", 8, _compared),
+    Step("products", "how fast products and attention are alone", 6, _products),
+    Step("speed", "how fast models of random weights are", 14, _speeds),
+    Step("tuning", "the kernel settings that are fastest", 8, _tuned),
+    Step("all operations", "whether all other operations are right", 8, _others),
 )
 
 
@@ -234,7 +243,8 @@ def first_run(
     of 1. Once `stop` is true it ends within a second. Raises OSError where there is no folder.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    limits = [round(minutes * 60 * step.share / 100, 1) for step in STEPS]
+    end, everything = monotonic() + minutes * 60, sum(step.share for step in STEPS)
+    limits = [round(minutes * 60 * step.share / everything, 1) for step in STEPS]
     run = FirstRun(
         when=datetime.now().strftime("%Y-%m-%d %H:%M"),
         program=program_facts(),
@@ -244,9 +254,10 @@ def first_run(
     kit = Kit(folder, wanted, stop, tell)
     for n, (step, done) in enumerate(zip(STEPS, run.steps, strict=True), 1):
         before = sum(s.share for s in STEPS[: n - 1])
+        done.limit = round((end - monotonic()) * step.share / (everything - before), 1)
 
         def told(what: str, at: float, of: float, step: Step = step, start: float = before) -> None:
-            tell(f"{step.name}: {what}", (start + step.share * at / of) / 100, 1.0)
+            tell(f"{step.name}: {what}", (start + step.share * at / of) / everything, 1.0)
 
         kit.tell = told
         told("", 0, 1)

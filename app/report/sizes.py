@@ -16,6 +16,7 @@ import numpy as np
 from gguf import GGMLQuantizationType as Format
 
 ALIGNMENT = 32
+LETTERS = "w0123456789\u0120"  # of which every text of words "w1 w2" is made; the last is a blank
 CHUNK = 1 << 22  # bytes of blocks that are drawn; a matrix repeats them
 
 
@@ -114,7 +115,8 @@ def _metadata(writer: gguf.GGUFWriter, shape: Shape) -> None:
     writer.add_vocab_size(shape.vocabulary)
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre("qwen2")
-    writer.add_token_list([f"w{i}" for i in range(shape.vocabulary)])
+    words = [*LETTERS, *(f"w{i}" for i in range(shape.vocabulary - len(LETTERS)))]
+    writer.add_token_list(words)
     writer.add_token_types([1] * shape.vocabulary)
     writer.add_token_merges(["w 0"])
 

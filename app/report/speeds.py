@@ -2,7 +2,8 @@
 
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 from typing import cast
@@ -29,18 +30,31 @@ Tell = Callable[[str, float, float], None]
 """Takes what is being done, and how much of how much."""
 
 
+@dataclass(frozen=True)
+class Measured:
+    """What is measured: models, tests of each, how often, and tokens of a profiled step: steps."""
+
+    shapes: Sequence[Shape]
+    tests: Sequence[BenchTest]
+    repetitions: int
+    profiled: Mapping[int, int]
+
+
+def usual(more: Sequence[Shape] = ()) -> Measured:
+    """The three models, and `more` of them."""
+    return Measured((*SHAPES, *more), TESTS, REPETITIONS, PROFILED)
+
+
 def measure(
     device: str,
     rows: list[SpeedRow],
     tell: Tell,
     stop: Callable[[], bool],
-    more: Sequence[Shape] = (),
+    wanted: Measured | None = None,
 ) -> None:
-    """Put a row a model into `rows`, problems included: of the three, and of `more` shapes.
-
-    Raises `Cancelled`.
-    """
-    shapes = (*SHAPES, *more)
+    """Put a row a model into `rows`, problems included. Raises `Cancelled`."""
+    wanted = wanted or usual()
+    shapes = wanted.shapes
     for i, shape in enumerate(shapes):
         row = SpeedRow(shape.name)
         rows.append(row)
@@ -53,7 +67,7 @@ def measure(
                 told("writing the file", 0.0)
                 path = Path(made) / f"{shape.name.replace(' ', '_')}.gguf"
                 _write(path, shape)
-                _measure(device, path, row, told, stop)
+                _measure(device, path, row, told, stop, wanted)
         except Cancelled:
             raise
         except CutawayError as error:
@@ -85,6 +99,7 @@ def _measure(
     row: SpeedRow,
     told: Callable[[str, float], None],
     stop: Callable[[], bool],
+    wanted: Measured,
 ) -> None:
     options = EngineOptions(device=device, ctx=CTX, prepared=0)  # the file is soon gone
     with Worker() as worker:
@@ -92,12 +107,12 @@ def _measure(
         start = monotonic()
         ask(worker, Load(worker.new_id(), str(path), options), device, stop)
         row.load_s = round(monotonic() - start, 2)
-        for n, test in enumerate(TESTS):
-            told(test.name, 0.2 + 0.5 * n / len(TESTS))
-            bench = Bench(worker.new_id(), test, REPETITIONS, True)
+        for n, test in enumerate(wanted.tests):
+            told(test.name, 0.2 + 0.5 * n / len(wanted.tests))
+            bench = Bench(worker.new_id(), test, wanted.repetitions, True)
             samples = ask(worker, bench, device, stop).samples_ns
             row.samples_ts[test.name] = [round(test.n_timed * 1e9 / ns, 2) for ns in samples]
-        for n_tokens, steps in PROFILED.items():
+        for n_tokens, steps in wanted.profiled.items():
             told("where the time goes", 0.8)
             profile = Profile(worker.new_id(), n_tokens, [0], steps)
             for one in ask(worker, profile, device, stop).profiles:

@@ -43,7 +43,8 @@ class SelfTest(msgspec.Struct, frozen=True):
     """A self test to run: cases of one device whose names match `pattern`.
 
     `speed` measures the large cases after them, or alone without `checks`. Of `shares` that several
-    processes take, `share` is this one's, and `first` leaves out so many of its cases.
+    processes take, `share` is this one's, and `first` leaves out so many of its cases. At most
+    `each` cases of an operation are run, 0 for all.
     """
 
     device: str
@@ -54,6 +55,7 @@ class SelfTest(msgspec.Struct, frozen=True):
     first: int = 0
     share: int = 0
     shares: int = 1
+    each: int = 0
 
 
 class SelfTestPlan(msgspec.Struct, frozen=True, tag=True):

@@ -17,7 +17,7 @@ from engine.protocol import CaseResult, SelfTest, SelfTestPlan
 from engine.selftest.case import Case
 from engine.selftest.check import check, measure
 from engine.selftest.operands import Operands
-from engine.selftest.table import chosen
+from engine.selftest.table import chosen, few_of
 
 
 def main(text: str) -> None:
@@ -31,6 +31,7 @@ def main(text: str) -> None:
         _tell(SelfTestPlan(0, str(error)))
         return
     host = HostBackend()
+    cases = few_of(cases, wanted.each) if wanted.each else cases
     cases = [case for case in cases if share_of(case, wanted.shares) == wanted.share]
     _tell(SelfTestPlan(len(cases)))
     for case in cases[wanted.first :]:

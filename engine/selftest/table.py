@@ -1,7 +1,8 @@
 """The whole table, and how to choose from it."""
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
 from engine.errors import BadSetting
 from engine.selftest.case import Case
@@ -49,3 +50,13 @@ def chosen(pattern: str = "", quick: bool = False, speed: bool = False) -> list[
     if not cases:
         raise BadSetting("--op", pattern, "a pattern that some case has, such as '^matmul Q4_K'")
     return cases
+
+
+def few_of(cases: Sequence[Case], each: int) -> list[Case]:
+    """At most `each` cases of every operation, spread over all that it has."""
+    counts, seen, found = Counter(case.op for case in cases), Counter[str](), []
+    for case in cases:
+        if seen[case.op] % -(-counts[case.op] // each) == 0:
+            found.append(case)
+        seen[case.op] += 1
+    return found

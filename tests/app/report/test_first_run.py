@@ -2,22 +2,22 @@
 
 import json
 import os
+from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from app.report import first_run, speeds
-from app.report.first_run import STEPS, FirstRun, Keep, Kit, Step
-from app.report.sizes import SHAPES, Shape
+from app.report import first_run
+from app.report.first_run import FIRST, OTHERS, STEPS, FirstRun, Keep, Kit, Step
 from app.terminal.child import Child, child
 from engine.backends.opencl.drivers.device import list_devices
 from engine.backends.opencl.drivers.find import ONLY
 from engine.errors import Cancelled
-from engine.protocol import BenchTest, SelfTest
+from engine.selftest.table import chosen as chosen_cases
+from engine.selftest.table import few_of
 from tests.in_process import kept_engines, run_here
 
 __all__ = ["kept_engines"]
@@ -128,7 +128,7 @@ def test_what_hangs_ends_at_its_limit(tmp_path: Path, chosen: Callable[..., Firs
             pass
         raise Cancelled("what hangs")
 
-    run = chosen(tmp_path, Step("hangs", "", 1, hangs), LAST, minutes=0.2)
+    run = chosen(tmp_path, Step("hangs", "", 1, hangs), LAST, minutes=0.02)
     assert run.steps[1].problem == "ended after its 0.1 s"
     assert records(tmp_path, "hangs") == [{"it": "began"}]
     assert records(tmp_path, "last") == [{"it": "works"}]
@@ -172,27 +172,38 @@ def test_launches_and_copies_are_timed(tmp_path: Path, chosen: Callable[..., Fir
 EVENTS = ("an event each", "no event")
 
 
+def test_what_a_step_leaves_of_its_time_is_for_those_behind_it(
+    tmp_path: Path, chosen: Callable[..., FirstRun]
+) -> None:
+    run = chosen(tmp_path, Step("short", "", 9, works), LAST, minutes=1.0)
+    assert run.steps[2].limit > 30.0  # its own share of 20
+    assert not any(step.problem for step in run.steps)
+
+
+def test_operations_are_tried_first_or_behind() -> None:
+    """Each is tried once."""
+    first, others = chosen_cases(FIRST, True), chosen_cases(OTHERS, True)
+    everything = chosen_cases(quick=True)
+    assert len(first) + len(others) == len(everything)
+    few = few_of(everything, 2)
+    assert {case.op for case in few} == {case.op for case in everything}
+    assert max(Counter(case.op for case in few).values()) == 2
+    products = [case.name for case in everything if case.op == "matmul"]
+    taken = [case.name for case in few if case.op == "matmul"]
+    assert taken[0] == products[0]
+    assert 0.4 < products.index(taken[1]) / len(products) < 0.6
+
+
 @pytest.mark.full
 def test_whole_in_the_manner_of_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With models and tables that are small."""
+    """In ten minutes on two cores; here there is time for a machine that has other work."""
     monkeypatch.setenv("CUTAWAY_LANES", "1")
-    shape = Shape(SHAPES[1].name, "nothing", 256, 512, 1, 4, 2, 320, SHAPES[1].kind)
-    monkeypatch.setattr(speeds, "SHAPES", (shape,))
-    monkeypatch.setattr(speeds, "TESTS", (BenchTest(n_prompt=16), BenchTest(n_gen=2)))
-    monkeypatch.setattr(speeds, "PROFILED", {1: 1})
-    monkeypatch.setattr(first_run, "SMALL", shape)
-    everything = first_run.cases
-    few = partial(_few, everything)
-    monkeypatch.setattr(first_run, "cases", few)
     device = next(d.name for d in list_devices() if d.name.startswith("pocl"))
     run = first_run.first_run(tmp_path, device, 30.0, lambda *_: None, lambda: False)
     assert {step.name: step.problem for step in run.steps} == {step.name: "" for step in STEPS}
     assert all(step.records for step in run.steps)
+    for name in ("self-test", "all-operations"):
+        assert {one["status"] for one in records(tmp_path, name)} <= {"passed", "unsupported"}
+    (compared,) = records(tmp_path, "two-blocks")
+    assert compared["first"] is None
     assert os.listdir(tmp_path / "tuning")
-
-
-def _few(everything: Callable[..., Any], wanted: SelfTest, stop: Callable[[], bool]) -> Any:
-    return everything(
-        SelfTest(wanted.device, "^neg |^add F32 .4096", checks=wanted.checks, speed=wanted.speed),
-        stop,
-    )

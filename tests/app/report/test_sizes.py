@@ -7,8 +7,10 @@ import gguf
 import numpy as np
 import pytest
 
+from app.report.first_run import TEXT
 from app.report.sizes import SHAPES, write
 from engine.gguf.reader import open_gguf
+from engine.tokenizer.tokenizer import load_tokenizer
 
 SMALL = {"embedding": 256, "feed_forward": 512, "layers": 1, "heads": 4, "kv_heads": 2}
 
@@ -41,3 +43,5 @@ def test_the_engine_opens_it(tmp_path: Path) -> None:
     with open_gguf(path) as file:
         assert file.metadata.get("general.architecture", str) == "llama"
         assert len(file.tensors) == 11
+        tokenizer = load_tokenizer(file.metadata)
+        assert tokenizer.decode(tokenizer.encode(TEXT)) == TEXT
