@@ -87,7 +87,7 @@ static floatW loadw_bf16(const __global char *p) {
 // where loads do not quite follow the order in memory. Not to L1: it has too few miss slots, which
 // the current loads need.
 static void fetch(const __global char *first, long bytes) {
-#ifdef __clang__
+#if defined(__clang__) && !defined(NO_PREFETCH)
   for (long i = 0; i < bytes; i += 64) __builtin_prefetch(first + i, 0, 2);
 #endif
 }

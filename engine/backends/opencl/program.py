@@ -98,6 +98,7 @@ class Programs:
         text = source(key.family)
         defines = (f"-D{name}={value}" for name, value in key.defines)
         options = [*OPTIONS, *build_options(), *_sub_groups(self._handles), *defines]
+        options += _prefetch(self._handles)
         options += ["-DNUMBERS_IN_MEMORY"] if self.numbers_in_memory else []
         if len(self._handles) != 1 or has_src_build_cache(self._handles[0]):  # the driver keeps it
             return self._from_source(key, text, options)
@@ -150,6 +151,14 @@ def _sub_groups(handles: Sequence[cl.Device]) -> list[str]:
     if len(handles) != 1 or not handles[0].type & cl.device_type.GPU:
         return []
     return lanes_of_thread(sub_group_sizes(handles[0]))
+
+
+def _prefetch(handles: Sequence[cl.Device]) -> list[str]:
+    """Only processors prefetch. Rusticl goes by way of SPIR-V, which cannot say it: there the
+    compiler would end the process.
+    """
+    some = all(one.type & cl.device_type.CPU for one in handles)
+    return [] if some and "rusticl" not in handles[0].platform.name else ["-DNO_PREFETCH"]
 
 
 def binary_of(program: cl.Program, device: cl.Device) -> bytes:

@@ -1,6 +1,7 @@
 """Buffers, programs and commands on every driver here."""
 
 import gc
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -182,6 +183,24 @@ def test_a_driver_that_refuses_structs_gets_numbers_in_memory(backend, pool, mon
     assert packed(backend, monkeypatch, programs) == [75]
     assert refusals == [2]
     assert programs.numbers_in_memory
+
+
+@pytest.mark.parametrize(
+    ("kind", "platform", "prefetches"),
+    [("CPU", "pocl", True), ("CPU", "rusticl", False), ("GPU", "NVIDIA CUDA", False)],
+)
+def test_only_processors_prefetch(backend, monkeypatch, kind, platform, prefetches):
+    """Others may refuse it: rusticl's compiler ends the process."""
+    built = []
+    handle = SimpleNamespace(
+        type=getattr(cl.device_type, kind), platform=SimpleNamespace(name=platform), extensions=""
+    )
+    programs = Programs(backend.context, "t", backend.context.devices[0])
+    monkeypatch.setattr(programs, "_handles", [handle])
+    monkeypatch.setattr(program, "has_src_build_cache", lambda handle: True)
+    monkeypatch.setattr(programs, "_from_source", lambda key, text, options: built.append(options))
+    programs.get(ProgramKey.of("unary", {}))
+    assert ("-DNO_PREFETCH" in built[0]) != prefetches
 
 
 def packed(backend, monkeypatch, programs):
