@@ -167,7 +167,7 @@ def test_numbers_in_one_struct_lie_as_c_has_them(backend, pool, monkeypatch):
 
 
 def test_a_driver_that_refuses_structs_gets_numbers_in_memory(backend, pool, monkeypatch):
-    """As rusticl does; from the first refusal on, without another."""
+    """Rusticl is one; from the first refusal on there is no other."""
     refusals = []
     set_bytes = commands.set_bytes
 
@@ -204,7 +204,7 @@ def test_only_processors_prefetch(backend, monkeypatch, kind, platform, prefetch
 
 
 def packed(backend, monkeypatch, programs):
-    """What a kernel makes of numbers in one struct."""
+    """Returns the result of a kernel whose numbers are in one struct."""
     monkeypatch.setattr(program, "source", lambda family: source.source("shape") + PACKED)
     buffer = allocate(backend, 256)
     buffer.write(128 + 8, np.array([7], np.float32))
