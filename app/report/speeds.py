@@ -32,7 +32,7 @@ Tell = Callable[[str, float, float], None]
 
 @dataclass(frozen=True)
 class Measured:
-    """What is measured: models, tests of each, how often, and tokens of a profiled step: steps."""
+    """Models, tests of each, how often these are repeated, and tokens of a profiled step: steps."""
 
     shapes: Sequence[Shape]
     tests: Sequence[BenchTest]
