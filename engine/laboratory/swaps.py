@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from engine.device.backend import Upload
 from engine.errors import BadSetting, NotSupported
 from engine.gguf.dequantize import QUANTIZABLE, dequantize, quantize
-from engine.gguf.encode_k import encode_q4_k
-from engine.gguf.formats import BF16, F16, F32, Q4_K, Format, by_name
+from engine.gguf.encode_k import K_QUANTS, encode_k
+from engine.gguf.formats import BF16, F16, F32, Format, by_name
 from engine.patterns import Pattern
 from engine.runner.loading import LoadedModel
 
@@ -94,18 +94,18 @@ def encoded(values: Floats, fmt: Format) -> Blocks:
 
 def as_format(values: Floats, name: str) -> Floats:
     """Values [rows, K] after quantising them. Raises `BadSetting`, `NotSupported`."""
-    writable = ", ".join(fmt.name for fmt in (*FLOATS, *QUANTIZABLE, Q4_K))
+    writable = ", ".join(fmt.name for fmt in (*FLOATS, *QUANTIZABLE, *K_QUANTS))
     try:
         fmt = by_name(name)
     except KeyError:
         raise BadSetting("what-if", name, f"one of {writable}") from None
     if fmt in FLOATS:
         return dequantize(encoded(values, fmt), fmt)
-    if fmt not in (*QUANTIZABLE, Q4_K):
+    if fmt not in QUANTIZABLE and fmt not in K_QUANTS:
         raise NotSupported(f"writing {fmt.name} (only {writable})")
     if values.shape[1] % fmt.block:
         raise BadSetting("what-if", f"rows of {values.shape[1]}", f"multiples of {fmt.block}")
-    return dequantize(encode_q4_k(values) if fmt is Q4_K else quantize(values, fmt), fmt)
+    return dequantize(encode_k(values, fmt) if fmt in K_QUANTS else quantize(values, fmt), fmt)
 
 
 def type_size(fmt: Format, n: int) -> int:

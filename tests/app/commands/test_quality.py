@@ -56,8 +56,8 @@ def test_what_a_tensor_would_lose(words: list[str]) -> None:
         "blk.1.ffn_up.weight",
     }
     assert told["estimates"]["kld"]["value"] > 0
-    ended = run_here(*given, "--what-if", r"blk\.0\.ffn_up\.weight=Q5_K")
-    assert_one_line_error(ended, "writing Q5_K", "Q4_K")
+    ended = run_here(*given, "--what-if", r"blk\.0\.ffn_up\.weight=Q3_K")
+    assert_one_line_error(ended, "writing Q3_K", "Q4_K")
 
 
 def test_without_anything_to_compare_it_says_what_is_missing(words: list[str]) -> None:

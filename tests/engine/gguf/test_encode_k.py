@@ -1,12 +1,13 @@
-"""Q4_K of our encoder, read by the gguf package, against the best that its format can hold."""
+"""Our encoder of K-quants, read by the gguf package, against the best that a format can hold."""
 
 import gguf
 import numpy as np
 import pytest
 
-from engine.gguf.encode_k import encode_q4_k
+from engine.gguf.encode_k import encode_k
+from engine.gguf.formats import by_name
 
-Q4_K = gguf.GGMLQuantizationType.Q4_K
+K_QUANTS = ["Q4_K", "Q5_K", "Q6_K"]
 
 
 def weights(kind: str) -> np.ndarray:
@@ -21,8 +22,9 @@ def weights(kind: str) -> np.ndarray:
     return made
 
 
-def decoded(values: np.ndarray) -> np.ndarray:
-    return np.asarray(gguf.quants.dequantize(encode_q4_k(values), Q4_K))
+def decoded(values: np.ndarray, name: str = "Q4_K") -> np.ndarray:
+    blocks = encode_k(values, by_name(name))
+    return np.asarray(gguf.quants.dequantize(blocks, gguf.GGMLQuantizationType[name]))
 
 
 def nmse(values: np.ndarray, other: np.ndarray) -> float:
@@ -71,10 +73,11 @@ def test_what_the_format_holds_is_kept() -> None:
     )
 
 
-def test_zeros_and_constants() -> None:
+@pytest.mark.parametrize("name", K_QUANTS)
+def test_zeros_and_constants(name: str) -> None:
     values = np.zeros((1, 256), np.float32)
-    np.testing.assert_array_equal(decoded(values), values)
+    np.testing.assert_array_equal(decoded(values, name), values)
     values[:] = -0.5
-    np.testing.assert_allclose(decoded(values), values, rtol=2e-2)
+    np.testing.assert_allclose(decoded(values, name), values, rtol=2e-2)
     values[:] = 0.5
-    np.testing.assert_allclose(decoded(values), values, rtol=2e-2)
+    np.testing.assert_allclose(decoded(values, name), values, rtol=2e-2)

@@ -3,24 +3,39 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import gguf
 import numpy as np
 import pytest
 
 from engine.gguf.control_vector import Directions, read_directions, steering
+from engine.gguf.dequantize import dequantize
+from engine.gguf.encode_k import encode_k
+from engine.gguf.formats import Q4_K, Q5_K, Q6_K, Format
 from engine.gguf.imatrix import read_imatrix
+from engine.gguf.reader import open_gguf
 from engine.laboratory.library import quality, record_texts
-from engine.protocol import Estimate
+from engine.laboratory.swaps import output_error
+from engine.protocol import Edit, Estimate, Generate, Piece, Sampling
 from engine.runner import Model, load
+from engine.runner.generate import generate
 from engine.runner.perplexity import score_in_parts
 from engine.settings import EngineOptions
 from tests.goldens.make_llama_tools import (
     CHUNKS,
     CTX,
+    REAL,
     SIDES,
     STRENGTH,
     TEXT,
+    TINY,
+    WEIGHED,
+    N,
+    Spoken,
     directions,
+    k_weights,
+    real_directions,
     write_coarse,
+    write_f16,
     write_flat,
 )
 
@@ -116,6 +131,77 @@ def test_vectors_steer_as_in_llama_cpp(
     assert np.ptp(told["perplexity"]) > 10
     off_by_one = perplexity(model, directions(), range(2, 3))
     assert abs(off_by_one / told["perplexity"][1] - 1) > 0.01
+
+
+def said(model: Model, prompt: str, edits: list[Edit]) -> bytes:
+    """Greedy tokens after a prompt, as llama-completion writes them: without zero bytes."""
+    greedy = Sampling(temperature=0)
+    request = Generate(0, prompt=prompt, sampling=greedy, max_tokens=N, edits=edits)
+    tokens = [
+        token.token
+        for one in generate(model.loaded, model.conversation, request, lambda: False)
+        if isinstance(one, Piece)
+        for token in one.tokens
+    ]
+    assert len(tokens) == N
+    text = b"".join(model.loaded.tokenizer.piece(token) for token in tokens)
+    return text.replace(b"\0", b"")
+
+
+def check_said(
+    model: Model, told: dict[str, np.ndarray], case: Spoken, ours: Directions, theirs: Directions
+) -> None:
+    """A model steered in no way and in three writes what llama.cpp writes, and four texts."""
+    first, last = case.layers
+    cases = {
+        "plain": [],
+        "ours": steering(ours, case.strength, range(first, last + 1)),
+        "one": steering(ours, case.strength, range(first, first + 1)),
+        "theirs": steering(theirs, case.theirs, range(first, last + 1)),
+    }
+    start = "real_" if case is REAL else ""
+    wanted = {name: told[f"said_{start}{name}"].tobytes() for name in cases}
+    assert {name: said(model, case.prompt, edits) for name, edits in cases.items()} == wanted
+    assert len(set(wanted.values())) == len(cases)
+
+
+def test_32_greedy_tokens_are_those_of_llama_cpp(
+    told: dict[str, np.ndarray], model: Model, tmp_path: Path
+) -> None:
+    (theirs := tmp_path / "vector.gguf").write_bytes(told["vector"].tobytes())
+    check_said(model, told, TINY, directions(), read_directions(theirs))
+
+
+@pytest.mark.full
+def test_a_real_model_is_steered_as_by_llama_cpp(
+    told: dict[str, np.ndarray], smollm2_path: Path, tmp_path: Path
+) -> None:
+    theirs = dict(zip(range(10, 13), told["real_vector"], strict=True))
+    path = write_f16(smollm2_path, tmp_path / "real.gguf")
+    with load(path, kv="f32", ctx=CTX, prepared=0) as model:
+        check_said(model, told, REAL, real_directions(), theirs)
+
+
+@pytest.mark.parametrize("fmt", [Q4_K, Q5_K, Q6_K], ids=str)
+def test_blocks_are_those_of_llama_quantize(told: dict[str, np.ndarray], fmt: Format) -> None:
+    """All bytes: the encoder tries the same scales in the same order."""
+    np.testing.assert_array_equal(encode_k(k_weights(), fmt), told[fmt.name])
+
+
+def test_llama_quantize_takes_our_importance_matrix(
+    told: dict[str, np.ndarray], model: Model, flat: Path, tmp_path: Path
+) -> None:
+    """What it wrote by a matrix recorded here loses less, weighted by that matrix, than without."""
+    (path := tmp_path / "imatrix.gguf").write_bytes(told["imatrix"].tobytes())
+    matrix, kind = read_imatrix(path), gguf.GGMLQuantizationType.Q4_0
+    squares = (matrix.sums[WEIGHED] / matrix.counts[WEIGHED]).astype(np.float64).reshape(-1)
+    with open_gguf(flat) as file:
+        values = dequantize(file.data(WEIGHED), file.tensors[WEIGHED].fmt)
+    weighed, plain = (
+        output_error(values, gguf.quants.dequantize(blocks, kind), squares)
+        for blocks in (told["weighed"], gguf.quants.quantize(values, kind))
+    )
+    assert weighed < 0.9 * plain
 
 
 def test_the_generator_measures_one_layer_before_it_adds(

@@ -211,7 +211,11 @@ def test_squares_are_those_of_the_inputs(files: dict[str, Path]) -> None:
     [
         ({}, BadSetting, "what-if"),
         ({"what_if": {"nothing": "Q4_0"}}, BadSetting, "what-if: 'nothing'"),
-        ({"what_if": {r"blk\.0\.ffn_up\.weight": "Q5_K"}}, NotSupported, "writing Q5_K.*Q4_0"),
+        (
+            {"what_if": {r"blk\.0\.ffn_up\.weight": "Q3_K"}},
+            NotSupported,
+            "writing Q3_K.*Q6_K",
+        ),
         ({"what_if": {r"blk\.0\.ffn_up\.weight": "Q9"}}, BadSetting, "one of F32"),
         ({"what_if": {r"blk\.0\.ffn_up\.weight": ""}}, BadSetting, "a type"),
         ({"path": "gemma"}, BadSetting, "base: '"),
