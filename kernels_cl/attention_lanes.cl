@@ -1,7 +1,7 @@
 // attention_lanes: attention (parts/attention_units.cl) by teams of items that are lanes.
 //
 // A group is LOCAL items and makes one unit: each item takes one cell of LOCAL for the scores, then
-// every LOCAL-th channel for the values. Blocks of LOCAL cells that no row sees are passed over: of
+// every LOCAL-th channel of DIM_V for the values, whose sums it keeps. Blocks of LOCAL cells that no row sees are passed over: of
 // every LOCAL blocks, each item has looked through one.
 //
 //   STORES  of one token: q is turned first, and the new k, turned, and v go into the caches, as in
@@ -9,7 +9,14 @@
 //   MERGES  most chunks: the group of a unit that is done last makes the result of the shares, as
 //           attention_merge.cl does
 
+#ifndef DIM_V
+  #define DIM_V 64
+#endif
+#define CHANNELS ((DIM_V + LOCAL - 1) / LOCAL)
+#define IS_CHANNEL(d) (DIM_V % LOCAL == 0 || (d) < DIM_V)
+
 #define EACH_ROW EACH(r, ROWS)
+#define EACH_CHANNEL EACH(c, CHANNELS)
 #define PLUS(a, b) ((a) + (b))
 
 // p[r][0] becomes what OP makes of the row p[r], for all rows at once.
@@ -91,22 +98,19 @@ WITH_LOCAL void dot_one(float s[ROWS], const __global char *key, const Q_IN floa
   }
 }
 
-// An item's channels: out = out * shrink + sum over the n cells from `start` on of p v.
-WITH_LOCAL void mix_values(__global float *out[ROWS], const float shrink[ROWS],
-                       __local float p[ROWS][LOCAL], const __global char *v, long v2, int start,
-                       int n, int real, int dim_v, int me) {
-  for (int d = me; d < dim_v; d += LOCAL) {
-    float sum[ROWS];
-    EACH_ROW sum[r] = r < real ? out[r][d] * shrink[r] : 0.0f;
-    for (int i = 0; i < n; i++) {
-      float used = 0.0f;
-      EACH_ROW used += p[r][i];
-      if (used == 0.0f) continue;
-      float x = FETCH(KV, v + (start + i) * v2, d);
-      EACH_ROW sum[r] += p[r][i] * x;
-    }
-    EACH_ROW {
-      if (r < real) out[r][d] = sum[r];
+// An item's channels: sums = sums * shrink + sum over the n cells from `start` on of p v.
+WITH_LOCAL void mix_values(float sums[CHANNELS][ROWS], const float shrink[ROWS],
+                           __local float p[ROWS][LOCAL], const __global char *v, long v2, int start,
+                           int n, int me) {
+  EACH_CHANNEL EACH_ROW sums[c][r] *= shrink[r];
+  for (int i = 0; i < n; i++) {
+    float used = 0.0f;
+    EACH_ROW used += p[r][i];
+    if (used == 0.0f) continue;
+    EACH_CHANNEL {
+      int d = me + c * LOCAL;
+      float x = IS_CHANNEL(d) ? FETCH(KV, v + (start + i) * v2, d) : 0.0f;
+      EACH_ROW sums[c][r] += p[r][i] * x;
     }
   }
 }
@@ -121,6 +125,12 @@ static int any_sees(const int4 span[ROWS], const __global int *cells, int start,
   return seen;
 }
 
+// The first of LOCAL blocks from i on that is seen by some row.
+WITH_LOCAL int next_seen(const __local int *seen, int i) {
+  while (i < LOCAL && !seen[i]) i++;
+  return i;
+}
+
 __kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void attention(ATTENTION) {
   const Attention a = ATTENTION_GIVEN;
   const Share share = SHARE_GIVEN(&a);
@@ -133,9 +143,8 @@ __kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void attention(ATTEN
   __local float turned_q[ROWS][DIM];
   const __global char *table = table_buf + given.table_off;
 #endif
-  __global float *out[ROWS];
   int4 span[ROWS];
-  float top[ROWS], total[ROWS], shrink[ROWS];
+  float top[ROWS], total[ROWS], shrink[ROWS], sums[CHANNELS][ROWS];
   EACH_ROW {
     int2 query = query_of(&a, &u, r);
 #ifdef STORES
@@ -145,13 +154,10 @@ __kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void attention(ATTEN
 #else
     q[r] = row_of_q(&a, query);
 #endif
-    out[r] = row_of_out(&a, query, share.chunk);
     span[r] = span_of(&a, query);
     top[r] = -INFINITY;
     total[r] = 0.0f;
-    if (r < u.real) {
-      for (int d = me; d < a.dim_v; d += LOCAL) out[r][d] = 0.0f;
-    }
+    EACH_CHANNEL sums[c][r] = 0.0f;
   }
 #ifdef STORES
   int id = *(const __global int *)(ids_buf + given.ids_off);
@@ -165,44 +171,42 @@ __kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void attention(ATTEN
   }
   barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
 #endif
-  for (int start = share.from, i = 0; start < share.to; start += LOCAL, i++) {
-    if (i % LOCAL == 0) {
+  // No barrier is under a condition: PoCL would make all that is behind it twice.
+  for (int from = share.from; from < share.to; from += LOCAL * LOCAL) {
+    barrier(CLK_LOCAL_MEM_FENCE);
+    seen_by_some[me] = any_sees(span, a.cells, from + me * LOCAL, share.to);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int i = next_seen(seen_by_some, 0); i < LOCAL; i = next_seen(seen_by_some, i + 1)) {
+      int start = from + i * LOCAL;
+      int n = min(LOCAL, share.to - start), seen[ROWS], any_seen = 0;
+      EACH_ROW {
+        seen[r] = me < n && sees(span[r], vload2(min(start + me, share.to - 1), a.cells));
+        any_seen |= seen[r];
+      }
+      float s[ROWS];
+      EACH_ROW s[r] = 0.0f;
+      if (any_seen) dot_one(s, u.k + (start + me) * a.k2, q, a.dim);
+      EACH_ROW {
+        s[r] *= a.scale;
+        if (a.cap > 0) s[r] = a.cap * tanh(s[r] / a.cap);
+        if (!seen[r]) s[r] = -INFINITY;
+        p[r][me] = s[r];
+      }
+      reduce_max(p, me);
+      EACH_ROW {
+        float high = fmax(top[r], p[r][0]);
+        shrink[r] = high == -INFINITY ? 1.0f : exp(top[r] - high);
+        top[r] = high;
+      }
       barrier(CLK_LOCAL_MEM_FENCE);
-      seen_by_some[me] = any_sees(span, a.cells, start + me * LOCAL, share.to);
+      EACH_ROW {
+        p[r][me] = top[r] == -INFINITY ? 0.0f : exp(s[r] - top[r]);
+        total[r] = total[r] * shrink[r] + p[r][me];
+      }
+      barrier(CLK_LOCAL_MEM_FENCE);
+      mix_values(sums, shrink, p, u.v, a.v2, start, n, me);
       barrier(CLK_LOCAL_MEM_FENCE);
     }
-    if (!seen_by_some[i % LOCAL]) continue;
-    int n = min(LOCAL, share.to - start), seen[ROWS], any_seen = 0;
-    EACH_ROW {
-      seen[r] = me < n && sees(span[r], vload2(min(start + me, share.to - 1), a.cells));
-      any_seen |= seen[r];
-    }
-    float s[ROWS];
-    EACH_ROW s[r] = 0.0f;
-    if (any_seen) dot_one(s, u.k + (start + me) * a.k2, q, a.dim);
-    EACH_ROW {
-      s[r] *= a.scale;
-      if (a.cap > 0) s[r] = a.cap * tanh(s[r] / a.cap);
-      if (!seen[r]) s[r] = -INFINITY;
-      p[r][me] = s[r];
-    }
-    reduce_max(p, me);
-    float block_top = -INFINITY;
-    EACH_ROW {
-      float high = fmax(top[r], p[r][0]);
-      block_top = fmax(block_top, p[r][0]);
-      shrink[r] = high == -INFINITY ? 1.0f : exp(top[r] - high);
-      top[r] = high;
-    }
-    barrier(CLK_LOCAL_MEM_FENCE);
-    if (block_top == -INFINITY) continue;  // the same for all items: nothing is seen
-    EACH_ROW {
-      p[r][me] = top[r] == -INFINITY ? 0.0f : exp(s[r] - top[r]);
-      total[r] = total[r] * shrink[r] + p[r][me];
-    }
-    barrier(CLK_LOCAL_MEM_FENCE);
-    mix_values(out, shrink, p, u.v, a.v2, start, n, u.real, a.dim_v, me);
-    barrier(CLK_LOCAL_MEM_FENCE);
   }
   EACH_ROW p[r][me] = total[r];
   reduce_sum(p, me);
@@ -212,8 +216,11 @@ __kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void attention(ATTEN
   int back = 0;
   EACH_ROW {
     if (r < u.real) {
-      for (int d = me; d < a.dim_v; d += LOCAL) back |= publish(out[r] + d, out[r][d]);
-      if (me == 0) back |= publish(out[r] + a.dim_v, top[r]) | publish(out[r] + a.dim_v + 1, p[r][0]);
+      __global float *out = row_of_out(&a, query_of(&a, &u, r), share.chunk);
+      EACH_CHANNEL {
+        if (IS_CHANNEL(me + c * LOCAL)) back |= publish(out + me + c * LOCAL, sums[c][r]);
+      }
+      if (me == 0) back |= publish(out + DIM_V, top[r]) | publish(out + DIM_V + 1, p[r][0]);
     }
   }
   arrived[me] = back;
@@ -267,11 +274,14 @@ __kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void attention(ATTEN
     float sum = p[r][0];
     float whole = whole_of(top[r], sum, sink_of(&a, query_of(&a, &u, r)), a.has_sinks);
     if (r < u.real) {
-      if (a.chunks == 1) {
-        for (int d = me; d < a.dim_v; d += LOCAL) out[r][d] *= whole;
-      } else if (me == 0) {
-        out[r][a.dim_v] = top[r];
-        out[r][a.dim_v + 1] = sum;
+      __global float *out = row_of_out(&a, query_of(&a, &u, r), share.chunk);
+      EACH_CHANNEL {
+        if (IS_CHANNEL(me + c * LOCAL))
+          out[me + c * LOCAL] = a.chunks == 1 ? sums[c][r] * whole : sums[c][r];
+      }
+      if (a.chunks > 1 && me == 0) {
+        out[DIM_V] = top[r];
+        out[DIM_V + 1] = sum;
       }
     }
   }

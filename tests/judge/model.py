@@ -5,8 +5,9 @@ as figures are kept. It is right to about 40 %, until numbers of real cards repl
 
 A launch of one token's products takes as long as the slowest of three: its bytes from memory, its
 instructions, and what waits when all lanes have asked for as much as their registers hold (Little's
-law). A prompt's products take as long as their instructions, or their matrix units. Each launch has
-a price besides, and so has each token on the host.
+law). A prompt's products take as long as their instructions, or their matrix units. So does
+attention behind a context of 512 cells, or as long as its keys and values. Each launch has a price
+besides, and so has each token on the host.
 """
 
 from collections.abc import Iterable, Mapping
@@ -73,6 +74,17 @@ BUSY = 0.7
 OTHER_REGISTERS = 20
 """Those of a lane that hold no number on its way from memory."""
 
+ATTENTION, CACHE = ("attention_lanes", "attention_wide"), 3
+"""Families that read keys and values; how many times faster a last cache is than memory."""
+
+LANES_EACH, PLAIN_EACH = 3.0, 2.0
+"""Instructions of a lane for a multiply-add of attention: of `attention_lanes` 28 for 16 of scores,
+and 17 for 4 of values, by its source; and of fragments without matrix units.
+"""
+
+QUERIES_TWICE = 1.5
+"""Fragments of attention for those of one product: queries are two halves, exponentials are one."""
+
 _OF_PAIRS = 4.0
 """Instructions a weight where pairs are multiplied, the loads of one block before the next's."""
 
@@ -138,6 +150,30 @@ def many_rows(card: Card, launch: Launch, figure: Figures, rows: int) -> float:
     return (max(issue, unit) if card.beside else issue + unit) / BUSY + LAUNCH_S
 
 
+def attention_s(card: Card, launch: Launch) -> float:
+    """Seconds of attention: what its groups read from memory or from the last cache, its
+    instructions, or its matrix units. A prompt's queries see half of the cells.
+    """
+    q, k, v = (launch.args[name] for name in "qkv")
+    assert isinstance(q, Tensor)
+    assert isinstance(k, Tensor)
+    assert isinstance(v, Tensor)
+    clocks = card.units * card.ghz * 1e9
+    tokens, heads, kv_heads = q.shape[2], q.shape[1], k.shape[1]
+    seen = PROMPT / 2 if tokens > 1 else PROMPT
+    made = tokens * heads * seen * (k.shape[0] + v.shape[0])
+    tiles = -(-tokens * heads // kv_heads // int(launch.defines["ROWS"]))
+    read = tiles * kv_heads * seen * (k.shape[0] + v.shape[0]) * k.nbytes / k.nelements
+    # A prompt's keys are in the last cache behind the first tile.
+    reading = read / (REACHED * card.bandwidth * 1e9 * (CACHE if tokens > 1 else 1))
+    if launch.family == "attention_wide" and "MATRIX" in launch.defines:
+        computing = QUERIES_TWICE * made / (card.matrix * clocks) / BUSY
+    else:
+        each = PLAIN_EACH if launch.family == "attention_wide" else LANES_EACH
+        computing = made * each / (card.lanes * clocks) / BUSY
+    return max(reading, computing)
+
+
 def step_s(card: Card, launches: Iterable[Launch], known: Mapping[str, Figures]) -> float:
     """Seconds of all launches of a step."""
     total = 0.0
@@ -148,6 +184,7 @@ def step_s(card: Card, launches: Iterable[Launch], known: Mapping[str, Figures])
         elif launch.family == "matmul_wide":
             total += many_rows(card, launch, known[Program.of(launch).name], PROMPT)
         else:
+            total += attention_s(card, launch) if launch.family in ATTENTION else 0
             total += SMALL_S + LAUNCH_S + (MERGE_S if "MERGES" in launch.defines else 0)
     return total
 

@@ -13,7 +13,7 @@ from engine.backends.opencl.lowering.fusions import PATTERNS
 from engine.gguf.formats import Q4_K
 from engine.runner.programs import steps
 from tests.judge.figures import Figures
-from tests.judge.model import CARDS, speed
+from tests.judge.model import CARDS, attention_s, speed
 from tests.judge.plans import TRAITS, built
 from tests.kernels.test_matmul_lanes import launches
 
@@ -58,6 +58,27 @@ def test_a_token_takes_at_most_200_launches(units: int, tmp_path: Path) -> None:
     assert 150 < len(decode) <= 200
     assert sum(one.family == "attention_lanes" for one in decode) == 32
     assert sum("NORMED" in one.defines for one in decode) >= 64
+
+
+def test_attention_costs_what_it_reads_and_computes(tmp_path: Path) -> None:
+    """A prompt's with matrix units less than a fifth of that whose groups make four queries each;
+    one token's as long as its keys and values come from memory.
+    """
+    card = CARDS["RTX 3090"]
+    made = {
+        (halves, name): next(one for one in found if one.family.startswith("attention_"))
+        for halves in ("HMMA", "DPAS8")
+        for name, found in steps(
+            built(tmp_path, "8b"), replace(TRAITS, dot4="NVIDIA", matrix="IMMA", halves=halves)
+        ).items()
+    }
+    assert made["HMMA", "prefill"].family == "attention_wide"
+    assert made["DPAS8", "prefill"].family == "attention_lanes"
+    few = attention_s(card, made["HMMA", "prefill"])
+    assert 5 * few < attention_s(card, made["DPAS8", "prefill"])
+    one = attention_s(card, made["HMMA", "decode"])
+    keys_and_values = 512 * 8 * 128 * 2 * 2
+    assert 1 < one * card.bandwidth * 1e9 / keys_and_values < 1.1
 
 
 @pytest.mark.parametrize("units", [108, 128, 132])

@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from engine.backends.opencl import packing
 from engine.backends.opencl.backend import OpenCLBackend
 from engine.backends.opencl.buffers import OpenCLEvent
+from engine.backends.opencl.drivers.device import Device, open_device
 from engine.backends.opencl.drivers.loader import cl
 from engine.backends.opencl.packing import BlockSource, InPlace, Packer, Staged
 from engine.backends.opencl.tiles import layouts
@@ -19,6 +22,7 @@ from engine.errors import DeviceError
 from engine.gguf.formats import F32, Q4_K, Format
 from engine.gguf.reader import open_gguf
 from engine.graph.tensor import Role, Shape, leaf
+from engine.memory.pools import SYSTEM
 from engine.weights.load import InFile, fill
 from tests.gguf_files import WIDE_FIELDS, Blocks, Draft
 
@@ -111,6 +115,35 @@ def test_tiles_in_large_pages_and_behind_them(either: OpenCLBackend) -> None:
     with poisoned(either, Q4_K, shape) as at:
         list(either.upload([Upload(at, Q4_K, shape, blocks)]))
         check(at, expected(Q4_K, shape, blocks))
+
+
+@pytest.mark.parametrize("pool", [SYSTEM, "pci:01:00.0"])
+def test_a_gpu_in_the_systems_memory_copies_no_weights(
+    backend: OpenCLBackend, monkeypatch: pytest.MonkeyPatch, pool: str
+) -> None:
+    """It packs them from the mapped file; one with memory of its own gets each byte once."""
+    traits = replace(backend.info.traits, is_cpu=False)
+    info = replace(backend.info, traits=traits, pool=pool)
+    opened = OpenCLBackend(
+        Device(info, open_device(backend.name).handle),
+        context=backend.context,
+        programs=backend.programs,
+    )
+    assert opened.is_integrated == (pool == SYSTEM)
+    copied, copy = [0], cl.enqueue_copy
+
+    def counting(queue: Any, to: Any, source: Any, **more: Any) -> Any:
+        copied[0] += source.nbytes if isinstance(source, np.ndarray) else 0
+        return copy(queue, to, source, **more)
+
+    shape = (256, 70, 1, 1)
+    blocks = random_bytes(Q4_K, shape)
+    with poisoned(opened, Q4_K, shape) as at:
+        monkeypatch.setattr(cl, "enqueue_copy", counting)
+        list(opened.upload([Upload(at, Q4_K, shape, blocks)]))
+        assert copied == [0 if pool == SYSTEM else blocks.size]
+        check(at, expected(Q4_K, shape, blocks))
+    opened.close()
 
 
 def test_a_driver_that_takes_no_mapped_pages_gets_copies(

@@ -70,7 +70,7 @@ class OpenCLBackend(Backend):
         self.is_integrated = self.pool.name == SYSTEM and not self._traits.is_cpu
         try:
             self.context = context or cl.Context([device.handle])
-            self.queue = Queue(self.context, device.handle)
+            self.queue = Queue(self.context, device.handle, pins=not self._traits.is_cpu)
             self._memory_of = {Shared.COUNTERS: _zeros(self.context, 4 * COUNTERS)}
         except cl.Error as error:
             raise cannot_open(self.name, error) from None

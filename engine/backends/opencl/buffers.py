@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from contextlib import suppress
 from math import gcd
+from threading import Lock
 from time import perf_counter_ns
 
 import numpy as np
@@ -12,13 +13,18 @@ from engine.backends.opencl.pages import LARGE, FilledPages, FreshPages, LargePa
 from engine.device.backend import Buffer, BufferType, Bytes, Event, Location, MemoryPool, Owner
 from engine.errors import DeviceError, NoMem
 
+SMALL_READ = 4096
+"""Most bytes that are read by way of pinned memory: a token's best logits are an eighth of it."""
+
 
 class Queue:
     """Commands run in order, also across a change from one of the two to the other."""
 
-    def __init__(self, context: cl.Context, device: cl.Device) -> None:
-        """Raises `cl.Error`."""
+    def __init__(self, context: cl.Context, device: cl.Device, pins: bool = False) -> None:
+        """Small reads go by way of pinned memory where it `pins`. Raises `cl.Error`."""
         self.context, self._device = context, device
+        self._pins, self._reading = pins, Lock()
+        self._pinned: Bytes | None = None
         self._plain = self.now = cl.CommandQueue(context, device)
         self._measured: cl.CommandQueue | None = None
 
@@ -33,6 +39,28 @@ class Queue:
             profiling = cl.command_queue_properties.PROFILING_ENABLE
             self._measured = cl.CommandQueue(self.context, self._device, profiling)
         self.now = self._measured if wanted and self._measured is not None else self._plain
+
+    def read(self, memory: cl.Buffer, offset: int, into: Bytes) -> None:
+        """Wait for all commands, and copy bytes. A driver would pin the pages of a few bytes anew
+        for each read, or copy them twice. Raises `cl.Error`.
+        """
+        if not self._pins or into.size > SMALL_READ:
+            cl.enqueue_copy(self.now, into, memory, src_offset=offset)
+            return
+        with self._reading:
+            if self._pinned is None:
+                self._pinned = self._pinned_memory()
+            few = self._pinned[: into.size]
+            cl.enqueue_copy(self.now, few, memory, src_offset=offset)
+            into[:] = few
+
+    def _pinned_memory(self) -> Bytes:
+        flags = cl.mem_flags.READ_WRITE | cl.mem_flags.ALLOC_HOST_PTR
+        memory, both = cl.Buffer(self.context, flags, SMALL_READ), cl.map_flags
+        mapped: Bytes = cl.enqueue_map_buffer(
+            self.now, memory, both.READ | both.WRITE, 0, (SMALL_READ,), np.dtype(np.uint8)
+        )[0]
+        return mapped
 
 
 # One write is at most this long: drivers stage what they copy, and some copy all of it first.
@@ -165,7 +193,7 @@ class OpenCLBuffer(Buffer):
         data = np.empty(size, np.uint8)
         if size:
             try:
-                cl.enqueue_copy(self.queue.now, data, self.memory, src_offset=offset)
+                self.queue.read(self.memory, offset, data)
             except cl.Error as error:
                 raise self._failed("reading", size, error) from None
         return data

@@ -6,12 +6,17 @@ results.
 import os
 import re
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 
 from engine.backends.host.backend import HostBackend
 from engine.backends.opencl.backend import OpenCLBackend
+from engine.backends.opencl.commands import OpenCLCommands
 from engine.backends.opencl.drivers.device import Device, open_device
+from engine.backends.opencl.launch import Launch
+from engine.device.backend import Where
 from engine.graph.op import Op
+from engine.graph.tensor import Tensor
 from engine.graph.work import work_of
 from engine.selftest.case import Case
 from engine.selftest.check import check
@@ -52,9 +57,15 @@ def wide() -> list[Case]:
     return chosen(r"^matmul Q4_0 tiled \[64,33\]")
 
 
+def shares() -> list[Case]:
+    """Groups that leave parts to the one that is done last, by counters, or to a second launch."""
+    products, stored = r"attention then product Q4_1 \[512,1\]", r"rope_store F16 \[64,6,1\] normed"
+    return chosen(rf"^(best 64 of \[3000|{products}|{stored})")
+
+
 def main(kind: str, every: int) -> None:
     """Print what failed, and how many passed, as a CPU or as a GPU; one case of so many. `dots` are
-    the products of a GPU that adds four products of bytes at once.
+    the products of a GPU that adds four products of bytes at once, `shares` those of `shares`.
     """
     cores = sorted(os.sched_getaffinity(0))
     # Oclgrind crashes where two threads build programs; the two kinds may run beside each other.
@@ -62,8 +73,20 @@ def main(kind: str, every: int) -> None:
     device = open_device("oclgrind:0")
     dot4 = "PLAIN" if kind == "dots" else ""
     traits = replace(device.info.traits, is_cpu=kind == "cpu", slow_launches=True, dot4=dot4)
+    traits = replace(traits, compute_units=2 if kind == "shares" else traits.compute_units)
     backend = OpenCLBackend(Device(replace(device.info, traits=traits), device.handle))
     cases = [case for case in reduced() if not dot4 or case.op.startswith("matmul")][::every]
+    if kind == "shares":
+        cases = shares()
+    defined: set[str] = set()
+    prepare = backend.prepare
+
+    def noting(launches: Sequence[tuple[Tensor, Launch]], where: Where) -> OpenCLCommands:
+        for _, one in launches:
+            defined.update(f"{name}={value}" for name, value in one.defines.items())
+        return prepare(launches, where)
+
+    backend.prepare = noting  # type: ignore[method-assign]
     results = [check(case, backend, HostBackend()) for case in cases]
     if dot4:
         results += [check(case, backend, HostBackend()) for case in wide()]
@@ -74,6 +97,8 @@ def main(kind: str, every: int) -> None:
     for one in results:
         if one.status == "failed":
             print(f"failed: {one.op} {one.label}: {one.problem}", flush=True)
+    if kind == "shares":
+        print(*sorted(defined & {"MERGES=1", "MERGES=32", "STORES=1"}), flush=True)
     print(f"passed: {sum(one.status == 'passed' for one in results)}", flush=True)
     backend.close()
 

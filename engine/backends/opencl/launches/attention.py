@@ -90,6 +90,7 @@ def attention(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[L
         more = {"STORES": 1, "KV_BLOCK": given.k.fmt.block, "DIM": given.q.shape[0]}
         defines: Defines = {
             "W": width,
+            **({} if traits.items_take_vectors else {"DIM_V": given.v.shape[0]}),
             **(more if given.table is not None else {}),
             **({"MERGES": MOST_MERGED} if given.shares is not None else {}),
         }

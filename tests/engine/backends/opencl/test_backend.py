@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from engine.backends.opencl import commands, program, source
+from engine.backends.opencl.buffers import SMALL_READ, Queue
 from engine.backends.opencl.commands import prepare
 from engine.backends.opencl.drivers.loader import cl
 from engine.backends.opencl.launch import Launch
@@ -70,6 +71,33 @@ def test_write_and_read_at_offsets(backend, pool):
     with pytest.raises(AssertionError):
         buffer.write(950, data)
     buffer.free()
+
+
+def test_few_bytes_are_read_by_way_of_pinned_memory(backend, pool, monkeypatch):
+    """On GPUs: always the same page; more bytes, and a processor's, go where they are wanted."""
+    into, copy = [], cl.enqueue_copy
+
+    def copying(queue, to, *args, **more):
+        into.append(to.ctypes.data if isinstance(to, np.ndarray) else None)
+        return copy(queue, to, *args, **more)
+
+    data = np.random.default_rng(1).integers(0, 256, 2 * SMALL_READ, np.uint8)
+    for pins in (True, False):
+        buffer = allocate(backend, data.size)
+        buffer.write(0, data)
+        buffer.queue = Queue(backend.context, backend.context.devices[0], pins)
+        backend.synchronize()
+        with monkeypatch.context() as patched:
+            patched.setattr(cl, "enqueue_copy", copying)
+            reads = [buffer.read(at, size) for at, size in ((8, 512), (99, SMALL_READ))]
+            assert np.array_equal(reads[0], data[8:520])
+            assert np.array_equal(reads[1], data[99 : 99 + SMALL_READ])
+            assert np.array_equal(buffer.read(0, data.size), data)
+        own = [read.ctypes.data for read in reads]
+        assert (into[0] == into[1] and into[0] not in own) if pins else into[:2] == own
+        assert len(into) == 3
+        into.clear()
+        buffer.free()
 
 
 def test_pool_counts_and_refuses(backend, pool):
