@@ -14,6 +14,8 @@ from contextlib import suppress
 from multiprocessing.connection import Client, Connection, Listener
 from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias
 
+import psutil
+
 if sys.platform == "win32":
     import msvcrt
 
@@ -234,12 +236,18 @@ def pipe_of(name: str) -> Pipe:
 
 
 def end_group(leader: int, force: bool) -> None:
-    """End the processes of a group that `leader` was started to lead; Windows ends it alone."""
-    with suppress(OSError):
-        if sys.platform == "win32":
-            os.kill(leader, signal.SIGTERM)
-        else:
+    """End the processes of a group that `leader` was started to lead; on Windows it and those that
+    it started, as long as it runs.
+    """
+    if sys.platform != "win32":
+        with suppress(OSError):
             os.killpg(leader, signal.SIGKILL if force else signal.SIGTERM)
+        return
+    with suppress(psutil.NoSuchProcess):
+        process = psutil.Process(leader)
+        for one in (*process.children(recursive=True), process):
+            with suppress(psutil.Error):
+                one.kill()
 
 
 def cores() -> int:

@@ -16,7 +16,7 @@ from app.library import resolve
 from engine.errors import ModelNotFound
 from tests.goldens.tiny import write_tiny
 from tests.line.alone import is_alone, pytest_runtest_protocol
-from tests.line.cases import mark_full
+from tests.line.cases import mark_full, skip_of_linux
 from tests.line.seconds import Seconds
 from tests.line.shares import import_share
 from tests.line.smoke import mark_smoke
@@ -61,6 +61,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     nobody waits for one of them at the end, and last those that want to be alone.
     """
     mark_full(items)
+    skip_of_linux(items)
     mark_smoke(items)
     items.sort(key=lambda item: (is_alone(item), not item.nodeid.startswith(LONGEST)))
 

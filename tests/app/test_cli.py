@@ -163,7 +163,7 @@ def test_how_a_command_can_end(
     assert capsys.readouterr() == ("", message)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="pipes differ there")
+@pytest.mark.only_linux("pipes differ elsewhere")
 @pytest.mark.parametrize("words", [("--version",), ("models", "--json"), ("get", "x", "--json")])
 def test_a_closed_pipe_is_no_error(own_home: Path, words: tuple[str, ...]) -> None:
     read, write = os.pipe()
@@ -207,7 +207,7 @@ def test_models(own_home: Path) -> None:
     assert "problem: " in table[1]
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="file names are text elsewhere")
+@pytest.mark.only_linux("file names are text elsewhere")
 def test_a_name_that_is_not_unicode_can_be_listed(own_home: Path) -> None:
     folder = own_home / "data" / "cutaway" / "models"
     folder.mkdir(parents=True)
@@ -239,7 +239,7 @@ def test_get_brings_the_projector_along(server: Server, own_home: Path) -> None:
     assert (answer["projector"], answer["projector_size"]) == (str(path), len(tower))
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="sends a signal")
+@pytest.mark.only_linux("sends a signal")
 def test_ctrl_c_keeps_what_came(server: Server, own_home: Path) -> None:
     publish(server, "org/repo", {"m-Q4_0.gguf": Q4})
     page: Page = server.pages[cdn(Q4)]
@@ -259,7 +259,7 @@ def test_ctrl_c_keeps_what_came(server: Server, own_home: Path) -> None:
     assert str(server.ranges_of(cdn(Q4))[-1]).startswith("bytes=")
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
+@pytest.mark.only_linux("needs a pseudo-terminal")
 @pytest.mark.parametrize(
     ("answer", "message"), [(b"n\n", b"--accept-terms"), (b"y\n", b"is not available")]
 )

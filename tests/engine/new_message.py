@@ -1,10 +1,10 @@
 """A message as the recipe adds it, request, reply and handler, and a worker that knows it."""
 
 import sys
-from multiprocessing.connection import Connection
 
 from engine.errors import BadSetting, Cancelled
 from engine.protocol import Progress, Reply, Request
+from engine.system import pipe_of
 from engine.worker.handlers import answers
 from engine.worker.serve import serve
 from engine.worker.service import Service
@@ -38,4 +38,4 @@ def _count(service: Service, request: CountLetters) -> Counted:
 
 
 if __name__ == "__main__":
-    serve(Connection(int(sys.argv[1])))
+    serve(pipe_of(sys.argv[1]))

@@ -72,6 +72,7 @@ def test_bytes_are_read_and_written_at_their_place(tmp_path: Path) -> None:
         system.open_new(path)
 
 
+@pytest.mark.only_linux("the lock is a stand-in elsewhere")
 def test_a_lock_is_of_one_handle(tmp_path: Path) -> None:
     first = system.open_new(tmp_path / "file")
     second = os.open(tmp_path / "file", os.O_RDWR)
@@ -83,6 +84,7 @@ def test_a_lock_is_of_one_handle(tmp_path: Path) -> None:
     os.close(second)
 
 
+@pytest.mark.only_linux("named pipes in folders")
 def test_a_link_and_a_pipe_do_not_wait(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     os.close(system.open_to_read(tmp_path / "pipe"))
@@ -91,6 +93,7 @@ def test_a_link_and_a_pipe_do_not_wait(tmp_path: Path) -> None:
         system.open_to_read(tmp_path / "link", follow=False)
 
 
+@pytest.mark.only_linux("it takes advice on pages")
 def test_pages_are_zero_and_advice_is_taken_or_refused() -> None:
     pages = system.fresh_pages(2 * mmap.PAGESIZE)
     assert pages[:] == bytes(2 * mmap.PAGESIZE)
@@ -100,7 +103,7 @@ def test_pages_are_zero_and_advice_is_taken_or_refused() -> None:
     pages.close()
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the signal is known there")
+@pytest.mark.only_linux("its signal for a cut file")
 def test_a_process_ends_with_a_sentence_where_a_mapped_file_is_cut(tmp_path: Path) -> None:
     path = tmp_path / "cut.gguf"
     path.write_bytes(bytes(5 * mmap.PAGESIZE))
@@ -120,6 +123,7 @@ print(data[-1])
     assert (ended.returncode, ended.stdout, ended.stderr) == (1, "", said)
 
 
+@pytest.mark.only_linux("limits of a process")
 def test_limits_hold_in_a_process_of_its_own() -> None:
     code = "from engine.system import limit_process; limit_process(1 << 30, 9); bytes(1 << 31)"
     ended = subprocess.run(
@@ -128,6 +132,7 @@ def test_limits_hold_in_a_process_of_its_own() -> None:
     assert "MemoryError" in ended.stderr
 
 
+@pytest.mark.only_linux("it counts blocks")
 def test_a_size_on_disk_is_counted_in_blocks() -> None:
     """A file with a hole, or one that is not on the disk yet, takes less than its length."""
     told = os.stat_result([0] * 6 + [10**6, 0, 0, 0], {"st_blocks": 3})

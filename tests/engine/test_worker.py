@@ -333,6 +333,7 @@ def test_it_ends_with_the_program_that_started_it(tiny_path: Path, number: signa
     assert_ends(worker)
 
 
+@pytest.mark.only_linux("groups of processes")
 def test_ctrl_c_at_the_terminal_is_not_for_the_worker(loaded: Worker) -> None:
     assert os.getpgid(loaded.pid) != os.getpgid(0)
 

@@ -39,6 +39,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUTAWAY_CACHE", str(tmp_path))
 
 
+@pytest.mark.only_linux("weights are prepared there alone")
 def test_the_next_worker_maps_what_an_idle_one_has_written(smollm2_path: Path, device: str) -> None:
     options = EngineOptions(device=device, ctx=64, prepared=1)
     with Worker() as worker:
@@ -72,6 +73,7 @@ def test_the_next_worker_maps_what_an_idle_one_has_written(smollm2_path: Path, d
         assert answer(worker)[0] == said  # mapped as long as it is open
 
 
+@pytest.mark.only_linux("weights are prepared there alone")
 def test_one_answer_in_a_terminal_leaves_a_whole_file_and_checks_a_damaged_one(
     device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -131,6 +133,7 @@ def damage(path: Path, data: bytes = b"") -> None:
         handle.write(data or os.urandom(65536))
 
 
+@pytest.mark.only_linux("weights are prepared there alone")
 def test_an_answer_without_numbers_names_the_prepared_weights(
     smollm2_path: Path, device: str
 ) -> None:
@@ -148,6 +151,7 @@ def test_an_answer_without_numbers_names_the_prepared_weights(
         assert answer(worker)[0] == said
 
 
+@pytest.mark.only_linux("weights are prepared there alone")
 def test_damaged_weights_are_found_before_the_first_embedding(
     smollm2_path: Path, device: str
 ) -> None:
@@ -167,6 +171,7 @@ def test_damaged_weights_are_found_before_the_first_embedding(
         assert embedding(worker) == right
 
 
+@pytest.mark.only_linux("weights are prepared there alone")
 def test_damaged_weights_are_found_before_the_second_answer(
     smollm2_path: Path, device: str
 ) -> None:

@@ -124,6 +124,7 @@ def test_loads_and_unloads_leave_nothing(
     assert abs(sizes[-1] - sizes[4]) < 10 * MIB
 
 
+@pytest.mark.only_linux("it takes advice on pages")
 @pytest.mark.model_file
 def test_rows_that_were_looked_up_do_not_stay(worker: Worker, smollm2_path: Path) -> None:
     options = EngineOptions(device=drivers()[0], ctx=256)

@@ -1,11 +1,11 @@
 """A worker that is made to wait: in an answer, or in a plan beside it, until it is cancelled."""
 
 import sys
-from multiprocessing.connection import Connection
 from typing import ClassVar
 
 from engine.errors import Cancelled
 from engine.protocol import Progress, Reply, Request
+from engine.system import pipe_of
 from engine.worker.handlers import answers
 from engine.worker.serve import serve
 from engine.worker.service import Service
@@ -45,4 +45,4 @@ def _wait(service: Service, request: WaitForEver | PlanForEver) -> Waited:
 
 
 if __name__ == "__main__":
-    serve(Connection(int(sys.argv[1])))
+    serve(pipe_of(sys.argv[1]))

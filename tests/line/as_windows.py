@@ -1,9 +1,10 @@
 """Our modules as if on Windows, under the whole of pytest: `pytest -p tests.line.as_windows PATHS`.
 
-Each module of `engine` and `app` reads `sys.platform` as "win32", and finds `os`, `socket`,
-`signal` and `mmap` without what Linux alone has; `msvcrt` is a stand-in, and a named pipe is a
-socket at a path. Packages of others stay on their own system. Programs that tests start do the
-same, by a `sitecustomize` on their path.
+Each module of `engine` and `app` reads `sys.platform` as "win32", cannot import `fcntl` or
+`resource`, opens nothing of /proc and /sys, and finds `os`, `socket`, `signal` and `mmap` without
+what Linux alone has; `msvcrt` is a stand-in, and a named pipe is a socket at a path. Packages of
+others stay on their own system. Programs that tests start do the same, by a `sitecustomize` on
+their path. Tests marked `only_linux` are skipped with its reason.
 """
 
 import importlib
@@ -18,13 +19,23 @@ import tempfile
 import types
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from tests.line.elsewhere import NAMES, ROOT, locking_stand_in
+from tests.line.elsewhere import (
+    MARK,
+    MODULES,
+    NAMES,
+    ROOT,
+    caller,
+    locking_stand_in,
+    of_linux,
+    refuse,
+)
 
 OURS = ("engine", "app")
-MARK = "CUTAWAY_AS_WINDOWS"
 _THERE = "tests.line.as_windows"
 _PLATFORM = re.compile(r"\bsys\.platform\b")
+_MISSING = re.compile(rf"^(\s*)import ({'|'.join(MODULES)})\b", re.MULTILINE)
 _IMPORT = re.compile(r"^(\s*)import (os|socket|signal|mmap|msvcrt)$", re.MULTILINE)
 
 
@@ -33,7 +44,7 @@ class _Without(types.ModuleType):
 
     def __init__(self, module: types.ModuleType, missing: Sequence[str]) -> None:
         super().__init__(module.__name__)
-        self.__dict__.update(_module=module, _missing=frozenset(missing))
+        self.__dict__.update(_module=module, _missing=frozenset(missing), _replaced={})
 
     def __getattr__(self, name: str) -> object:
         if name in self._missing or (self.__name__ == "mmap" and name.startswith("MADV_")):
@@ -41,7 +52,12 @@ class _Without(types.ModuleType):
         return getattr(self._module, name)
 
     def __setattr__(self, name: str, value: object) -> None:
+        self._replaced.setdefault(name, getattr(self._module, name))
         setattr(self._module, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        """Put back what a test has replaced: none of this is the object's own."""
+        setattr(self._module, name, self._replaced.pop(name))
 
 
 def _reduced() -> dict[str, types.ModuleType]:
@@ -64,6 +80,7 @@ class _Loader(importlib.machinery.SourceFileLoader):
             rf" \2 = {_THERE.replace('.', '_')}.REDUCED['\2']",
             text,
         )
+        text = _MISSING.sub(r"\1raise ImportError('no \2 on Windows')", text)
         text = text.replace('"AF_PIPE"', '"AF_UNIX"')
         return compile(text, path, "exec", dont_inherit=True)
 
@@ -82,8 +99,14 @@ def go_there() -> None:
     """From here on, in this process."""
     sys.modules[_THERE] = sys.modules[__name__]
     sys.meta_path.insert(0, _Finder())
+    sys.addaudithook(_refuse)
     for flag in ("CREATE_NEW_PROCESS_GROUP", "CREATE_NO_WINDOW"):
         vars(subprocess).setdefault(flag, 0)
+
+
+def _refuse(event: str, arguments: tuple[Any, ...]) -> None:
+    if event == "open" and of_linux(event, arguments) and caller() in OURS:
+        refuse(arguments[0])
 
 
 def _children() -> None:

@@ -4,13 +4,18 @@
 @pytest.mark.sampled(3)                 of a test's cases all but a third, chosen by their ids
 @pytest.mark.each_value                 of combinations all but so few that each value is in one
 @pytest.mark.other_driver               (of kernels) all but every twentieth of another driver
+@pytest.mark.only_linux("reason")       skipped on other systems, and as if on Windows
 """
 
+import os
 import re
+import sys
 from collections import defaultdict
 from zlib import crc32
 
 import pytest
+
+from tests.line.elsewhere import MARK
 
 OTHER_DRIVERS = 20
 
@@ -29,6 +34,15 @@ def mark_full(items: list[pytest.Item]) -> None:
         for item in cases:
             if item not in kept:
                 item.add_marker(pytest.mark.full)
+
+
+def skip_of_linux(items: list[pytest.Item]) -> None:
+    """Skip the tests marked `only_linux` where a run is not of Linux, or as if it were not."""
+    if sys.platform == "linux" and MARK not in os.environ:
+        return
+    for item in items:
+        if mark := item.get_closest_marker("only_linux"):
+            item.add_marker(pytest.mark.skip(reason=f"only Linux: {mark.args[0]}"))
 
 
 def _sampled(cases: list[pytest.Item]) -> list[pytest.Item]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
+MARK = "CUTAWAY_AS_WINDOWS"  # in the environment of a run by tests/line/as_windows.py
 MODULES = ("fcntl", "resource", "readline", "pwd", "grp", "termios")
 NAMES: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (socket, ("AF_UNIX", "SO_PEERCRED")),
@@ -26,6 +27,7 @@ NAMES: tuple[tuple[Any, tuple[str, ...]], ...] = (
 )
 FOLDERS = ("/proc/", "/sys/")
 KNOW_THEIRS = ("psutil", "multiprocessing", "numpy")  # packages with a part for each system
+WAYS = ("pathlib", "os", "io", "codecs", "glob", "genericpath", "posixpath")
 
 
 def own() -> list[str]:
@@ -56,11 +58,30 @@ def take_away() -> None:
 
 
 def _refuse(event: str, arguments: tuple[Any, ...]) -> None:
-    path = arguments[0] if event in ("open", "os.listdir", "os.scandir") and arguments else None
-    if isinstance(path, str) and path.startswith(FOLDERS):
-        frame = sys._getframe(1)
-        if frame.f_globals.get("__name__", "").partition(".")[0] not in KNOW_THEIRS:
-            raise FileNotFoundError(2, "another system has no such file", path)
+    if of_linux(event, arguments) and caller() not in KNOW_THEIRS:
+        refuse(arguments[0])
+
+
+def of_linux(event: str, arguments: tuple[Any, ...]) -> bool:
+    """Whether an event of `sys.addaudithook` opens a file that Linux alone has."""
+    opens = event in ("open", "os.listdir", "os.scandir") and arguments
+    return bool(opens) and isinstance(arguments[0], str) and arguments[0].startswith(FOLDERS)
+
+
+def caller() -> str:
+    """The top-level package whose code opens a file, by way of Python's modules or by itself."""
+    frame: types.FrameType | None = sys._getframe(2)
+    while frame is not None:
+        top = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        if top not in WAYS:
+            return top
+        frame = frame.f_back
+    return ""
+
+
+def refuse(path: str) -> None:
+    """Raises `FileNotFoundError`."""
+    raise FileNotFoundError(2, "another system has no such file", path)
 
 
 def locking_stand_in() -> types.ModuleType:

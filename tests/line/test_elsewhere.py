@@ -1,10 +1,20 @@
-"""Every module imports in a process from which what Linux alone has is taken away."""
+"""Modules import, and a little of everything runs, where what Linux alone has is taken away."""
 
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+LITTLE = (
+    "tests/engine/test_system.py",
+    "tests/engine/test_protocol.py",
+    "tests/engine/test_worker.py::test_cancel_while_answering",
+    "tests/app/report/test_gather.py::test_a_device_that_is_not_there",
+    "tests/app/tools/test_host.py::test_a_server_that_hangs_is_given_up",
+)
+"""The worker by an address, locks, a report without /proc, a server's processes ended."""
 
 
 def test_every_module_imports() -> None:
@@ -17,3 +27,22 @@ def test_every_module_imports() -> None:
     )
     assert ended.returncode == 0, ended.stderr[-2000:]
     assert int(ended.stdout.split()[0]) > 800
+
+
+def test_a_little_runs_as_if_on_windows() -> None:
+    """All of it: `pytest -p tests.line.as_windows tests/engine tests/app`."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
+    ended = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "tests.line.as_windows"]
+        + ["-p", "no:cacheprovider", *LITTLE],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stdout[-5000:]
+    found = re.search(r"(\d+) passed, (\d+) skipped", ended.stdout)
+    assert found is not None, ended.stdout[-500:]
+    assert int(found[1]) > int(found[2])
+    assert "only Linux: " in ended.stdout

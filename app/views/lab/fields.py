@@ -81,8 +81,8 @@ def form_of(*rows: tuple[str, QWidget]) -> QFormLayout:
     """Widgets with their names, which become their accessible ones."""
     form = QFormLayout()
     wrap = QFormLayout.RowWrapPolicy
-    has_paths = any(isinstance(widget, PathField) for _, widget in rows)
-    form.setRowWrapPolicy(wrap.WrapAllRows if has_paths else wrap.WrapLongRows)
+    has_texts = any(isinstance(widget, PathField | QLineEdit) for _, widget in rows)
+    form.setRowWrapPolicy(wrap.WrapAllRows if has_texts else wrap.WrapLongRows)
     form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
     for name, widget in rows:
         if not isinstance(widget, PathField):

@@ -65,6 +65,7 @@ class TokenText(Painted):
 
     def token_rect(self, index: int) -> QRectF:
         """The place of a token, its first line of it."""
+        self.heightForWidth(self.width())
         start, end = self._start(index), self.ends[index]
         rects = self._rects(start, end) or self._rects(max(start - 1, 0), max(start, 1))
         area = rects[0] if rects else QRectF(0, 0, 0, self._typed.step)
@@ -111,9 +112,10 @@ class TokenText(Painted):
         return True
 
     def heightForWidth(self, width: int) -> int:  # noqa: N802
+        """Layouts ask for several widths in turn, and must not be woken by that."""
         if width != self._width and width > 0:
             self._width = width
-            self._lay()
+            self._height = self._laid()
         return self._height
 
     def sizeHint(self) -> QSize:  # noqa: N802
@@ -125,13 +127,16 @@ class TokenText(Painted):
     def _lay(self) -> None:
         if not self._width:
             return
-        font = fonts.chat()
-        room = self._width - fonts.px(16)
-        height = round(self._typed.lay(room, font, font.pixelSize() * LINE))
+        height = self._laid()
         if height != self._height:
             self._height = height
             self.updateGeometry()
             self.height_changed.emit()
+
+    def _laid(self) -> int:
+        font = fonts.chat()
+        room = self._width - fonts.px(16)
+        return round(self._typed.lay(room, font, font.pixelSize() * LINE))
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         super().changeEvent(event)
@@ -154,6 +159,7 @@ class TokenText(Painted):
 
     def token_at(self, point: QPointF) -> int | None:
         """The token at a point of the widget."""
+        self.heightForWidth(self.width())
         if not 0 <= point.y() < self._height:
             return None
         near = bisect_right(self.ends, self._typed.position_at(point))
@@ -168,6 +174,7 @@ class TokenText(Painted):
     # Drawing
 
     def draw(self, paper: Paper) -> None:
+        self.heightForWidth(self.width())  # the last width that a layout asked for may be another
         step = self._typed.step
         first, last = self._between(paper.seen.top() - step, paper.seen.bottom() + step)
         for begin, end, strength in self.lights:

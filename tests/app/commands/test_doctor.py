@@ -49,6 +49,7 @@ def test_bad_driver_beside_a_good_one(found, capsys):
     assert "next: mend it" in out
 
 
+@pytest.mark.only_linux("packages of Debian and others")
 def test_json_names_packages_once(found, capsys):
     found([BAD], missing=("libxcb-icccm.so.4", "libglib-2.0.so.0", "libgthread-2.0.so.0"))
     assert main(["doctor", "--json"]) == 1
@@ -97,6 +98,7 @@ def test_devices_without_any(monkeypatch, capsys):
     assert "cutaway[cpu]" in out
 
 
+@pytest.mark.only_linux("packages of Debian and others")
 @pytest.mark.parametrize(
     ("missing", "says"),
     [

@@ -13,6 +13,8 @@ import pytest
 from app.cli import main
 from app.commands import install_desktop
 
+pytestmark = pytest.mark.only_linux("the desktop's folders and checkers")
+
 
 @pytest.fixture
 def share(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

@@ -1,7 +1,6 @@
 """Which package index is asked, for each way to set one up."""
 
 import os
-import sys
 from pathlib import Path
 
 import pytest
@@ -61,7 +60,7 @@ def test_a_folder_is_no_index(monkeypatch: pytest.MonkeyPatch) -> None:
     assert index_config().indexes == (PYPI, "https://b.example/simple")
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the folders are Linux's")
+@pytest.mark.only_linux("its folders of certificates")
 def test_pip_files_narrower_ones_win(
     own_home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

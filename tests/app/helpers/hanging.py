@@ -5,10 +5,10 @@ A file `hangs.gguf.begun` beside it tells that such a load has begun.
 
 import sys
 import time
-from multiprocessing.connection import Connection
 from pathlib import Path
 
 from engine.protocol import Load, Loaded
+from engine.system import pipe_of
 from engine.worker.handlers import HANDLERS
 from engine.worker.serve import serve
 from engine.worker.service import Service
@@ -25,4 +25,4 @@ def hang(service: Service, request: Load) -> Loaded:
 
 if __name__ == "__main__":
     HANDLERS[Load] = hang
-    serve(Connection(int(sys.argv[1])))
+    serve(pipe_of(sys.argv[1]))

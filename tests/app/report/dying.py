@@ -4,9 +4,9 @@ import os
 import signal
 import sys
 import time
-from multiprocessing.connection import Connection
 
 from engine.protocol import Load, Loaded
+from engine.system import pipe_of
 from engine.worker.handlers import HANDLERS
 from engine.worker.serve import serve
 from engine.worker.service import Service
@@ -22,4 +22,4 @@ def end(service: Service, request: Load) -> Loaded:
 
 if __name__ == "__main__":
     HANDLERS[Load] = end
-    serve(Connection(int(sys.argv[1])))
+    serve(pipe_of(sys.argv[1]))

@@ -87,6 +87,7 @@ def test_clients_get_an_error(
         answers_again(running, pid)
 
 
+@pytest.mark.only_linux("sockets at paths")
 def test_a_window_beside_the_server_gets_an_error(tiny_path: Path, folder: Path) -> None:
     """Stop in the second window replaces the engine for all; its next question is answered."""
     with served(tiny_path) as running:

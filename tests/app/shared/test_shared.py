@@ -41,6 +41,8 @@ from tests.app.helpers.scripted import ScriptedEngine
 from tests.app.serve.running import HOST, Served, served
 from tests.goldens.tiny import write_tiny
 
+pytestmark = pytest.mark.only_linux("sockets at paths")
+
 PATIENCE = 60
 CHAT = {"messages": [{"role": "user", "content": "the hat"}], "temperature": 0, "max_tokens": 8}
 ASKED = Generate(

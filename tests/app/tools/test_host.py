@@ -238,7 +238,7 @@ def test_a_server_that_stays_and_its_children_end(fresh: Callable[..., Served]) 
     until(lambda: not (alive(pid) or alive(child)), 5)  # the system takes a moment to end them
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the system ends it")
+@pytest.mark.only_linux("it ends the children of a process that ended")
 def test_no_server_outlives_a_program_that_is_killed(tmp_path: Path) -> None:
     pytest.importorskip("mcp")
     code = f"""

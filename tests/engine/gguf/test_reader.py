@@ -1,7 +1,5 @@
 """Opening files: agreement with the `gguf` package's reader and writer, big-endian, data access."""
 
-import sys
-
 import gguf
 import numpy as np
 import pytest
@@ -172,7 +170,7 @@ def test_unknown_tensor_and_closed_file(written):
         file.data("vector")
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+@pytest.mark.only_linux("reads /proc")
 def test_pages_of_a_tensor_are_dropped_and_come_back(tmp_path):
     path = tmp_path / "large.gguf"
     writer = gguf.GGUFWriter(path, "llama")

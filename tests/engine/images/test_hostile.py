@@ -27,7 +27,7 @@ def decoded(folder: Path, files: Iterable[bytes]) -> list[dict[str, object]]:
     return results
 
 
-@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="needs Linux's /proc")
+@pytest.mark.only_linux("reads /proc")
 def test_each_is_a_picture_or_a_sentence(tmp_path: Path) -> None:
     results = decoded(tmp_path, collection())
     assert len(results) == COUNT
@@ -40,7 +40,7 @@ def test_each_is_a_picture_or_a_sentence(tmp_path: Path) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="needs Linux's /proc")
+@pytest.mark.only_linux("reads /proc")
 def test_the_largest_pictures_of_each_kind(tmp_path: Path) -> None:
     results = decoded(tmp_path, largest_of_each())
     assert [one for one in results if str(one["said"]).startswith("refused")] == []

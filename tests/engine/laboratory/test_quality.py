@@ -304,7 +304,7 @@ for in_turn in (False, True):
 
 @pytest.mark.full
 @pytest.mark.device
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+@pytest.mark.only_linux("reads /proc")
 def test_memory_is_as_planned_in_both_modes(smollm2_path: Path) -> None:
     """Within 5 %, of a real model, in a process of its own."""
     text = Path(__file__).parents[2] / "goldens" / "text.txt"

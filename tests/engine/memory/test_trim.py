@@ -1,7 +1,5 @@
 """What was freed is given back."""
 
-import sys
-
 import numpy as np
 import psutil
 import pytest
@@ -11,7 +9,7 @@ from engine.memory.trim import keep_little, trim
 MIB = 1 << 20
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="of the C library of Linux")
+@pytest.mark.only_linux("a call of its C library")
 def test_what_was_freed_goes_back() -> None:
     keep_little()
     process = psutil.Process()

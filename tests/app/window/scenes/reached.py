@@ -64,15 +64,15 @@ def nameless(window: MainWindow) -> list[str]:
 
 
 def unreached(window: MainWindow) -> list[str]:
-    """Widgets that do something, and to which no Tab comes."""
-    front: QWidget = window.sheets.front or window
+    """Widgets that do something, and to which no Tab comes: those of a form or sheet in front."""
+    front: QWidget = QApplication.activePopupWidget() or window.sheets.front or window
     wanted = [
         w for w in acting(window) if w.isEnabled() and (front is window or front.isAncestorOf(w))
     ]
     first = QApplication.focusWidget()
     reached = {first}
     for _ in range(LONGEST_WALK):
-        QTest.keyClick(window.windowHandle(), Qt.Key.Key_Tab)
+        QTest.keyClick(front.window().windowHandle(), Qt.Key.Key_Tab)
         if QApplication.focusWidget() is first:
             break
         reached.add(QApplication.focusWidget())

@@ -10,12 +10,12 @@ import pytest
 from engine.backends.opencl import pages
 from engine.backends.opencl.backend import OpenCLBackend
 from engine.backends.opencl.drivers.loader import cl
-from engine.backends.opencl.pages import EVEN, LARGE, MOST, FreshPages, LargePages, has_fresh_pages
+from engine.backends.opencl.pages import EVEN, LARGE, MOST, FreshPages, LargePages
 from engine.device.backend import Component, Owner
 from engine.errors import NoMem
 from engine.gguf.formats import F32
 
-pytestmark = pytest.mark.skipif(not has_fresh_pages(), reason="Linux is asked for pages")
+pytestmark = pytest.mark.only_linux("it alone gives large pages")
 
 
 class SlowPages(LargePages):
