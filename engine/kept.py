@@ -17,7 +17,7 @@ from typing import NamedTuple
 import msgspec
 
 from engine.settings import cache_folder
-from engine.system import lock, open_new, open_to_read, size_on_disk
+from engine.system import MOVES_OPEN_FILES, lock, open_new, open_to_read, size_on_disk
 
 LEFT_AFTER = 3600.0  # seconds without a write, after which nobody writes a file any more
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
@@ -78,15 +78,19 @@ def new_file(path: Path) -> Iterator[int]:
     part = path.with_suffix(PART)
     handle = open_new(part)
     try:
-        lock(handle)
-        yield handle
-        os.fsync(handle)
-        part.rename(path)
+        try:
+            lock(handle)
+            yield handle
+            os.fsync(handle)
+            if MOVES_OPEN_FILES:  # still locked, so that nobody takes it for a file left behind
+                part.replace(path)
+        finally:
+            os.close(handle)
+        if not MOVES_OPEN_FILES:
+            part.replace(path)
     except BaseException:
         remove(part)
         raise
-    finally:
-        os.close(handle)
     sync_folder(path.parent)
 
 
@@ -97,9 +101,12 @@ def remove_parts(folder: Path) -> None:
             handle = open_to_read(part, follow=False)
             try:
                 lock(handle, wait=False)
-                part.unlink()
+                if MOVES_OPEN_FILES:
+                    part.unlink()
             finally:
                 os.close(handle)
+            if not MOVES_OPEN_FILES:
+                part.unlink()
 
 
 def read_kept(path: Path) -> bytes:

@@ -30,6 +30,8 @@ if TYPE_CHECKING and sys.platform == "win32":
     from multiprocessing.connection import PipeConnection
 
 Advice = Literal["HUGEPAGE", "DONTNEED", "WILLNEED", "POPULATE_READ", "POPULATE_WRITE"]
+MOVES_OPEN_FILES = sys.platform != "win32"
+"""Whether an open file can be renamed, replaced and deleted."""
 BLOCK = 512  # bytes of st_blocks, whatever the file system's are (POSIX)
 _NEWER = {"POPULATE_READ": 22, "POPULATE_WRITE": 23}  # of Linux 5.14, without names in Python 3.11
 _COMMON = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)

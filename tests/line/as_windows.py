@@ -1,10 +1,11 @@
 """Our modules as if on Windows, under the whole of pytest: `pytest -p tests.line.as_windows PATHS`.
 
 Each module of `engine` and `app` reads `sys.platform` as "win32", cannot import `fcntl` or
-`resource`, opens nothing of /proc and /sys, and finds `os`, `socket`, `signal` and `mmap` without
-what Linux alone has; `msvcrt` is a stand-in, and a named pipe is a socket at a path. Packages of
-others stay on their own system. Programs that tests start do the same, by a `sitecustomize` on
-their path. Tests marked `only_linux` are skipped with its reason.
+`resource`, opens nothing of /proc and /sys, moves and deletes no file that is open, and finds
+`os`, `socket`, `signal` and `mmap` without what Linux alone has; `msvcrt` is a stand-in, and a
+named pipe is a socket at a path. Packages of others stay on their own system. Programs that tests
+start do the same, by a `sitecustomize` on their path. Tests marked `only_linux` are skipped with
+its reason.
 """
 
 import importlib
@@ -18,6 +19,7 @@ import sys
 import tempfile
 import types
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +109,21 @@ def go_there() -> None:
 def _refuse(event: str, arguments: tuple[Any, ...]) -> None:
     if event == "open" and of_linux(event, arguments) and caller() in OURS:
         refuse(arguments[0])
+    if event in ("os.rename", "os.remove") and caller() in OURS:
+        paths = [
+            os.path.abspath(one) for one in arguments[:2] if isinstance(one, str | os.PathLike)
+        ]
+        if any(path in _open_files() for path in paths):
+            raise PermissionError(13, "the file is open", str(arguments[0]))
+
+
+def _open_files() -> set[str]:
+    """The files that this process has open or mapped: Windows moves and deletes none of them."""
+    found = set()
+    for handle in os.listdir("/proc/self/fd"):
+        with suppress(OSError):
+            found.add(os.readlink(f"/proc/self/fd/{handle}"))
+    return found
 
 
 def _children() -> None:

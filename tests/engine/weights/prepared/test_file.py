@@ -18,6 +18,8 @@ from engine.weights.prepared.writing import write
 from tests.engine.runner.failing import fail, n_steps
 from tests.engine.weights.prepared.written import buffers, cache, holds, names, path, written
 
+pytestmark = pytest.mark.only_linux("weights are prepared there alone")
+
 __all__ = ["buffers", "cache", "path"]
 
 

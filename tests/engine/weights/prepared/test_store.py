@@ -19,6 +19,8 @@ from engine.weights.prepared.store import GB, SPARE, keep_within, limit
 from engine.weights.prepared.writing import write
 from tests.engine.weights.prepared.written import buffers, cache, holds, names, path, written
 
+pytestmark = pytest.mark.only_linux("weights are prepared there alone")
+
 __all__ = ["buffers", "cache", "path"]
 
 
