@@ -4,10 +4,12 @@ from collections.abc import Callable
 from itertools import groupby
 from typing import Any, TypeVar
 
+from msgspec import structs
 from PySide6.QtCore import QObject, Signal
 
 from app.engine import Abilities, Client, Died, Engine, Event, Restarted, Silent, WeightReader
 from app.inbox import Inbox
+from app.translated import in_language
 from engine.protocol import (
     Edit,
     Failed,
@@ -173,6 +175,8 @@ class EngineClient(QObject):
         elif isinstance(event, Silent):
             self.silent.emit(event.seconds)
         else:
+            if isinstance(event, Failed):
+                event = structs.replace(event, message=in_language(event.message))
             if asked is not None and isinstance(event, Failed | asked.ends):
                 self._open.remove(asked)
                 asked.ended.emit(event)

@@ -15,6 +15,7 @@ from PySide6.QtCore import QObject
 
 from app.files import problem
 from app.inbox import Inbox
+from app.translated import in_language
 from engine.errors import CutawayError
 
 PATIENCE = 2.0  # seconds that `close_jobs` waits; a thread that waits for the network goes later
@@ -87,9 +88,9 @@ class Work:
         try:
             outcome = "done", (None if self._cancelled else self._fn(*self._args),)
         except CutawayError as error:
-            outcome = "failed", (str(error),)
+            outcome = "failed", (in_language(str(error)),)
         except OSError as error:
-            outcome = "failed", (problem(error),)
+            outcome = "failed", (in_language(problem(error)),)
         except Exception as error:  # noqa: BLE001  told to the person and to the log
             if not self._cancelled:
                 log.exception("a job failed")

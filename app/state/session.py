@@ -16,6 +16,7 @@ from app.language import tr
 from app.remote.connection import Connection, ServerAddress
 from app.state.problem import Problem
 from app.state.wanted import Wanted, name_of, title_of
+from app.translated import in_language
 from engine.errors import CutawayError
 from engine.protocol import (
     Failed,
@@ -460,5 +461,5 @@ class Session(QObject):
         self._answers.clear()
         self.vitals = AnswerSpeed()
         self.vitals_changed.emit()
-        self.error = Problem(error.kind, str(error), "restart")
+        self.error = Problem(error.kind, in_language(str(error)), "restart")
         self._set("died")

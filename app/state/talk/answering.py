@@ -21,6 +21,7 @@ from app.state.talk.disk.store import ChatStore, StoreError
 from app.state.talk.edits import MOST_MOVES
 from app.state.talk.message import Message, Picture
 from app.state.talk.rounds import ToolRounds
+from app.translated import in_language
 from engine.errors import BadSetting, CutawayError
 from engine.protocol import (
     AnswerForm,
@@ -333,7 +334,7 @@ class Answering(QObject):
             self._end(asked, "cancelled" if asked.stopped else "calls")
 
     def _on_died(self, error: CutawayError) -> None:
-        self._end_all("died", str(error))
+        self._end_all("died", in_language(str(error)))
 
     def _on_restarted(self) -> None:
         self._end_all("cancelled")
