@@ -49,6 +49,7 @@ ORDER = [
     # The app. Widgets know no domain, state knows no widgets, and a view of one area knows no other
     # area's views, but for those in a row before it.
     ("app.language",),
+    ("app.translated",),
     (
         "app.directions",
         "app.engine",
