@@ -1,8 +1,8 @@
 """The first run on a device that nobody has had: is it right, how fast, and what its compiler made.
 
-Steps run one after the other, each within its share of the minutes. A step that fails, hangs or
-takes its process down ends there, and the next one begins. Each record of a step is written as soon
-as it is known, a line of JSON, so that nothing is lost where the machine goes away:
+Steps run one after the other, each within twice its share of the minutes that are left. A step that
+fails, hangs or takes its process down ends there, and the next one begins. Each record of a step is
+written as soon as it is known, a line of JSON, so that nothing is lost where the machine goes away:
 
     folder/summary.json          the machine, the device, and how each step ended
     folder/05-programs.jsonl     the records of a step
@@ -37,6 +37,9 @@ from engine.settings import LANES, EngineOptions
 from engine.worker import Worker
 
 MINUTES = 10.0
+GENEROUS = 2.0
+"""Shares of the time that is left that a step may take: most leave much of theirs."""
+
 _EVERYWHERE = "rows|norm|norm_chain|quantize|matmul|matmul_tiled|rope_store|attention"
 FIRST, OTHERS = rf"^({_EVERYWHERE})\b", rf"^(?!({_EVERYWHERE})\b)"
 """Operations that every model needs, whose cases are tried before all others; and those."""
@@ -254,7 +257,8 @@ def first_run(
     kit = Kit(folder, wanted, stop, tell)
     for n, (step, done) in enumerate(zip(STEPS, run.steps, strict=True), 1):
         before = sum(s.share for s in STEPS[: n - 1])
-        done.limit = round((end - monotonic()) * step.share / (everything - before), 1)
+        left = end - monotonic()
+        done.limit = round(min(1.0, GENEROUS * step.share / (everything - before)) * left, 1)
 
         def told(what: str, at: float, of: float, step: Step = step, start: float = before) -> None:
             tell(f"{step.name}: {what}", (start + step.share * at / of) / everything, 1.0)
