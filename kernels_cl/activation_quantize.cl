@@ -18,12 +18,12 @@ __kernel void activation_quantize(__global char *out_buf, long out_off,
       (const __global float *)(up_buf + up_off + i1 * u1 + i2 * u2 + i3 * u3);
   int start = get_global_id(0) * each, end = min(start + each, blocks);
   for (int b = start; b < end; b++) {
-    float16 first = vload16(2 * b, x), last = vload16(2 * b + 1, x);
+    float16 first = VLOAD16(2 * b, x), last = VLOAD16(2 * b + 1, x);
     first = ACT(first);
     last = ACT(last);
     if (has_up) {
-      first *= vload16(2 * b, up);
-      last *= vload16(2 * b + 1, up);
+      first *= VLOAD16(2 * b, up);
+      last *= VLOAD16(2 * b + 1, up);
     }
     quantize_into(out_buf + out_off, blocks, panel, rows, row, b, first, last);
   }

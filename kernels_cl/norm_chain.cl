@@ -69,10 +69,10 @@ __kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void norm_chain(
       __global float *h = (__global float *)(h_buf + given.h_off) + (long)row * n0;
       float shift = CAT(NORM1, _shift)(x), factor = CAT(NORM1, _factor)(x, shift, given.eps1);
       for (int i = me; i < n0 / W; i += LOCAL) {
-        floatW v = (CAT(vload, W)(i, x) - shift) * factor;
-        if (given.has_w1) v *= CAT(vload, W)(i, w1);
-        if (given.has_b1) v += CAT(vload, W)(i, b1);
-        if (given.adds) v += CAT(vload, W)(i, r);
+        floatW v = (VLOADW(i, x) - shift) * factor;
+        if (given.has_w1) v *= VLOADW(i, w1);
+        if (given.has_b1) v += VLOADW(i, b1);
+        if (given.adds) v += VLOADW(i, r);
         CAT(vstore, W)(v, i, h);
       }
       x = h;
@@ -85,15 +85,15 @@ __kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void norm_chain(
     {
       float shift = CAT(NORM2, _shift)(x), factor = CAT(NORM2, _factor)(x, shift, given.eps2);
       for (int b = me; b < n0 / 32; b += LOCAL) {
-        float16 low = (vload16(2 * b, x) - shift) * factor;
-        float16 high = (vload16(2 * b + 1, x) - shift) * factor;
+        float16 low = (VLOAD16(2 * b, x) - shift) * factor;
+        float16 high = (VLOAD16(2 * b + 1, x) - shift) * factor;
         if (given.has_w2) {
-          low *= vload16(2 * b, w2);
-          high *= vload16(2 * b + 1, w2);
+          low *= VLOAD16(2 * b, w2);
+          high *= VLOAD16(2 * b + 1, w2);
         }
         if (given.has_b2) {
-          low += vload16(2 * b, b2);
-          high += vload16(2 * b + 1, b2);
+          low += VLOAD16(2 * b, b2);
+          high += VLOAD16(2 * b + 1, b2);
         }
         quantize_into(q_buf + given.q_off, n0 / 32, given.panel, rows, row, b, low, high);
       }

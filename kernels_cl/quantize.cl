@@ -43,6 +43,6 @@ __kernel void quantize(__global char *out_buf, long out_off, const __global char
   int start = get_global_id(0) * each, end = min(start + each, blocks);
   for (int b = start; b < end; b++)
     quantize_block(out + (((long)to_panel * blocks + b) * panel + to_row) * X_BYTES,
-                   vload16(2 * b, (const __global float *)x),
-                   vload16(2 * b + 1, (const __global float *)x));
+                   VLOAD16(2 * b, (const __global float *)x),
+                   VLOAD16(2 * b + 1, (const __global float *)x));
 }

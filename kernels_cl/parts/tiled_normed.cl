@@ -48,11 +48,11 @@ static float squares(float16 v) { return sum16(v * v); }
 // Number i of the row's runs of 16.
 static float16 run_of(const __global float *x, const __global float *w1, const __global float *r,
                       float first, int i) {
-  float16 v = vload16(i, x);
+  float16 v = VLOAD16(i, x);
     #if FIRST
   v *= first;
-  if (w1) v *= vload16(i, w1);
-  v += vload16(i, r);
+  if (w1) v *= VLOAD16(i, w1);
+  v += VLOAD16(i, r);
     #endif
   return v;
 }
@@ -63,7 +63,7 @@ WITH_LOCAL void normed(__local uint4 *row, __local float (*part)[TILE], const __
   int me = get_local_id(1) * TILE + get_local_id(0);
   float first = 1.0f, sum = 0;
     #if FIRST
-  for (int i = me; i < NORMED / 16; i += TILE * TEAM) sum += squares(vload16(i, x));
+  for (int i = me; i < NORMED / 16; i += TILE * TEAM) sum += squares(VLOAD16(i, x));
   first = 1.0f / sqrt(sum_of_items(part, sum) / NORMED + eps1);
   sum = 0;
     #endif
@@ -77,8 +77,8 @@ WITH_LOCAL void normed(__local uint4 *row, __local float (*part)[TILE], const __
     float16 low = run_of(x, w1, r, first, 2 * b) * factor;
     float16 high = run_of(x, w1, r, first, 2 * b + 1) * factor;
     if (w2) {
-      low *= vload16(2 * b, w2);
-      high *= vload16(2 * b + 1, w2);
+      low *= VLOAD16(2 * b, w2);
+      high *= VLOAD16(2 * b + 1, w2);
     }
     quantize_block((__local char *)(row + 5 * b), low, high);
   }

@@ -127,6 +127,20 @@ def test_prompts_attend_by_matrix_units(target: str, asked: list[Program]) -> No
         assert any(name in code.listing for name in UNITS) == bool(HALVES[target])
 
 
+@pytest.mark.parametrize("target", ["sm_90"], indirect=True)
+def test_rows_of_floats_are_read_in_fours(target: str, asked: list[Program]) -> None:
+    """By NVIDIA's compiler, which makes a load of each element where no more is known (ALIGNED)."""
+    rows = ("norm_chain", "quantize", "activation_quantize")
+    chosen = [p for p in asked if p.family in rows or any("NORMED" in one for one in p.defines)]
+    assert len(chosen) > 8
+    for program in chosen:
+        assert "ALIGNED=1" in program.defines
+        figure = judged(target, [program])[program.name]
+        floats = figure.loads["128"]
+        assert floats >= (8 if program.family in rows else 16)
+        assert program.family not in rows or floats > 4 * figure.narrow
+
+
 @one_of_each
 def test_a_planted_narrow_load_is_seen(target: str, asked: list[Program]) -> None:
     """A weight's words byte by byte."""

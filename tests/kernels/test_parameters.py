@@ -9,6 +9,7 @@ import numpy as np
 from engine.backends.opencl import roof
 from engine.backends.opencl.launch import DeviceTraits, Launch, Shared
 from engine.backends.opencl.launches import KERNEL_FAMILIES, launches_of
+from engine.backends.opencl.launches.sizes import aligned
 from engine.backends.opencl.lowering.fusions import fuse
 from engine.backends.opencl.lowering.lower import lower
 from engine.backends.opencl.packing import pack
@@ -115,6 +116,14 @@ def test_launches_pass_what_kernels_take() -> None:
     own = {"dot4_trial", "matrix_trial"}  # attempt.py starts it
     assert {family for family, _ in taken} == set(families()) - own
     assert ops >= LOWERED_OPS - {Op.RESULT}
+
+
+def test_only_rows_that_begin_at_whole_loads_are_read_in_fours() -> None:
+    lanes, whole = DEVICES["lanes"], leaf("x", F32, (64, 4), Role.INPUT)
+    assert aligned(lanes, whole, None) == {"ALIGNED": 1}
+    assert aligned(DEVICES["vectors"], whole) == {}
+    assert aligned(lanes, whole, whole.view(4, (32,))) == {}
+    assert aligned(lanes, whole, leaf("y", F32, (66, 4), Role.INPUT)) == {}
 
 
 def test_no_kernel_needs_a_struct_by_value() -> None:

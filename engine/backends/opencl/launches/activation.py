@@ -7,6 +7,7 @@ from engine.backends.opencl.launches.quantize import BLOCK, panel_defines
 from engine.backends.opencl.launches.sizes import (
     FLOATS,
     TYPE_NAMES,
+    aligned,
     are,
     collapse,
     cover,
@@ -86,4 +87,5 @@ def activation_quantize(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> 
     }
     size, local = (-(-blocks // each), rows), (1, 1) if traits.items_take_vectors else None
     defines = {"W": vector_width(traits), "ACT": given.act.upper(), **panel_defines(given.panels)}
+    defines = {**defines, **aligned(traits, gate, up)}
     return [Launch("activation_quantize", "activation_quantize", args, size, local, defines)]

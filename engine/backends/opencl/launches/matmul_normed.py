@@ -13,7 +13,14 @@ from engine.backends.opencl.launches.matmul_tiled import (
     vector_defines,
 )
 from engine.backends.opencl.launches.quantize import BLOCK, BLOCK_BYTES, has_dots
-from engine.backends.opencl.launches.sizes import Defines, floats, ints, longs, vector_width
+from engine.backends.opencl.launches.sizes import (
+    Defines,
+    aligned,
+    floats,
+    ints,
+    longs,
+    vector_width,
+)
 from engine.backends.opencl.tiles.schemes import SCHEMES, TILE
 from engine.device.backend import TypeOf
 from engine.gguf.formats import F32, Format
@@ -124,6 +131,7 @@ def _by_lanes(
         **lane_defines(team),
         **_row_defines(given, traits),
         **more,
+        **aligned(traits, given.x, given.added, given.weight1, given.weight2),
         "X_DIGITS": 1,
         "DOT4": traits.dot4,
     }

@@ -6,6 +6,7 @@ from engine.backends.opencl.launch import Args, DeviceTraits, Launch
 from engine.backends.opencl.launches.quantize import BLOCK, panel_defines
 from engine.backends.opencl.launches.sizes import (
     Defines,
+    aligned,
     are,
     floats,
     gapless,
@@ -58,4 +59,7 @@ def norm_chain(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[
     norms: Defines = {"FIRST": int(given.writes), "PANELS": int(panels is not None)}
     norms = {**norms, "NORM1": given.norm1, "NORM2": given.norm2}
     defines = {"W": vector_width(traits), "LOCAL": team, **norms, **panel_defines(panels)}
+    total = given.total if panels else node
+    weights = (given.weight1, given.bias1, given.weight2, given.bias2)
+    defines = {**defines, **aligned(traits, x, added, total, *weights)}
     return [Launch("norm_chain", "norm_chain", args, size, local, defines, packs=True)]

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from engine.backends.opencl.launch import Args, DeviceTraits, Launch
-from engine.backends.opencl.launches.sizes import Defines, ints, rows_in, strides
+from engine.backends.opencl.launches.sizes import Defines, aligned, ints, rows_in, strides
 from engine.backends.opencl.tiles.schemes import SCHEMES
 from engine.device.backend import TypeOf
 from engine.gguf.formats import Format
@@ -101,4 +101,5 @@ def quantize(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[La
     }
     size = (-(-k // BLOCK // each), node.shape[1] * panel)
     local = (1, 1) if traits.items_take_vectors else None
-    return [Launch("quantize", "quantize", args, size, local, panel_defines(given.panels))]
+    defines = {**panel_defines(given.panels), **aligned(traits, x)}
+    return [Launch("quantize", "quantize", args, size, local, defines)]

@@ -170,3 +170,15 @@ def are(formats: Collection[Format], *tensors: Tensor | None) -> bool:
 def gapless(*tensors: Tensor | None) -> bool:
     """True if elements or blocks lie side by side in the rows of those that are there."""
     return all(t is None or t.strides[0] == t.fmt.bytes for t in tensors)
+
+
+WIDE_LOAD = 16
+"""Bytes that a lane reads at once."""
+
+
+def aligned(traits: DeviceTraits, *tensors: Tensor | None) -> Defines:
+    """Build option ALIGNED of common.cl for lanes, where all rows begin at whole wide loads."""
+    some = (t for t in tensors if t is not None)
+    places = [n for t in some for n in (t.offset, *t.strides[1:])]
+    whole = not any(n % WIDE_LOAD for n in places)
+    return {"ALIGNED": 1} if whole and not traits.items_take_vectors else {}
