@@ -2,17 +2,20 @@
 
 Laying out long texts, dressing widgets out of sight and making rows of a list go on in slices, one
 in each turn. They share the turn: what finds no time left goes on in the next one, after the keys
-and the painting that wait.
+and the painting that wait. Freeing tens of thousands of objects takes as long as making them, and
+goes on likewise.
 """
 
 from collections import deque
 from collections.abc import Callable
 from time import perf_counter
+from typing import Any
 
-from PySide6.QtCore import QAbstractEventDispatcher, QObject, QTimer
+from PySide6.QtCore import QAbstractEventDispatcher, QCoreApplication, QObject, QTimer
 from shiboken6 import isValid
 
 BUDGET = 0.008  # seconds of a turn, from when something first asks
+AT_ONCE = 20  # objects that are freed between two looks at the time
 
 _dispatcher: QAbstractEventDispatcher | None = None  # whose turns are watched
 _waiting: deque[tuple[QObject, Callable[[], None]]] = deque()
@@ -37,6 +40,22 @@ def later(owner: QObject, work: Callable[[], None]) -> None:
     if not _goes_on:
         _goes_on = True
         QTimer.singleShot(0, _go_on)
+
+
+def free(objects: list[Any]) -> None:
+    """Empty a list that nothing needs any more, its last object first."""
+
+    def go_on() -> None:
+        while objects and left():
+            del objects[-AT_ONCE:]
+        if objects:
+            later(application, go_on)
+
+    application = QCoreApplication.instance()
+    if application is None:
+        objects.clear()  # nobody waits
+    else:
+        later(application, go_on)
 
 
 def _go_on() -> None:

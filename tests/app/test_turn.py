@@ -36,3 +36,20 @@ def test_what_is_gone_has_no_turn(qapp: object) -> None:
     while not called:
         QCoreApplication.processEvents()
     assert called == ["stays"]
+
+
+def test_many_objects_are_freed_in_turns(qapp: object) -> None:
+    """Freeing goes on where it was, and frees all."""
+
+    class Slow:
+        def __del__(self) -> None:
+            while turn.left():
+                pass
+            freed[-1] += 1
+
+    freed = [0]
+    turn.free([Slow() for _ in range(3 * turn.AT_ONCE)])
+    while sum(freed) < 3 * turn.AT_ONCE:
+        freed.append(0)
+        QCoreApplication.processEvents()
+    assert max(freed) == turn.AT_ONCE

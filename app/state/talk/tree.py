@@ -80,9 +80,13 @@ class Tree:
     def path(self) -> list[Message]:
         """From the first message down the chosen children; `place` and `siblings` are set."""
         path: list[Message] = []
-        while message := self.chosen(path[-1].id if path else None):
-            beside = self._children[message.parent]
-            message.place, message.siblings = beside.index(message.id), len(beside)
+        parent = None
+        while children := self._children.get(parent):
+            wanted = self._chosen.get(parent)
+            place = children.index(wanted) if wanted in children else len(children) - 1
+            parent = children[place]
+            message = self.messages[parent]
+            message.place, message.siblings = place, len(children)
             path.append(message)
         return path
 

@@ -1,15 +1,19 @@
 """Runs: maps, measurements and recordings are foreseen, started and stopped; kept ones opened."""
 
+from collections.abc import Callable
 from datetime import datetime
+from functools import cached_property
+from typing import TypeVar
 
 import msgspec
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QComboBox, QHBoxLayout, QProgressBar, QWidget
+from PySide6.QtWidgets import QComboBox, QHBoxLayout, QProgressBar, QVBoxLayout, QWidget
 
 from app.language import tr
 from app.state.talk.disk.run_rows import RunResult
 from app.state.workbench import Workbench
+from app.theme.theme import undressed
 from app.theme.tokens import PADDING
 from app.views.lab.features import FeaturesForm, FeaturesResult
 from app.views.lab.fields import column_of, form_of
@@ -19,9 +23,10 @@ from app.views.lab.record import RecordForm, RecordResult
 from app.widgets.basics import Button, divider, label, scrolled
 from app.widgets.controls.flow import Flow
 from app.widgets.tips import plain_tip
-from engine.protocol import DatasetRecorded, FeaturesFound, PatchesMapped, QualityMeasured
+from engine.protocol import FeaturesFound, PatchesMapped, QualityMeasured
 
 SHORT = 20  # characters of a kept run
+Result = TypeVar("Result", bound=QWidget)
 
 
 class RunsView(QWidget):
@@ -51,8 +56,8 @@ class RunsView(QWidget):
         self.delete = Button(tr("Delete"), self._delete)
         self.copy_json = Button(tr("Copy as JSON"), self._copy_json)
         self.copy_command = Button(tr("Copy the command"), self._copy_command)
-        self.map, self.quality = MapResult(bench), QualityResult()
-        self.recording, self.features = RecordResult(), FeaturesResult(bench)
+        self._results = QVBoxLayout()
+        self._result: QWidget | None = None
         self._lay_out()
         self.setFocusProxy(self.kind)
         self.kind.currentIndexChanged.connect(self._show_kind)
@@ -61,9 +66,37 @@ class RunsView(QWidget):
         self.kept.activated.connect(self._open)
         self._runs.changed.connect(self._show)
         bench.session.changed.connect(self._foresee)
-        self.map.opened.connect(self.done)
         self._show_result(None)
         self._show_kind()
+
+    @cached_property
+    def map(self) -> MapResult:
+        """Shows a map; it is made for the first one, as those of other results are."""
+        made = self._placed(lambda: MapResult(self._bench))
+        made.opened.connect(self.done)
+        return made
+
+    @cached_property
+    def quality(self) -> QualityResult:
+        """Shows a measurement of quality."""
+        return self._placed(QualityResult)
+
+    @cached_property
+    def recording(self) -> RecordResult:
+        """Shows a recording."""
+        return self._placed(RecordResult)
+
+    @cached_property
+    def features(self) -> FeaturesResult:
+        """Shows features."""
+        return self._placed(lambda: FeaturesResult(self._bench))
+
+    def _placed(self, make: Callable[[], Result]) -> Result:
+        with undressed():
+            made = make()
+            made.hide()
+            self._results.addWidget(made)
+        return made
 
     @property
     def form(self) -> MapForm | QualityForm | RecordForm | FeaturesForm:
@@ -146,18 +179,23 @@ class RunsView(QWidget):
 
     def _show_result(self, found: RunResult | None) -> None:
         self.copy_json.setVisible(found is not None)
-        self.map.setVisible(isinstance(found, PatchesMapped))
-        self.quality.setVisible(isinstance(found, QualityMeasured))
-        self.recording.setVisible(isinstance(found, DatasetRecorded))
-        self.features.setVisible(isinstance(found, FeaturesFound))
+        if self._result is not None:
+            self._result.hide()
+            self._result = None
         if isinstance(found, PatchesMapped):
             self.map.show_result(found)
+            self._result = self.map
         elif isinstance(found, QualityMeasured):
             self.quality.show_result(found)
+            self._result = self.quality
         elif isinstance(found, FeaturesFound):
             self.features.show_result(found)
+            self._result = self.features
         elif found is not None:
             self.recording.show_result(found)
+            self._result = self.recording
+        if self._result is not None:
+            self._result.show()
 
     def _lay_out(self) -> None:
         inside = QWidget()
@@ -172,8 +210,8 @@ class RunsView(QWidget):
         for widget in (self.foreseen, buttons, self.bar, self.problem, divider()):
             column.addWidget(widget)
         column.addLayout(form_of((tr("Kept runs"), self.kept)))
-        for result in (results, self.map, self.quality, self.recording, self.features):
-            column.addWidget(result)
+        column.addWidget(results)
+        column.addLayout(self._results)
         column.addStretch(1)
         ends = QHBoxLayout()
         ends.addStretch(1)

@@ -57,6 +57,7 @@ class GrowingEdit(QPlainTextEdit):
         self.hidden = HiddenText(self)
         self._known: str | None = None
         self._rest = deque[str]()  # pieces of a long text whose beginning is in the document
+        self._at: QTextCursor | None = None  # where the pieces of a paste go; None: to the end
         self.document().contentsChange.connect(self._forget)
         self.document().contentsChanged.connect(self._align)
         self.document().documentLayout().documentSizeChanged.connect(self._fit)
@@ -97,6 +98,7 @@ class GrowingEdit(QPlainTextEdit):
         """
         self.hidden.clear()
         self._rest.clear()
+        self._at = None
         self.setUndoRedoEnabled(False)
         blocked = self.blockSignals(True)
         self.clear()
@@ -112,6 +114,9 @@ class GrowingEdit(QPlainTextEdit):
             self._insert_piece()
         if self._rest:
             turn.later(self, self._fill)
+        elif self._at is not None:
+            self._at, self._known = None, None
+            self.ensureCursorVisible()
         elif not self.isUndoRedoEnabled():
             self.setUndoRedoEnabled(True)
             if self.textCursor().atEnd():
@@ -122,11 +127,36 @@ class GrowingEdit(QPlainTextEdit):
             return
         known, piece = self.text, self._rest.popleft()
         blocked = self.blockSignals(True)
-        cursor = QTextCursor(self.document())
-        cursor.movePosition(QTextCursor.MoveOperation.End)
+        cursor = self._at or QTextCursor(self.document())
+        if self._at is None:
+            cursor.movePosition(QTextCursor.MoveOperation.End)
+        cursor.joinPreviousEditBlock()  # all pieces are undone at once
         self.hidden.insert(cursor, piece)
+        cursor.endEditBlock()
         self.blockSignals(blocked)
         self._known = known
+
+    def _paste(self, text: str) -> None:
+        """Insert a text in place of the selection, a long one in several turns of the event loop;
+        `text` has all of it from the beginning.
+        """
+        self._finish()
+        first, *rest = list(_pieces(text.replace("\r\n", "\n").replace("\r", "\n"))) or [""]
+        cursor = self.textCursor()
+        above = below = ""
+        if rest:
+            last = self.document().characterCount() - 1
+            above = self.hidden.text(0, cursor.selectionStart())
+            below = self.hidden.text(cursor.selectionEnd(), last)
+        blocked = self.blockSignals(bool(rest))
+        self.hidden.insert(cursor, first)
+        self.blockSignals(blocked)
+        if rest:
+            self._rest.extend(rest)
+            self._at, self._known = cursor, above + first + "".join(rest) + below
+            self.textChanged.emit()
+            self._fill()
+        self.ensureCursorVisible()
 
     def _finish(self) -> None:
         """Insert all that is left, before a person changes something."""
@@ -231,9 +261,7 @@ class GrowingEdit(QPlainTextEdit):
         elif source.hasText() and self._hands_on_long and len(source.text()) > LONG_PASTE:
             self.long_text_given.emit(source.text())
         elif source.hasText():
-            self._finish()
-            self.hidden.insert(self.textCursor(), source.text())
-            self.ensureCursorVisible()
+            self._paste(source.text())
 
     def createMimeDataFromSelection(self) -> QMimeData:  # noqa: N802
         self._finish()

@@ -57,18 +57,20 @@ class Laid:
     all its pieces.
 
     The height is a guess until it is measured (`exact`). The document is made when it is asked
-    for, and may be released.
+    for, and may be released. `formulas` are all of the block's.
     """
 
     __slots__ = (  # there may be tens of thousands
         *("block", "run", "below", "height", "width", "gap", "exact"),
-        *("overflow", "shift", "_document", "_bars_above", "_above", "_context", "_goes_on"),
+        *("overflow", "shift", "formulas"),
+        *("_document", "_bars_above", "_above", "_context", "_goes_on"),
     )
 
     def __init__(
         self, block: TextBlock, above: "Laid | None", width: int, run: BlockRun | None = None
     ) -> None:
         self.block, self.run, self.shift = block, run or BlockRun(), 0
+        self.formulas = _formulas(block)
         self._document: QTextDocument | None = None
         self.gap = 0 if above is None else _gap(block, above.block)
         self._above = above if block.kind == "code" and block.joint is not None else None
@@ -128,13 +130,6 @@ class Laid:
         """Formulas whose pictures are not known."""
         return [formula for formula in self.formulas if formula not in pictures]
 
-    @property
-    def formulas(self) -> list[Formula]:
-        """All of them."""
-        cells = (cell for row in self.block.rows for cell in row)
-        parts = (self.block.spans, *cells)
-        return [span.formula for part in parts for span in part if span.formula is not None]
-
     def extend(self, block: TextBlock) -> bool:
         """Become a block that is this one with more code or rows; False where it is another."""
         old = self.block
@@ -145,7 +140,7 @@ class Laid:
         context = self._context or ""
         if not (extend_code(document, old, block, context) or extend_table(document, old, block)):
             return False
-        self.block = block
+        self.block, self.formulas = block, _formulas(block)
         self._measure()
         return True
 
@@ -404,6 +399,11 @@ def guess(block: TextBlock, width: int) -> int:
     parts = "".join(span.text for span in block.spans).split("\n")
     lines: int = len(parts) + sum(map(floordiv, map(len, parts), repeat(a_line)))
     return lines * round(px * 1.75)
+
+
+def _formulas(block: TextBlock) -> tuple[Formula, ...]:
+    parts = [block.spans, *(cell for row in block.rows for cell in row)]
+    return tuple([span.formula for part in parts for span in part if span.formula is not None])
 
 
 def _gap(block: TextBlock, above: TextBlock) -> int:

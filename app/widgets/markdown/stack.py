@@ -60,6 +60,12 @@ class Stack:
         del self._runs[-(-len(self.laid) // RUN) :]
         self._stack(first, len(self.laid))
 
+    def taken(self) -> list[Laid]:
+        """Become empty; what was laid out."""
+        laid, self.laid = self.laid, []
+        self._recent.clear()
+        return laid
+
     def renew(self, rows: Iterable[int]) -> None:
         """Lay these out again, as they look now."""
         again = sorted(rows)

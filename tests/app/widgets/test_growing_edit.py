@@ -109,6 +109,33 @@ def test_what_a_person_does_meanwhile_is_done_to_all_of_it(field: GrowingEdit, a
         assert field.isUndoRedoEnabled()
 
 
+def test_a_long_paste_comes_in_turns_and_is_undone_at_once(
+    field: GrowingEdit, qtbot: QtBot
+) -> None:
+    field.set_text("above <gone> below")
+    cursor = field.textCursor()
+    cursor.setPosition(6)
+    cursor.setPosition(12, QTextCursor.MoveMode.KeepAnchor)
+    field.setTextCursor(cursor)
+    changes: list[str] = []
+    field.textChanged.connect(lambda: changes.append(field.text))
+    paste(field, LINES.replace("\n", "\r\n"))
+    whole = f"above {LINES} below"
+    assert changes == [whole]
+    assert len(shown(field)) < len(whole) / 4
+    qtbot.waitUntil(lambda: shown(field) == whole)
+    assert field.text == whole
+    assert field.hidden.text(0, field.textCursor().position()) == f"above {LINES}"
+    QTest.keyClicks(field, "!")
+    assert field.text == f"above {LINES}! below"
+    for text in (whole, "above <gone> below"):
+        QTest.keyClick(field, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
+        assert field.text == text
+    paste(field, LINES)
+    QTest.keyClicks(field, "?")  # before all of it is there
+    assert shown(field) == field.text == f"above <gone>{LINES}? below"
+
+
 @pytest.mark.parametrize("name", TEXTS)
 def test_a_text_is_whole_and_its_lines_are_short(field: GrowingEdit, name: str) -> None:
     text = TEXTS[name]
@@ -131,7 +158,7 @@ def test_a_text_is_whole_and_its_lines_are_short(field: GrowingEdit, name: str) 
     paste(field, text)
     assert field.text == text
     assert longest(field) <= LONGEST + 2
-    field.undo()
+    QTest.keyClick(field, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
     assert field.text == ""
 
 

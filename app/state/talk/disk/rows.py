@@ -3,6 +3,7 @@
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from types import NoneType
 from typing import Any, TypeVar
 
 import msgspec
@@ -114,6 +115,9 @@ def _own_of(text: str) -> OwnSampling:
 
 # The columns of `message_of`, by their place: thousands of rows are read at once.
 MESSAGE = "id,chat,parent,role,text,created,model,finish,problem,stats,n_tokens,calls,tools,edits"
+_WRITTEN = (str, str, float, str, str, str, NoneType, int)
+WHOLE = {(int, int, parent, *_WRITTEN) for parent in (int, NoneType)}
+"""The types of the first columns of a message as it is written, without `stats`."""
 
 
 def message_of(
@@ -122,6 +126,14 @@ def message_of(
     """A row of `messages` that begins with the columns MESSAGE, likewise."""
     number, chat, parent, role, text, created, model, finish = row[:8]
     problem, stats, n_tokens, calls, tools, edits = row[8:14]
+    role = "user" if role == "user" else "assistant"
+    whole = tuple(map(type, row[:11])) in WHOLE and 0 <= created < LATEST and n_tokens >= 0
+    if whole and not (stats or calls or tools or edits):
+        return Message(
+            *(number, chat, parent, role, text, created, model, finish, problem, None, n_tokens),
+            pictures=pictures,
+            documents=documents,
+        )
     told: Stats | None = None
     if stats:
         try:
@@ -135,7 +147,7 @@ def message_of(
         number,
         _id(chat) or 0,
         _id(parent),
-        "user" if role == "user" else "assistant",
+        role,
         text_of(text),
         _time(created),
         text_of(model),
