@@ -66,7 +66,10 @@ def test_there_are_guides_and_commands_in_them() -> None:
 @pytest.mark.parametrize(("guide", "line"), of("pytest"))
 def test_pytest_finds_what_it_is_asked_for(guide: str, line: str) -> None:
     words = shlex.split(line)[1:]
-    names = [word.split("::")[0] for word in words if word.startswith("tests")]
+    plugins = [value for option, value in zip(words, words[1:], strict=False) if option == "-p"]
+    assert all(find_spec(plugin) for plugin in plugins), plugins
+    paths = [word for word in words if word.startswith("tests") and word not in plugins]
+    names = [path.split("::")[0] for path in paths]
     for name in names:
         assert STANDS_FOR.search(name) or (ROOT / name).exists(), name
     with open(ROOT / "pyproject.toml", "rb") as file:
@@ -76,7 +79,7 @@ def test_pytest_finds_what_it_is_asked_for(guide: str, line: str) -> None:
         if option == "-m":
             assert set(re.findall(r"\w+", value)) - {"not", "and", "or"} <= known, value
     options_only = [word for word in words if word.startswith("-")]
-    assert {re.sub(r"=.*", "", o) for o in options_only} <= {"-m", "-n", "-k", "-q", "-x"}
+    assert {re.sub(r"=.*", "", o) for o in options_only} <= {"-m", "-n", "-k", "-p", "-q", "-x"}
 
 
 @pytest.mark.parametrize(("guide", "line"), of("python"))
