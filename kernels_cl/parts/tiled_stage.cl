@@ -7,6 +7,8 @@
 //
 //   y += d * scale_x * sum(unpacked x) + m * scale_x * sum(x)
 //
+// added up in the order of tiled_sums.cl, so that a row of x gives the same bits as alone.
+//
 // It costs a store and a load where code that keeps weights in registers unpacks again for every
 // panel; and short loops leave compilers no room to move what they then have no registers for.
 //
@@ -40,24 +42,16 @@ typedef struct {
   ints crossed[STAGE][PARTS_OF_ITEM];  // less the products of neighbours in a block
 #endif
 #if MINIMA
-  floats m[STAGE][PARTS_OF_ITEM][SUMS];
+  floats m[STAGE / BLOCKS][PARTS_OF_ITEM];
+#endif
+#if MINIMA && SCALES > 0
+  floats less[STAGE][PARTS_OF_ITEM][SUMS];
 #endif
 } Stage;
 
-#if SCALES > 0
-  #if HALVES == 1
-    #define SCALE_OF(s) BYTES(char, 0, s)
-  #elif SUMS == 1
-    #define SCALE_OF(s) BYTES(uchar, 0, 0)
-  #else
-    #define SCALE_OF(s) (BYTES(uchar, 0, s) & (BY_LANE(uchar))15)
-  #endif
-#else
-  #define SCALE_OF(s) ((BY_LANE(char))1)
-#endif
 // Scale s in both halves of every lane.
 static pairs scale_of(const __global char *block, int lane, int s) {
-  ints scale = BY_LANE(convert_int)(SCALE_OF(s));
+  ints scale = SCALES > 0 ? TIMES(0, s, (ints)1) : (ints)1;
   return AS_PAIRS((scale << (ints)16) | (scale & (ints)0xffff));
 }
 
@@ -110,17 +104,22 @@ static void unpack_block(Stage *stage, int b, int part, const __global char *blo
 // Unpack `blocks` blocks of an item's rows.
 static void unpack(Stage *stage, const __global char *a, int first, int blocks) {
   for (int r = 0; r < blocks / BLOCKS; r++, a += RECORD) {
-    for (int part = 0; part < PARTS_OF_ITEM; part++)
-      stage->d[r][part] = SCALAR_AT(a, 0, first + part * LANES) * FACTOR;
+    for (int part = 0; part < PARTS_OF_ITEM; part++) {
+      int lane = first + part * LANES;
+      stage->d[r][part] = D_OF(a, 0, 0);
+#if MINIMA
+      stage->m[r][part] = M_OF(a, 0);
+#endif
+    }
     for (int k = 0; k < BLOCKS; k++) {
       const __global char *block = a + HEAD + k * BLOCK;
       fetch_ahead(block, RECORD / BLOCKS);
       for (int part = 0; part < PARTS_OF_ITEM; part++) {
         int lane = first + part * LANES;
         unpack_block(stage, r * BLOCKS + k, part, block, lane);
-#if MINIMA
-        floats m[1] = {SCALAR_AT(a, HALVES - 1, lane)};
-        for (int s = 0; s < SUMS; s++) stage->m[r * BLOCKS + k][part][s] = M_OF(0, s);
+#if MINIMA && SCALES > 0
+        for (int s = 0; s < SUMS; s++)
+          stage->less[r * BLOCKS + k][part][s] = BY_LANE(convert_float)(LESS(0, s));
 #endif
       }
     }
@@ -169,12 +168,44 @@ static void add_pairs(ints products[PANEL][VECTORS], const pairs codes[2][VECTOR
 
 #endif
 
+static void load_sums(floats acc[PANEL][VECTORS], float sums[PANEL][ROWS], int part) {
+#pragma unroll
+  for (int i = 0; i < PANEL; i++)
+#pragma unroll
+    for (int v = 0; v < VECTORS; v++) acc[i][v] = BY_LANE(vload)(part + v, sums[i]);
+}
+
+static void store_sums(float sums[PANEL][ROWS], floats acc[PANEL][VECTORS], int part) {
+#pragma unroll
+  for (int i = 0; i < PANEL; i++)
+#pragma unroll
+    for (int v = 0; v < VECTORS; v++) BY_LANE(vstore)(acc[i][v], part + v, sums[i]);
+}
+
+#if BLOCKS > 1
+// sums += acc times a number of every row.
+static void add_scaled(float sums[PANEL][ROWS], floats acc[PANEL][VECTORS], const floats *by,
+                       int part) {
+  floats all[PANEL][VECTORS];
+  load_sums(all, sums, part);
+#pragma unroll
+  for (int i = 0; i < PANEL; i++)
+#pragma unroll
+    for (int v = 0; v < VECTORS; v++) all[i][v] += acc[i][v] * by[part + v];
+  store_sums(sums, all, part);
+}
+#endif
+
 // sums[i][row] += of VECTORS vectors of rows from `part` on, with `blocks` blocks of a panel of x.
 // Meanwhile the `next` panel is fetched.
 static void add_stage(float sums[PANEL][ROWS], const Stage *stage, int part, Columns x, int blocks,
                       Columns next) {
   floats acc[PANEL][VECTORS];
+#if BLOCKS == 1
+  load_sums(acc, sums, part);
+#else
   clear(acc);
+#endif
   for (int b = 0; b < blocks; b++) {
     const pairs(*codes)[VECTORS] = stage->codes[b][part / VECTORS];
     ints products[PANEL][VECTORS];
@@ -195,7 +226,10 @@ static void add_stage(float sums[PANEL][ROWS], const Stage *stage, int part, Col
       for (int v = 0; v < VECTORS; v++) {
         floats sum = BY_LANE(convert_float)(products[i][v]);
 #if BLOCKS == 1
-        acc[i][v] += sum * (scale_x[0] * stage->d[b][part + v]);
+        acc[i][v] += sum * scale_x[0] * stage->d[b][part + v];
+  #if MINIMA
+        acc[i][v] += scale_x[1] * stage->m[b][part + v];
+  #endif
 #else
         acc[i][v] += sum * scale_x[0];
 #endif
@@ -203,35 +237,29 @@ static void add_stage(float sums[PANEL][ROWS], const Stage *stage, int part, Col
     }
   }
 #if BLOCKS > 1
-#pragma unroll
-  for (int i = 0; i < PANEL; i++)
-#pragma unroll
-    for (int v = 0; v < VECTORS; v++) acc[i][v] *= stage->d[0][part + v];
-#endif
-#if MINIMA
+  add_scaled(sums, acc, stage->d[0], part);
+  #if MINIMA
+  clear(acc);
   for (int b = 0; b < blocks; b++)
-#pragma unroll
+    #pragma unroll
     for (int i = 0; i < PANEL; i++) {
       const __global float *scale_x = (const __global float *)(X_AT(x, i, b) + X_SCALES);
-#if SUMS == 2
+    #if SUMS == 2
       const __global short *sum_x = (const __global short *)(scale_x + 2);
       const float of_x[SUMS] = {scale_x[0] * sum_x[0], scale_x[0] * sum_x[1]};
-#else
+    #else
       const float of_x[SUMS] = {scale_x[1]};
-#endif
-#pragma unroll
+    #endif
+    #pragma unroll
       for (int v = 0; v < VECTORS; v++)
-#pragma unroll
-        for (int s = 0; s < SUMS; s++) acc[i][v] += of_x[s] * stage->m[b][part + v][s];
+    #pragma unroll
+        for (int s = 0; s < SUMS; s++) acc[i][v] += of_x[s] * stage->less[b][part + v][s];
     }
+  add_scaled(sums, acc, stage->m[0], part);
+  #endif
+#else
+  store_sums(sums, acc, part);
 #endif
-#pragma unroll
-  for (int i = 0; i < PANEL; i++)
-#pragma unroll
-    for (int v = 0; v < VECTORS; v++) {
-      floats sum = BY_LANE(vload)(part + v, sums[i]) + acc[i][v];
-      BY_LANE(vstore)(sum, part + v, sums[i]);
-    }
 }
 
 // sums[i][row] of ROWS rows, the first being number `lane` of its tile, and of `panels` panels.
