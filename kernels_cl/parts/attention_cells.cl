@@ -73,9 +73,10 @@ static void take_page(Cells *block, const __global int *cells, int c, int4 all) 
   }
 }
 
-// The next cells from c on that share a bit with `all` and lie in its span; returns where to go on.
+// The next cells from c on that share a bit with `all`; returns where to go on.
 //
-// A page without any is passed over. One whose cells are other sequences' begins a block, so that who
+// A page without any in its span is passed over; of another all are taken, as sums over blocks that
+// begin elsewhere differ in their last bits. One whose cells are other sequences' begins a block, so that who
 // sees none of them can pass over that.
 static int take_cells(Cells *block, const __global int *cells, int c, int end, int4 all) {
   int n = 0;
@@ -100,7 +101,7 @@ static int take_cells(Cells *block, const __global int *cells, int c, int end, i
       block->list[n] = c;
       block->bits[n] = cell.x;
       block->positions[n] = cell.y;
-      n += sees(all, cell);
+      n += (cell.x & all.x) != 0;
     }
   }
   for (int i = n; n && i % 16; i++) {

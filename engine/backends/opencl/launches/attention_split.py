@@ -74,9 +74,12 @@ def split_of(attention: FusedAttention, traits: DeviceTraits) -> AttentionSplit:
     tiles = -(-queries // rows)
     fewest = traits.tuned.cells if traits.items_take_vectors else traits.tuned.lane_cells
     most = min(capacity // fewest, wanted)
-    chunks = max(1, min(most, -(-wanted // (kv_heads * tiles))))
+    few = traits.items_take_vectors and n_tokens < LANE_TOKENS
+    # A few tokens are cut as one alone is, so that they give the same bits.
+    cut = -(-(heads // kv_heads) // _rows_of(1, heads // kv_heads)) if few else tiles
+    chunks = max(1, min(most, -(-wanted // (kv_heads * cut))))
     whole = min(most, SHARES // n_tokens)
-    if traits.items_take_vectors and n_tokens < LANE_TOKENS and whole >= 2 * traits.compute_units:
+    if few and whole >= 2 * traits.compute_units:
         # A core reads all heads of a chunk in one run: one after the other they jump in memory.
         return AttentionSplit(rows, tiles, whole, tiles, kv_heads)
     if wide:
