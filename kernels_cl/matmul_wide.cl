@@ -111,7 +111,7 @@ WITH_LOCAL float add_scaled(float acc, Sum sum, const __local Block *block, int 
   return acc + sum * x[0];
 #else
   float2 of_row = block->scales[s][row];
-  acc += convert_float(sum) * (x[0] * of_row.x);
+  acc += convert_float(sum) * x[0] * of_row.x;
   #if MINIMA && SUMS == 2
   acc += x[0] * ((const __local short *)(x + 2))[s] * of_row.y;
   #elif MINIMA

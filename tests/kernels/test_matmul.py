@@ -96,6 +96,27 @@ def test_every_format(backend: OpenCLBackend, fmt: Format, n: int) -> None:
         check_some(backend, fmt, n, QUANTIZED.index(fmt) + turn)
 
 
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("fmt", QUANTIZED, ids=str)
+def test_a_row_gives_the_same_bits_alone_and_among_others(
+    backend: OpenCLBackend, fmt: Format
+) -> None:
+    """Panels of 1, 4 and 8 rows of x, weights as they are and unpacked first."""
+    made, k = Operands(7), max(512, 2 * fmt.block)
+    blocks = random_blocks(made.rng, fmt, 64, k)
+    w, x = weight(made, fmt, blocks), made.rng.standard_normal((9, k)).astype(np.float32)
+
+    def products(rows: NDArray[np.float32]) -> NDArray[np.float32]:
+        some = leaf("x", F32, (k, len(rows)), Role.INPUT)
+        values = {**made.values, some: rows}
+        return run(backend, ops.matmul(w, some), values, matmul_only=True).reshape(len(rows), 64)
+
+    alone = np.concatenate([products(x[i : i + 1]) for i in (0, 1, 2, 8)])
+    for n in (2, 3, 9):
+        np.testing.assert_array_equal(products(x[:n])[:3], alone[: min(n, 3)])
+    np.testing.assert_array_equal(products(x)[8], alone[3])
+
+
 @pytest.mark.each_value
 @pytest.mark.parametrize("fmt", [Q4_1, Q2_K, Q6_K], ids=str)
 @pytest.mark.parametrize("n", COLUMNS)

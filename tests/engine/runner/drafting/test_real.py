@@ -1,7 +1,4 @@
-"""Real models on their real device: fifty prompts give the same text with drafts as without.
-
-Or they part at a near tie, counted.
-"""
+"""Real models on their real device: fifty prompts give the same text with drafts as without."""
 
 from itertools import islice
 from pathlib import Path
@@ -10,14 +7,10 @@ import pytest
 
 from engine.protocol import Generate, JsonSchema, Sampling, TokenInfo
 from engine.runner.api import load
-from tests.engine.runner.answering.test_real import SUBJECTS, TIE
+from tests.engine.runner.answering.test_real import SUBJECTS
 from tests.engine.runner.drafting.scripted import KINDS, answered
 
 LENGTH, PROMPTS = 24, 50
-MOST_PARTED = 15
-"""Of PROMPTS: kernels for other sizes of steps add up in another order (TIE). With a temperature
-the random number may lie between what both make of it.
-"""
 SCHEMA = (
     '{"type": "object", "properties": {"thing": {"type": "string", "maxLength": 12},'
     ' "is_alive": {"type": "boolean"}}, "required": ["thing", "is_alive"]}'
@@ -55,10 +48,7 @@ def test_the_same_text(name: str, setting: str, request: pytest.FixtureRequest) 
                 parted.append((text, _gap(expected, found)))
             else:
                 assert (ended.reason, ended.matched) == (end.reason, end.matched)
-    print(f"{name}, {setting}: {len(parted)} of {PROMPTS} parted, gaps {parted}")
-    assert len(parted) <= MOST_PARTED
-    if setting in ("greedy", "penalties"):
-        assert all(gap <= TIE for _, gap in parted), parted
+    assert not parted, f"{len(parted)} of {PROMPTS} parted, gaps {parted}"
 
 
 def _gap(expected: list[TokenInfo], found: list[TokenInfo]) -> float:
