@@ -295,3 +295,30 @@ def test_attention_without_a_cache(either: OpenCLBackend) -> None:
         got = run(either, node, made.values)[0]
         assert nmse(got, want) < 1e-11
         assert not got[4].any()
+
+
+@pytest.mark.parametrize(
+    ("cells", "n_kv", "window"), [(2048, 1500, 0), (512, 500, 0), (768, 700, 300)]
+)
+@pytest.mark.parametrize(("heads", "kv_heads"), [(9, 3), (4, 1)])
+def test_a_token_gives_the_same_bits_alone_and_among_others(
+    backend: OpenCLBackend, heads: int, kv_heads: int, cells: int, n_kv: int, window: int
+) -> None:
+    """On CPUs, where a draft's tokens are cut as one is; a window begins within a page."""
+    made, dim = Operands(3), 64
+    k, v = (made.make(F16, dim, kv_heads, cells) for _ in range(2))
+    x = made.rng.standard_normal((9, heads, dim)).astype(np.float32)
+    at = n_kv - 9 + np.arange(9)
+    spans = np.stack([np.ones(9), np.maximum(at - window + 1, 0) * (window > 0), at, 0 * at], 1)
+    held = np.stack([np.ones(cells), np.arange(cells)], axis=1)
+
+    def made_by(first: int, last: int) -> NDArray[np.float32]:
+        q = made.put(F32, x[first:last])
+        given = (made.put(I32, spans[first:last]), made.put(I32, held))
+        used = made.put(I32, np.array([int(at[last - 1]) + 1]))
+        node = ops.attention(q, k, v, *given, used, scale=dim**-0.5)
+        return run(backend, node, made.values)[0]
+
+    alone = np.concatenate([made_by(i, i + 1) for i in range(9)])
+    for n in (2, 4, 9):
+        np.testing.assert_array_equal(made_by(0, n), alone[:n], f"{n} tokens")
