@@ -298,7 +298,8 @@ def test_attention_without_a_cache(either: OpenCLBackend) -> None:
 
 
 @pytest.mark.parametrize(
-    ("cells", "n_kv", "window"), [(2048, 1500, 0), (512, 500, 0), (768, 700, 300)]
+    ("cells", "n_kv", "window"),
+    [(2048, 1500, 0), (512, 500, 0), (768, 700, 300), (2048, 1500, 700)],
 )
 @pytest.mark.parametrize(("heads", "kv_heads"), [(9, 3), (4, 1)])
 def test_a_token_gives_the_same_bits_alone_and_among_others(
