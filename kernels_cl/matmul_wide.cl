@@ -61,12 +61,10 @@ static Brought bring(const __global char *a, uint lane, uint part, const __globa
   const __global char *block = record + HEAD + b % BLOCKS * BLOCK;
   const int v = 0, s = SUMS == 2 ? part : 0;
   (void)s;  // where all sums have one scale
-  brought.d = D_OF(record, v, s) * (SCALES > 0 ? TIMES(v, s, 1) : 1);
-#if MINIMA && SCALES > 0
-  brought.m = M_OF(record, v) * LESS(v, s);
-#else
-  brought.m = MINIMA ? M_OF(record, v) : 0;
-#endif
+  float d[1] = {SCALAR_AT(record, 0, lane) * FACTOR};
+  float m[1] = {HALVES == 2 ? SCALAR_AT(record, HALVES - 1, lane) : 0};
+  brought.d = D_OF(v, s);
+  brought.m = MINIMA ? M_OF(v, s) : 0;
 #define BRING_CODES(j)                                                                            \
   brought.codes[j] =                                                                              \
       signed_codes(numbers_of_four(four_codes(block + TILE * SCALES, lane, 4 * part + j)));
@@ -111,7 +109,7 @@ WITH_LOCAL float add_scaled(float acc, Sum sum, const __local Block *block, int 
   return acc + sum * x[0];
 #else
   float2 of_row = block->scales[s][row];
-  acc += convert_float(sum) * x[0] * of_row.x;
+  acc += convert_float(sum) * (x[0] * of_row.x);
   #if MINIMA && SUMS == 2
   acc += x[0] * ((const __local short *)(x + 2))[s] * of_row.y;
   #elif MINIMA

@@ -51,7 +51,7 @@ typedef struct {
 
 // Scale s in both halves of every lane.
 static pairs scale_of(const __global char *block, int lane, int s) {
-  ints scale = SCALES > 0 ? TIMES(0, s, (ints)1) : (ints)1;
+  ints scale = INTS_OF(SCALE_OF(0, s));
   return AS_PAIRS((scale << (ints)16) | (scale & (ints)0xffff));
 }
 
@@ -106,9 +106,10 @@ static void unpack(Stage *stage, const __global char *a, int first, int blocks) 
   for (int r = 0; r < blocks / BLOCKS; r++, a += RECORD) {
     for (int part = 0; part < PARTS_OF_ITEM; part++) {
       int lane = first + part * LANES;
-      stage->d[r][part] = D_OF(a, 0, 0);
+      stage->d[r][part] = SCALAR_AT(a, 0, lane) * FACTOR;
 #if MINIMA
-      stage->m[r][part] = M_OF(a, 0);
+      floats m = SCALAR_AT(a, HALVES - 1, lane);
+      stage->m[r][part] = SCALES > 0 ? -m : m;
 #endif
     }
     for (int k = 0; k < BLOCKS; k++) {
@@ -119,7 +120,7 @@ static void unpack(Stage *stage, const __global char *a, int first, int blocks) 
         unpack_block(stage, r * BLOCKS + k, part, block, lane);
 #if MINIMA && SCALES > 0
         for (int s = 0; s < SUMS; s++)
-          stage->less[r * BLOCKS + k][part][s] = BY_LANE(convert_float)(LESS(0, s));
+          stage->less[r * BLOCKS + k][part][s] = FLOATS_OF(LESS_OF(0, s));
 #endif
       }
     }
@@ -226,7 +227,7 @@ static void add_stage(float sums[PANEL][ROWS], const Stage *stage, int part, Col
       for (int v = 0; v < VECTORS; v++) {
         floats sum = BY_LANE(convert_float)(products[i][v]);
 #if BLOCKS == 1
-        acc[i][v] += sum * scale_x[0] * stage->d[b][part + v];
+        acc[i][v] += sum * (scale_x[0] * stage->d[b][part + v]);
   #if MINIMA
         acc[i][v] += scale_x[1] * stage->m[b][part + v];
   #endif

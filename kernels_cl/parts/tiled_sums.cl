@@ -79,11 +79,6 @@ WITH_SHARED bits word_at(const RECORDS_IN char *p, int i, int lane) {
   return *(const RECORDS_IN words *)((const RECORDS_IN uint *)p + i * TILE + lane);
 }
 
-// Of every lane's row: what its elements are scaled by, of sum s where each has its own half, and what
-// is added to them, or taken off where blocks have their own number of it.
-#define D_OF(a, v, s) (SCALAR_AT(a, SCALES == 0 ? (s) : 0, lane + (v) * LANES) * FACTOR)
-#define M_OF(a, v) (SCALAR_AT(a, HALVES - 1, lane + (v) * LANES) * (SCALES == 0 ? 1.0f : -1.0f))
-
 // Pair t of a word (layouts.py), its number among the block's 16, and its further bits.
 #if WORDS == 8
   #define PAIRS 2
@@ -236,36 +231,53 @@ WITH_SHARED void add_products(ints sums[PANEL][VECTORS][SUMS], const RECORDS_IN 
 #endif
 }
 
-// Of a block and sum s: integers that multiply its sum, and number of m that are taken off.
-#define BYTES(type, v, s)                                                                         \
-  BY_LANE(convert_int)(LOAD_LANES((const RECORDS_IN type *)block + (s) * TILE + lane + (v) * LANES))
+// Of a block and sum s: the whole numbers that scale it, and those times m that are taken off.
+#define BYTES(type, v, s) \
+  LOAD_LANES((const RECORDS_IN type *)block + (s) * TILE + lane + (v) * LANES)
 #if SCALES == 0
-  #define TIMES(v, s, sum) (sum)
+  #define SCALE_OF(v, s) ((BY_LANE(char))1)
 #elif HALVES == 1
-  #define TIMES(v, s, sum) (BYTES(char, v, s) * (sum))
+  #define SCALE_OF(v, s) BYTES(char, v, s)
 #elif SUMS == 1
-  #define TIMES(v, s, sum) (BYTES(uchar, v, 0) * (sum))
-  #define LESS(v, s) BYTES(uchar, v, 1)
+  #define SCALE_OF(v, s) BYTES(uchar, v, 0)
+  #define LESS_OF(v, s) BYTES(uchar, v, 1)
 #else
-  #define TIMES(v, s, sum) ((BYTES(uchar, v, s) & (ints)15) * (sum))
-  #define LESS(v, s) (BYTES(uchar, v, s) >> (ints)4)
+  #define SCALE_OF(v, s) (BYTES(uchar, v, s) & (BY_LANE(uchar))15)
+  #define LESS_OF(v, s) (BYTES(uchar, v, s) >> (BY_LANE(uchar))4)
+#endif
+#define INTS_OF(bytes) BY_LANE(convert_int)(bytes)
+#define FLOATS_OF(numbers) BY_LANE(convert_float)(numbers)
+
+// Of sum s: what a block's elements are scaled by, and what is added to them.
+#if SCALES == 0
+  #define D_OF(v, s) ((s) ? m[v] : d[v])
+  #define M_OF(v, s) m[v]
+#else
+  #define D_OF(v, s) (d[v] * FLOATS_OF(SCALE_OF(v, s)))
+  #if MINIMA
+    #define M_OF(v, s) (-m[v] * FLOATS_OF(LESS_OF(v, s)))
+  #else
+    #define M_OF(v, s) m[v]
+  #endif
 #endif
 
 // Blocks of a record whose addresses differ by numbers that are known: for one column, of which an
 // item has few enough sums.
-#if PANEL == 1 && LANES == 1
+#if PANEL == 1
   #define BLOCKS_AT_ONCE 4
 #else
   #define BLOCKS_AT_ONCE 1
 #endif
 
-// Add one record: `a` is its start, x its PANEL rows, of which it meets the blocks from b on.
+#if BLOCKS > 1 && LANES > 1
+
+// Add one record of several blocks: `a` is its start, x its PANEL rows, of which it meets the blocks
+// from b on. Sums times the scales of blocks are whole numbers, below 2^31 for every format.
 WITH_SHARED void add_record(floats acc[PANEL][VECTORS], const RECORDS_IN char *a, int lane,
                             Columns x, int b) {
   floats of_d[PANEL][VECTORS], of_m[PANEL][VECTORS];
   clear(of_d);
   clear(of_m);
-#pragma unroll BLOCKS_AT_ONCE
   for (int k = 0; k < BLOCKS; k++) {
     const RECORDS_IN char *block = a + HEAD + k * BLOCK;
     ints sums[PANEL][VECTORS][SUMS];
@@ -274,49 +286,131 @@ WITH_SHARED void add_record(floats acc[PANEL][VECTORS], const RECORDS_IN char *a
 #pragma unroll
     for (int i = 0; i < PANEL; i++) {
       float2 scale_x = SCALES_OF_X(X_AT(x, i, b + k));
-#if MINIMA && SUMS == 2
-      short2 sum_x = SUMS_OF_X(X_AT(x, i, b + k));
-#endif
 #pragma unroll
       for (int v = 0; v < VECTORS; v++) {
-#if SCALES == 0 && SUMS == 2
-#pragma unroll
-        for (int s = 0; s < SUMS; s++)
-          acc[i][v] += BY_LANE(convert_float)(sums[i][v][s]) * scale_x.x * D_OF(a, v, s);
-#else
-        ints sum = TIMES(v, 0, sums[i][v][0]);
-  #if SUMS == 2
-        sum += TIMES(v, 1, sums[i][v][1]);
-  #endif
-        of_d[i][v] += BY_LANE(convert_float)(sum) * scale_x.x;
+        ints sum = INTS_OF(SCALE_OF(v, 0)) * sums[i][v][0];
+#if SUMS == 2
+        sum += INTS_OF(SCALE_OF(v, 1)) * sums[i][v][1];
 #endif
+        of_d[i][v] += FLOATS_OF(sum) * scale_x.x;
 #if MINIMA && SUMS == 2
-        of_m[i][v] += scale_x.x * sum_x.x * BY_LANE(convert_float)(LESS(v, 0));
-        of_m[i][v] += scale_x.x * sum_x.y * BY_LANE(convert_float)(LESS(v, 1));
-#elif MINIMA && SCALES > 0
-        of_m[i][v] += scale_x.y * BY_LANE(convert_float)(LESS(v, 0));
+        short2 sum_x = SUMS_OF_X(X_AT(x, i, b + k));
+        of_m[i][v] += scale_x.x * sum_x.x * FLOATS_OF(LESS_OF(v, 0));
+        of_m[i][v] += scale_x.x * sum_x.y * FLOATS_OF(LESS_OF(v, 1));
 #elif MINIMA
-        of_m[i][v] = (floats)scale_x.y;
+        of_m[i][v] += scale_x.y * FLOATS_OF(LESS_OF(v, 0));
 #endif
       }
     }
   }
-#if SCALES > 0 || SUMS == 1
 #pragma unroll
   for (int v = 0; v < VECTORS; v++) {
-    floats d = D_OF(a, v, 0);
-  #if MINIMA
-    floats m = M_OF(a, v);
-  #endif
+    floats d = SCALAR_AT(a, 0, lane + v * LANES) * FACTOR;
 #pragma unroll
+    for (int i = 0; i < PANEL; i++) acc[i][v] += of_d[i][v] * d;
+#if MINIMA
+    floats m = SCALAR_AT(a, HALVES - 1, lane + v * LANES);
+#pragma unroll
+    for (int i = 0; i < PANEL; i++) acc[i][v] -= of_m[i][v] * m;
+#endif
+  }
+}
+
+#elif defined(X_DIGITS) && SCALES > 0
+
+// As above, of one row: in vectors of one compilers make more of it.
+  #if HALVES == 1
+    #define TIMES_OF(s) (int)((const RECORDS_IN char *)block)[(s) * TILE + lane]
+    #define OFF_OF(s) 0
+  #elif SUMS == 1
+    #define TIMES_OF(s) (int)((const RECORDS_IN uchar *)block)[lane]
+    #define OFF_OF(s) (int)((const RECORDS_IN uchar *)block)[TILE + lane]
+  #else
+    #define TIMES_OF(s) (((const RECORDS_IN uchar *)block)[(s) * TILE + lane] & 15)
+    #define OFF_OF(s) (((const RECORDS_IN uchar *)block)[(s) * TILE + lane] >> 4)
+  #endif
+
+// Add one record: `a` is its start, x its PANEL rows, of which it meets the blocks from b on.
+WITH_SHARED void add_record(floats acc[PANEL][VECTORS], const RECORDS_IN char *a, int lane,
+                                Columns x, int b) {
+  float of_d[PANEL], of_m[PANEL];
+  #pragma unroll
+  for (int i = 0; i < PANEL; i++) of_d[i] = of_m[i] = 0;
+  #pragma unroll BLOCKS_AT_ONCE
+  for (int k = 0; k < BLOCKS; k++) {
+    const RECORDS_IN char *block = a + HEAD + k * BLOCK;
+    ints sums[PANEL][VECTORS][SUMS];
+  #pragma unroll
     for (int i = 0; i < PANEL; i++) {
-      acc[i][v] += of_d[i][v] * d;
-  #if MINIMA
-      acc[i][v] += of_m[i][v] * m;
+      short2 sum_x = SUMS_OF_X(X_AT(x, i, b + k));
+      sums[i][0][0] = -BIAS * (SUMS == 1 ? sum_x.x + sum_x.y : sum_x.x);
+      if (SUMS == 2) sums[i][0][SUMS - 1] = -BIAS * sum_x.y;
+    }
+    add_dots(sums, block + TILE * SCALES, lane, x, b + k);
+  #pragma unroll
+    for (int i = 0; i < PANEL; i++) {
+      float2 scale_x = SCALES_OF_X(X_AT(x, i, b + k));
+      int sum = TIMES_OF(0) * sums[i][0][0];
+      if (SUMS == 2) sum += TIMES_OF(1) * sums[i][0][SUMS - 1];
+      of_d[i] += scale_x.x * sum;
+  #if HALVES == 2 && SUMS == 2
+      short2 sum_x = SUMS_OF_X(X_AT(x, i, b + k));
+      of_m[i] += scale_x.x * (OFF_OF(0) * sum_x.x + OFF_OF(1) * sum_x.y);
+  #elif HALVES == 2
+      of_m[i] += scale_x.y * OFF_OF(0);
   #endif
     }
   }
-#endif
+  float d = SCALAR_AT(a, 0, lane) * FACTOR, m = HALVES == 2 ? SCALAR_AT(a, HALVES - 1, lane) : 0;
+  #pragma unroll
+  for (int i = 0; i < PANEL; i++) acc[i][0] += d * of_d[i] - m * of_m[i];
 }
+
+#else
+
+// Add one record: `a` is its start, x its PANEL rows, of which it meets the blocks from b on.
+WITH_SHARED void add_record(floats acc[PANEL][VECTORS], const RECORDS_IN char *a, int lane,
+                            Columns x, int b) {
+  floats d[VECTORS], m[VECTORS];
+#pragma unroll
+  for (int v = 0; v < VECTORS; v++) {
+    d[v] = SCALAR_AT(a, 0, lane + v * LANES) * FACTOR;
+    m[v] = HALVES == 2 ? SCALAR_AT(a, HALVES - 1, lane + v * LANES) : (floats)0;
+  }
+  for (int k = 0; k < BLOCKS; k++) {
+    const RECORDS_IN char *block = a + HEAD + k * BLOCK;
+    ints sums[PANEL][VECTORS][SUMS];
+    floats block_d[VECTORS][SUMS], block_m[VECTORS][SUMS];
+    fetch_ahead(block, RECORD / BLOCKS);
+#pragma unroll
+    for (int v = 0; v < VECTORS; v++) {
+#pragma unroll
+      for (int s = 0; s < SUMS; s++) {
+        block_d[v][s] = D_OF(v, s);
+        block_m[v][s] = M_OF(v, s);
+      }
+    }
+    add_products(sums, block + TILE * SCALES, lane, x, b + k);
+#pragma unroll
+    for (int i = 0; i < PANEL; i++) {
+      float2 scale_x = SCALES_OF_X(X_AT(x, i, b + k));
+#pragma unroll
+      for (int v = 0; v < VECTORS; v++) {
+#pragma unroll
+        for (int s = 0; s < SUMS; s++)
+          acc[i][v] += FLOATS_OF(sums[i][v][s]) * (scale_x.x * block_d[v][s]);
+#if MINIMA && SUMS == 2
+        short2 sum_x = SUMS_OF_X(X_AT(x, i, b + k));
+        acc[i][v] +=
+            scale_x.x * sum_x.x * block_m[v][0] + scale_x.x * sum_x.y * block_m[v][1];
+#elif MINIMA
+        acc[i][v] += scale_x.y * block_m[v][0];
+#endif
+      }
+    }
+  }
+}
+
+#endif
 
 #endif
