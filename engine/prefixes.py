@@ -38,6 +38,7 @@ SPARE = GB
 """What stays free on the disk."""
 BLOCKS, TAILS = ".kv", ".tail"
 LONGEST_HEAD = 64 << 20
+OTHER_BYTES = "it holds other bytes than were written"
 _START = len(MAGIC) + 4 + DIGEST
 _NOTHING_WAITS: Callable[[], None] = lambda: None  # noqa: E731
 
@@ -244,7 +245,7 @@ def read(path: Path) -> Saved | None:
             _read(handle, body, start)
             for one in head.parts:
                 if crc32(body[one.start : one.start + one.size]) != one.sum:
-                    raise ValueError("it holds other bytes than were written")
+                    raise ValueError(OTHER_BYTES)
             with suppress(OSError):
                 os.utime(handle)
     except ValueError:
@@ -255,11 +256,22 @@ def read(path: Path) -> Saved | None:
     return Saved(head, body)
 
 
-def problem_of(path: Path) -> str:
-    """The damage of a file's header or size, "" for none. Raises `OSError`."""
+def problem_of(path: Path, report: Callable[[int, int], object] | None = None) -> str:
+    """The damage of a file's header or size, "" for none; with `report`, which is called with the
+    bytes done and all of them, its rows are read, too. Raises `OSError`.
+    """
     try:
         with _opened(path) as (handle, size):
-            _head(handle, size)
+            head, start = _head(handle, size)
+            for one in head.parts if report is not None else ():
+                found = 0
+                for at in range(0, one.size, PIECE):
+                    piece = memoryview(bytearray(min(PIECE, one.size - at)))
+                    _read(handle, piece, start + one.start + at)
+                    found = crc32(piece, found)
+                    report(start + one.start + at, size)
+                if found != one.sum:
+                    return OTHER_BYTES
     except ValueError as error:
         return str(error)
     return ""

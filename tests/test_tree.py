@@ -37,6 +37,7 @@ ORDER = [
     ("engine.backends.host", "engine.backends.opencl"),
     ("engine.selftest",),
     ("engine.tuner",),
+    ("engine.weights.prepared.file",),
     ("engine.weights",),
     ("engine.kvcache",),
     ("engine.layers",),
@@ -121,10 +122,11 @@ ORDER = [
     ("app.__main__",),
 ]
 ROW = {part: row for row, parts in enumerate(ORDER) for part in parts}
-# What the app takes from the engine; the tokenizer only to show what it does.
+# What the app takes from the engine; the tokenizer only to show what it does, the two formats of
+# kept files to check them.
 APP_TAKES = (
     *("engine.units", "engine.errors", "engine.settings", "engine.kept", "engine.protocol"),
-    "engine.prefixes",
+    *("engine.prefixes", "engine.weights.prepared.file"),
     *("engine.patterns", "engine.system"),
     *("engine.gguf", "engine.arrays", "engine.answers", "engine.tokenizer", "engine.worker"),
 )

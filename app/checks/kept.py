@@ -1,7 +1,8 @@
 """The table of everything that the program keeps on the disk, and the search for damage in it.
 
 A new kind of file gets a row in `TABLE`: its name, its folder and pattern, the module that owns it,
-what its loss costs, and how damage is found. Caches are deleted, since they are made again; what a
+what its loss costs, and how damage is found: at a glance, and by reading a large file whole.
+Caches are deleted, since they are made again; what a
 person wrote is renamed and never deleted.
 """
 
@@ -12,9 +13,10 @@ import os
 import sqlite3
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
@@ -25,6 +27,7 @@ from engine.prefixes import folder as prefixes
 from engine.prefixes import problem_of
 from engine.settings import cache_folder, log_folder, model_folders
 from engine.units import MIB
+from engine.weights.prepared.file import PIECE, PreparedFile
 
 LARGEST = 256 << 20  # bytes of a file that is read whole
 ASIDE = ".damaged-"
@@ -35,7 +38,8 @@ FIRST = 4 << 20  # bytes of a large file that are looked at
 @dataclass(frozen=True)
 class Kind:
     """A kind of file. `pattern` is relative to `folder()`; `problem` says what is wrong with one,
-    "" if nothing is. `cache` is true of what is made again by itself.
+    "" if nothing is, and `deep` the same of one that is read whole. `cache` is true of what is
+    made again by itself.
     """
 
     name: str
@@ -45,6 +49,17 @@ class Kind:
     loss: str
     problem: Callable[[Path], str]
     cache: bool = True
+    deep: Callable[[Path, "Reading"], str] | None = None
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How files are read whole: `report` is called with a file's name, the bytes done and all of
+    them; `sums` are the SHA-256 of model files, by name and size.
+    """
+
+    report: Callable[[str, int, int], object]
+    sums: Mapping[tuple[str, int], str]
 
 
 @dataclass(frozen=True)
@@ -70,11 +85,13 @@ class Damage:
         return f"rename it to {self.path.name}{ASIDE}… ({self.kind.loss})"
 
 
-def find_damage() -> Iterator[Damage]:
-    """All damaged files, in the order of the table. Nothing is changed."""
+def find_damage(reading: Reading | None = None) -> Iterator[Damage]:
+    """All damaged files, in the order of the table; with `reading`, large ones are read whole.
+    Nothing is changed.
+    """
     for kind in TABLE:
         for path in _files(kind):
-            problem = _problem(kind, path)
+            problem = _problem(kind, path, reading)
             if problem:
                 yield Damage(kind, path, problem)
 
@@ -128,14 +145,17 @@ def _files(kind: Kind) -> Iterator[Path]:
         yield from (within.parent / name for name in names if ASIDE not in name)
 
 
-def _problem(kind: Kind, path: Path) -> str:
+def _problem(kind: Kind, path: Path, reading: Reading | None) -> str:
     try:
         told = path.lstat()
         if stat.S_ISLNK(told.st_mode) and not path.exists():
             return "a link to nothing"
         if not stat.S_ISREG(path.stat().st_mode):
             return "not a regular file"
-        return kind.problem(path)
+        problem = kind.problem(path)
+        if problem or reading is None or kind.deep is None:
+            return problem
+        return kind.deep(path, reading)
     except FileNotFoundError:  # it was there a moment ago
         return ""
     except (OSError, RuntimeError) as error:
@@ -186,9 +206,29 @@ def _prepared(path: Path) -> str:
     return "it was cut" if max(ends, default=0) > path.stat().st_size else ""
 
 
+def _prepared_deep(path: Path, reading: Reading) -> str:
+    """The sums of its buffers."""
+    if path.suffix == PART:
+        return ""
+    try:
+        file, done = PreparedFile(path, used=False), 0
+        for entry in file.entries.values():
+            for _ in file.check(entry):
+                reading.report(path.name, done, path.stat().st_size)
+                done += PIECE
+    except BadFile as error:
+        return error.problem
+    return ""
+
+
 def _prefix(path: Path) -> str:
     """The header has a checksum; rows are checked whenever they are read."""
     return "" if path.suffix == PART else problem_of(path)
+
+
+def _prefix_deep(path: Path, reading: Reading) -> str:
+    """The sums of its rows."""
+    return "" if path.suffix == PART else problem_of(path, partial(reading.report, path.name))
 
 
 def _model(path: Path) -> str:
@@ -204,18 +244,43 @@ def _model(path: Path) -> str:
         return ""
 
 
+def _model_deep(path: Path, reading: Reading) -> str:
+    """Its SHA-256, if it is a file of which that is known."""
+    size, done, digest = path.stat().st_size, 0, sha256()
+    known = reading.sums.get((path.name, size))
+    if known is None:
+        return ""
+    with path.open("rb") as file:
+        while piece := file.read(FIRST):
+            digest.update(piece)
+            done += len(piece)
+            reading.report(path.name, done, size)
+    return "" if digest.hexdigest() == known else f"its SHA-256 is not {known}"
+
+
 def _picture(path: Path) -> str:
     digest = sha256(_content(path)).hexdigest()
     return "" if digest == path.name else "its bytes are not those that were stored"
 
 
 def _chats(path: Path) -> str:
+    return _checked(path, "quick_check(1)")
+
+
+def _chats_deep(path: Path, reading: Reading) -> str:
+    """Its pages and indexes; a text has no checksum."""
+    reading.report(path.name, 0, path.stat().st_size)
+    return _checked(path, "integrity_check(1)")
+
+
+def _checked(path: Path, check: str) -> str:
+    """The verdict of a check of SQLite's, "" if it finds nothing."""
     if path.stat().st_size == 0:
         return ""  # a new one
     try:
         address = f"{path.absolute().as_uri()}?mode=ro"
         with closing(sqlite3.connect(address, uri=True, timeout=2)) as database:
-            (verdict,) = database.execute("PRAGMA quick_check(1)").fetchone()
+            (verdict,) = database.execute(f"PRAGMA {check}").fetchone()
     except sqlite3.OperationalError as error:
         return "" if "locked" in str(error) or "readonly" in str(error) else str(error)
     except (sqlite3.Error, UnicodeDecodeError) as error:
@@ -252,7 +317,7 @@ def _models() -> Path:
 TABLE = (
     Kind(
         *("chats", _data, "chats.sqlite", "app/state/talk/disk/database.py"),
-        *("the chats are kept in that file; the list begins empty", _chats, False),
+        *("the chats are kept in that file; the list begins empty", _chats, False, _chats_deep),
     ),
     Kind(
         *("pictures of chats", _data, "pictures/*", "app/state/talk/disk/picture_files.py"),
@@ -272,7 +337,7 @@ TABLE = (
     ),
     Kind(
         *("model files", _models, "*.gguf", "app/fetch/transfer.py"),
-        *("cutaway get downloads it again", _model, False),
+        *("cutaway get downloads it again", _model, False, _model_deep),
     ),
     Kind(
         *("vectors of documents", _data, "vectors/*.sealed", "app/state/talk/embedder.py"),
@@ -284,11 +349,11 @@ TABLE = (
     ),
     Kind(
         *("prepared weights", cache_folder, "prepared/*", "engine/weights/prepared"),
-        *("the next load takes longer", _prepared),
+        *("the next load takes longer", _prepared, True, _prepared_deep),
     ),
     Kind(
         *("kept chats", cache_folder, "prefixes/*", "engine/prefixes.py"),
-        *("the chat is read again when it continues", _prefix),
+        *("the chat is read again when it continues", _prefix, True, _prefix_deep),
     ),
     Kind(
         *("built kernels", cache_folder, "programs/*.bin", "engine/backends/opencl/program.py"),

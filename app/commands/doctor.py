@@ -3,15 +3,19 @@
 import argparse
 import ctypes
 import sys
+from functools import partial
 
 import msgspec
 
-from app.checks.kept import Damage, find_damage, find_unfinished, mend
+from app.checks.kept import Damage, Reading, find_damage, find_unfinished, mend
 from app.checks.processes import check_drivers
+from app.fetch.known import known_sums
 from app.stores import unreadable
+from app.terminal.progress import Bar
 from app.terminal.text import confirm, interactive, plain, print_json
 from engine.errors import CutawayError
 from engine.protocol import DriverCheck
+from engine.units import MIB
 
 NAME = "doctor"
 HELP = "test every OpenCL driver and print what to install"
@@ -51,7 +55,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments."""
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
     parser.add_argument(
-        "--repair", action="store_true", help="look for damaged files only, and offer to mend them"
+        "--repair",
+        action="store_true",
+        help="read Cutaway's files whole, list the damaged ones and offer to mend them",
     )
     parser.add_argument("--yes", action="store_true", help="with --repair: mend without a question")
 
@@ -156,9 +162,14 @@ def _damage_as_json(damage: Damage) -> dict[str, str]:
     }
 
 
+def _show_progress(bar: Bar, name: str, done: int, total: int) -> None:
+    bar.update(f"reading {name}", done, total, f"{done / MIB:.0f} of {total / MIB:.0f} MiB")
+
+
 def _repair(as_json: bool, yes: bool) -> int:
     """Lists what is damaged and mends what the person agrees to."""
-    found = list(find_damage())
+    with Bar() as bar:
+        found = list(find_damage(Reading(partial(_show_progress, bar), known_sums())))
     done: list[str] = []
     left = 0
     for damage in found:

@@ -98,3 +98,8 @@ SMOLVLM2 = KnownModel(
 )
 
 KNOWN = {model.name: model for model in (SMOLLM2, GEMMA3, SMOLVLM, SMOLVLM2)}
+
+
+def known_sums() -> dict[tuple[str, int], str]:
+    """The SHA-256 of the models that have one, by the name and size of their files."""
+    return {(one.file_name, one.size): one.sha256 for one in KNOWN.values() if one.sha256}

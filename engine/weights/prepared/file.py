@@ -81,8 +81,10 @@ def after(start: int, size: int) -> int:
 class PreparedFile:
     """A mapped file. What was found in it stays there while somebody holds it."""
 
-    def __init__(self, path: Path) -> None:
-        """Raises `OSError`, and `BadFile` for one that is not as it was written."""
+    def __init__(self, path: Path, used: bool = True) -> None:
+        """`used` marks it as used now. Raises `OSError`, and `BadFile` for one that is not as it
+        was written.
+        """
         self.path = path
         handle = open_to_read(path, follow=False)
         try:
@@ -94,7 +96,8 @@ class PreparedFile:
             entries = _entries(path, bytes(head[:read]), told.st_size)
             self._map = mmap.mmap(handle, told.st_size, access=mmap.ACCESS_READ)
             with suppress(OSError):
-                os.utime(handle)  # when it was used last
+                if used:
+                    os.utime(handle)  # when it was used last
         finally:
             os.close(handle)
         with suppress(OSError):

@@ -7,19 +7,22 @@ import os
 import re
 import sqlite3
 from collections.abc import Callable, Iterator
+from dataclasses import replace as replace_fields
 from hashlib import sha256
 from pathlib import Path
 from typing import NoReturn
 
+import numpy as np
 import pytest
 
-from app.checks.kept import TABLE, UNCHECKED, Kind, find_damage, is_known, kind_of
+from app.checks.kept import TABLE, UNCHECKED, Kind, Reading, find_damage, is_known, kind_of
 from app.cli import main
+from app.fetch.known import KNOWN, SMOLLM2
 from app.state.talk.disk.store import ChatStore
 from engine import prefixes
 from engine.kept import seal
 from engine.settings import cache_folder, model_folders
-from engine.weights.prepared.file import Entry, head_of
+from engine.weights.prepared.file import PIECE, START, Entry, add_piece, ends_of, head_of
 from tests.goldens.tiny import write_tiny
 from tests.program import ROOT, run
 
@@ -36,9 +39,10 @@ def chats(path: Path) -> None:
 
 
 def prepared(path: Path) -> None:
-    size = 3 << 20
-    head = head_of([Entry("a", 2 << 20, size, 0)])
-    path.write_bytes(head.ljust(2 << 20, b"\0") + os.urandom(size))
+    data = np.frombuffer(os.urandom(3 << 20), np.uint8)
+    total = add_piece(add_piece(0, data[:PIECE]), data[PIECE:])
+    head = head_of([Entry("a", START, data.size, ends_of(data), total)])
+    path.write_bytes(head.ljust(START, b"\0") + data.tobytes())
 
 
 def kept_chat(path: Path) -> None:
@@ -196,6 +200,50 @@ def test_what_a_kill_leaves_is_named_and_stays(
     assert said.count("unfinished") == 4
     assert main(["doctor", "--repair", "--json"]) == 0
     assert len(json.loads(capsys.readouterr().out)["unfinished"]) == 4
+
+
+NO_CHECKSUM = ("chats", "partial downloads")  # of the chats only pages and indexes are checked
+
+
+@pytest.mark.parametrize(
+    "kind", [kind for kind in TABLE if kind.name not in NO_CHECKSUM], ids=lambda kind: kind.name
+)
+def test_one_bit_is_listed(
+    kind: Kind, own_home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In the middle of a file with a checksum, which is read whole; in JSON, where it begins."""
+    path = place(kind)
+    content = path.read_bytes()
+    if kind.name == "model files":  # as one of those that `cutaway get` knows
+        digest = sha256(content).hexdigest()
+        model = replace_fields(SMOLLM2, file_name=path.name, size=len(content), sha256=digest)
+        monkeypatch.setitem(KNOWN, "tiny", model)
+    used = path.stat().st_mtime_ns
+    assert main(["doctor", "--repair"]) == 0
+    assert path.stat().st_mtime_ns == used
+    at = 0 if path.suffix == ".json" else len(content) // 2
+    change(path, at, bytes([content[at] ^ 4]))
+    assert main(["doctor", "--repair"]) == 1
+    assert str(path) in capsys.readouterr().out
+
+
+def test_an_index_of_the_chats_is_compared_with_its_rows(own_home: Path) -> None:
+    path = place(TABLE[0])
+    name = "messages_by_chat"
+    with sqlite3.connect(path) as database:
+        (row,) = database.execute("SELECT * FROM sqlite_master WHERE name = ?", (name,)).fetchall()
+        database.execute("PRAGMA writable_schema = ON")
+        database.execute("DELETE FROM sqlite_master WHERE name = ?", (name,))
+    with sqlite3.connect(path) as database:
+        database.execute(
+            "INSERT INTO messages SELECT 1,1,NULL,'user','a',1,'','','',NULL,0,NULL,'','',''"
+        )
+    with sqlite3.connect(path) as database:
+        database.execute("PRAGMA writable_schema = ON")
+        database.execute("INSERT INTO sqlite_master VALUES (?,?,?,?,?)", row)
+    assert list(find_damage()) == []
+    (found,) = find_damage(Reading(lambda *_: None, {}))
+    assert name in found.problem
 
 
 def test_pages_inside_the_chats_are_checked(own_home: Path) -> None:
