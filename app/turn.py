@@ -8,6 +8,7 @@ goes on likewise.
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -44,18 +45,18 @@ def later(owner: QObject, work: Callable[[], None]) -> None:
 
 def free(objects: list[Any]) -> None:
     """Empty a list that nothing needs any more, its last object first."""
-
-    def go_on() -> None:
-        while objects and left():
-            del objects[-AT_ONCE:]
-        if objects:
-            later(application, go_on)
-
-    application = QCoreApplication.instance()
-    if application is None:
+    owner = QCoreApplication.instance()
+    if owner is None:
         objects.clear()  # nobody waits
     else:
-        later(application, go_on)
+        later(owner, partial(_free, owner, objects))
+
+
+def _free(owner: QObject, objects: list[Any]) -> None:
+    while objects and left():
+        del objects[-AT_ONCE:]
+    if objects:
+        later(owner, partial(_free, owner, objects))
 
 
 def _go_on() -> None:

@@ -263,18 +263,26 @@ def problem_of(path: Path, report: Callable[[int, int], object] | None = None) -
     try:
         with _opened(path) as (handle, size):
             head, start = _head(handle, size)
-            for one in head.parts if report is not None else ():
-                found = 0
-                for at in range(0, one.size, PIECE):
-                    piece = memoryview(bytearray(min(PIECE, one.size - at)))
-                    _read(handle, piece, start + one.start + at)
-                    found = crc32(piece, found)
-                    report(start + one.start + at, size)
-                if found != one.sum:
-                    return OTHER_BYTES
+            if report is not None:
+                for one in head.parts:
+                    _check(handle, one, start, lambda done: report(done, size))
     except ValueError as error:
         return str(error)
     return ""
+
+
+def _check(handle: int, part: Part, start: int, report: Callable[[int], object]) -> None:
+    """Read a part of the body, which begins at `start`. Raises `ValueError` where its bytes are not
+    those that were written.
+    """
+    found = 0
+    for at in range(0, part.size, PIECE):
+        piece = memoryview(bytearray(min(PIECE, part.size - at)))
+        _read(handle, piece, start + part.start + at)
+        found = crc32(piece, found)
+        report(start + part.start + at)
+    if found != part.sum:
+        raise ValueError(OTHER_BYTES)
 
 
 @contextmanager

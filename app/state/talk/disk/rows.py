@@ -12,7 +12,7 @@ from app.documents.document import Document
 from app.language import mark
 from app.state.presets import OwnSampling, own_of_whole
 from app.state.talk.edits import NO_EDITS, EditSet, decoded, of_changes
-from app.state.talk.message import Message, Picture
+from app.state.talk.message import Message, Picture, Role
 from app.tools.calling import ToolUse
 from engine.protocol import AnswerForm, Stats, Tool
 
@@ -126,11 +126,11 @@ def message_of(
     """A row of `messages` that begins with the columns MESSAGE, likewise."""
     number, chat, parent, role, text, created, model, finish = row[:8]
     problem, stats, n_tokens, calls, tools, edits = row[8:14]
-    role = "user" if role == "user" else "assistant"
+    wrote: Role = "user" if role == "user" else "assistant"
     whole = tuple(map(type, row[:11])) in WHOLE and 0 <= created < LATEST and n_tokens >= 0
     if whole and not (stats or calls or tools or edits):
         return Message(
-            *(number, chat, parent, role, text, created, model, finish, problem, None, n_tokens),
+            *(number, chat, parent, wrote, text, created, model, finish, problem, None, n_tokens),
             pictures=pictures,
             documents=documents,
         )
@@ -147,7 +147,7 @@ def message_of(
         number,
         _id(chat) or 0,
         _id(parent),
-        role,
+        wrote,
         text_of(text),
         _time(created),
         text_of(model),
