@@ -56,9 +56,9 @@ class Queue:
 
     def _pinned_memory(self) -> Bytes:
         flags = cl.mem_flags.READ_WRITE | cl.mem_flags.ALLOC_HOST_PTR
-        memory, both = cl.Buffer(self.context, flags, SMALL_READ), cl.map_flags
+        memory, write = cl.Buffer(self.context, flags, SMALL_READ), cl.map_flags.WRITE
         mapped: Bytes = cl.enqueue_map_buffer(
-            self.now, memory, both.READ | both.WRITE, 0, (SMALL_READ,), np.dtype(np.uint8)
+            self.now, memory, write, 0, (SMALL_READ,), np.dtype(np.uint8)
         )[0]
         return mapped
 
