@@ -18,7 +18,7 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from engine.backends.opencl.program import lanes_of_thread
+from engine.backends.opencl.program import lanes_of_thread, registers
 from engine.backends.opencl.source import OPTIONS
 
 NVIDIA, AMD, INTEL = "nvidia", "amd", "intel"
@@ -209,8 +209,8 @@ def _intel(target: str, folder: Path, defines: list[str]) -> Code:
     dumps.mkdir()
     env |= {"IGC_ShaderDumpEnable": "1", "IGC_DumpToCustomDir": str(dumps)}
     words = [ocloc, "compile", "-file", str(folder / "k.cl"), "-device", target]
-    lanes = lanes_of_thread(SUB_GROUPS[target])
-    words += ["-out_dir", str(folder), "-options", " ".join([*OPTIONS, *lanes, *defines])]
+    given = [*OPTIONS, *lanes_of_thread(SUB_GROUPS[target]), *registers(defines), *defines]
+    words += ["-out_dir", str(folder), "-options", " ".join(given)]
     _run(words, env)
     # A kernel that spills is compiled once more, in a narrower way; the last listing is what runs.
     listings = sorted(dumps.glob("*.asm"), key=lambda path: path.stat().st_mtime_ns)

@@ -21,7 +21,7 @@ from tests.gguf_files import Blocks, Draft, padded
 TRAITS = DeviceTraits(False, 64, 1024, 32 << 10)
 """A GPU with the smallest local memory that OpenCL allows."""
 
-OWN = ("DOT4=", "MATRIX=", "SUB_GROUP=")
+OWN = ("DOT4=", "MATRIX=", "SUB_GROUP=", "LARGE_GRF=")
 """Defines that name a device's own instructions; figures of all targets stand under one name."""
 
 Q4_0, Q8_0 = 2, 8

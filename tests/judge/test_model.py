@@ -65,18 +65,19 @@ def test_attention_costs_what_it_reads_and_computes(tmp_path: Path) -> None:
     one token's as long as its keys and values come from memory.
     """
     card = CARDS["RTX 3090"]
+    traits = replace(TRAITS, dot4="NVIDIA", matrix="IMMA", halves="HMMA")
     made = {
-        (halves, name): next(one for one in found if one.family.startswith("attention_"))
-        for halves in ("HMMA", "DPAS8")
+        (own, name): next(one for one in found if one.family.startswith("attention_"))
+        for own in (True, False)
         for name, found in steps(
-            built(tmp_path, "8b"), replace(TRAITS, dot4="NVIDIA", matrix="IMMA", halves=halves)
+            built(tmp_path, "8b"), replace(traits, own_local_memory=own)
         ).items()
     }
-    assert made["HMMA", "prefill"].family == "attention_wide"
-    assert made["DPAS8", "prefill"].family == "attention_lanes"
-    few = attention_s(card, made["HMMA", "prefill"])
-    assert 5 * few < attention_s(card, made["DPAS8", "prefill"])
-    one = attention_s(card, made["HMMA", "decode"])
+    assert made[True, "prefill"].family == "attention_wide"
+    assert made[False, "prefill"].family == "attention_lanes"
+    few = attention_s(card, made[True, "prefill"])
+    assert 5 * few < attention_s(card, made[False, "prefill"])
+    one = attention_s(card, made[True, "decode"])
     keys_and_values = 512 * 8 * 128 * 2 * 2
     assert 1 < one * card.bandwidth * 1e9 / keys_and_values < 1.1
 

@@ -16,7 +16,7 @@ import pytest
 from engine.backends.opencl.launch import DeviceTraits
 from engine.backends.opencl.launches.sizes import BLOCK_WIDTH, ROW_NAMES, vector_width
 from engine.backends.opencl.packing import pack
-from engine.backends.opencl.program import lanes_of_thread
+from engine.backends.opencl.program import lanes_of_thread, registers
 from engine.backends.opencl.source import OPTIONS, families, source
 from engine.backends.opencl.tiles.schemes import SCHEMES
 from engine.gguf.formats import I8, IQ4_NL, Q4_K, Q6_K, Format
@@ -228,6 +228,11 @@ def test_a_device_of_many_lanes_takes_the_fewest() -> None:
     """
     assert lanes_of_thread([16, 32]) == ["-DSUB_GROUP=16"]
     assert lanes_of_thread([8, 16, 32]) == lanes_of_thread([]) == lanes_of_thread([32]) == []
+
+
+def test_only_programs_that_ask_for_it_get_twice_the_registers() -> None:
+    assert registers(["-DW=4", "-DLARGE_GRF=1"]) == ["-cl-intel-256-GRF-per-thread"]
+    assert registers(["-DW=4"]) == []
 
 
 @pytest.mark.each_value

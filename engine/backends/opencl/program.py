@@ -96,9 +96,9 @@ class Programs:
 
     def _build(self, key: ProgramKey) -> cl.Program:
         text = source(key.family)
-        defines = (f"-D{name}={value}" for name, value in key.defines)
+        defines = [f"-D{name}={value}" for name, value in key.defines]
         options = [*OPTIONS, *build_options(), *_sub_groups(self._handles), *defines]
-        options += _prefetch(self._handles)
+        options += [*_prefetch(self._handles), *registers(defines)]
         options += ["-DNUMBERS_IN_MEMORY"] if self.numbers_in_memory else []
         if len(self._handles) != 1 or has_src_build_cache(self._handles[0]):  # the driver keeps it
             return self._from_source(key, text, options)
@@ -145,6 +145,13 @@ def lanes_of_thread(sizes: Sequence[int]) -> list[str]:
     there are fewer lanes to a thread it goes down to these by itself.
     """
     return ["-DSUB_GROUP=16"] if sizes and min(sizes) == FEWEST_LANES else []
+
+
+def registers(defines: Sequence[str]) -> list[str]:
+    """Build options for twice the registers a thread, which Intel's devices with matrix units have
+    at half as many threads.
+    """
+    return ["-cl-intel-256-GRF-per-thread"] if "-DLARGE_GRF=1" in defines else []
 
 
 def _sub_groups(handles: Sequence[cl.Device]) -> list[str]:

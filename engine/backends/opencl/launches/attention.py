@@ -12,7 +12,7 @@ from engine.backends.opencl.launches.attention_split import (
     split_of,
     split_of_mixed,
 )
-from engine.backends.opencl.launches.matmul_tiled import matrix_defines
+from engine.backends.opencl.launches.matmul_tiled import LARGE_GRF, SUB_GROUPS, matrix_defines
 from engine.backends.opencl.launches.quantize import panel_defines
 from engine.backends.opencl.launches.sizes import (
     BLOCK_NAMES,
@@ -111,6 +111,8 @@ def _wide_defines(given: LoweredAttention, traits: DeviceTraits) -> Defines:
     dim, dim_v = given.q.shape[0], given.v.shape[0]
     channels = WIDE_CHANNELS if dim_v > WIDE_SIDE else WIDE_SIDE
     defines: dict[str, int | str] = {"DIM": dim, "DIM_V": dim_v, "CHANNELS": channels}
+    if halves in SUB_GROUPS:  # sums would lie in memory
+        defines |= LARGE_GRF
     bits = 16 if halves else 32
     return {**defines, "FRAGMENT_BITS": bits, "W": 128 // bits, **matrix_defines(halves)}
 

@@ -8,7 +8,6 @@ chunks' shares (lowering/helpers.py).
 from dataclasses import dataclass
 
 from engine.backends.opencl.launch import DeviceTraits
-from engine.backends.opencl.launches.matmul_tiled import SUB_GROUPS
 from engine.backends.opencl.launches.quantize import has_wide_vectors
 from engine.graph.ops.attention import FusedAttention
 
@@ -101,10 +100,10 @@ def split_of_mixed(attention: FusedAttention, traits: DeviceTraits) -> Attention
 
 def _is_wide(attention: FusedAttention, traits: DeviceTraits) -> bool:
     """True if a group of lanes makes a tile of many queries, which lie where it can read four words
-    at once, as keys and values do. Not with Intel's units: its compiler keeps sums in memory there.
+    at once, as keys and values do.
     """
     q, k, v = attention.q, attention.k, attention.v
-    if traits.items_take_vectors or traits.halves in SUB_GROUPS or q.shape[2] < LANE_TOKENS:
+    if traits.items_take_vectors or q.shape[2] < LANE_TOKENS:
         return False
     if k.shape[0] % 8 or v.shape[0] % 8 or not traits.own_local_memory:
         return False

@@ -30,6 +30,9 @@ LEAST_ROWS = 8
 WAITING_ROWS = 16
 
 WIDE_SIDE, SUB_GROUPS = 64, {"DPAS8": 8, "DPAS16": 16}
+LARGE_GRF = {"LARGE_GRF": 1}
+"""Define of a program whose threads get twice the registers, where Intel's matrix units are."""
+
 """Rows and columns of y that a group makes of many (matmul_wide.cl); lanes of Intel's waves."""
 
 SHARED_ROWS = 64

@@ -128,7 +128,6 @@ def test_shares_and_merge_stand_for_the_node() -> None:
     [
         (64, {"max_work_group": 128}),
         (64, {"local_memory": 30 << 10}),
-        (64, {"halves": "DPAS8"}),
         (64, {"own_local_memory": False}),
         (60, {}),
     ],
