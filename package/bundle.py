@@ -138,13 +138,6 @@ def copy_python(made: Path) -> None:
     call("patchelf", "--force-rpath", "--set-rpath", f"$ORIGIN/../lib:{qt}", made / "bin" / PYTHON)
 
 
-_OF_BASE = {
-    "base": sys.base_prefix,
-    "platbase": sys.base_exec_prefix,
-    "installed_base": sys.base_prefix,
-}
-
-
 def install(packages: Path) -> None:
     """Cutaway and what it needs, as wheels of the package index."""
     pip = (sys.executable, "-m", "pip", "install", "--quiet", "--only-binary=:all:", "--no-compile")
