@@ -1,6 +1,7 @@
 """Every colour and measure of the window, in one place."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 # Lengths in device-independent pixels.
 GRID = 8
@@ -138,6 +139,7 @@ CONTRAST = ThemeTokens(
 THEMES = {tokens.name: tokens for tokens in (LIGHT, DARK, CONTRAST)}
 
 
+@lru_cache(maxsize=4096)  # hundreds of marks of a plot have few colours
 def mix(top: str, under: str, share: float) -> str:
     """`top` over `under`, `share` from 0 (all under) to 1."""
     pairs = zip(_channels(top), _channels(under), strict=True)

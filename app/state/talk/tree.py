@@ -66,6 +66,8 @@ class Tree:
         children = self._children.get(parent)
         if not children:
             return None
+        if len(children) == 1:
+            return self.messages[children[0]]
         wanted = self._chosen.get(parent)
         return self.messages[wanted if wanted in children else children[-1]]
 
