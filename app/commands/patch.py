@@ -8,12 +8,13 @@ from typing import Any, Literal
 import msgspec
 
 from app.files import output
+from app.terminal.edits import add_edit_options, edits_of
 from app.terminal.examined import floats, quoted
 from app.terminal.options import add_engine_options, count, engine_options, positive
 from app.terminal.text import note, print_json, table
 from app.words import UNKNOWN
 from engine.errors import BadSetting
-from engine.protocol import ChatMessage, ComparedText, MapPatches, PatchesMapped, PatchTable
+from engine.protocol import ChatMessage, ComparedText, Edit, MapPatches, PatchesMapped, PatchTable
 
 NAME = "patch"
 HELP = "show which results of one prompt make its answer (activation patching)"
@@ -46,6 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--out", type=Path, metavar="X.npz", help="save the numbers")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_edit_options(parser)
     add_engine_options(parser)
 
 
@@ -93,8 +95,8 @@ def _add_prompts(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints a row a layer. Raises BadSetting, ModelNotFound, RemoteError, WorkerDied."""
-    options = engine_options(args)
+    """Prints a row a layer. Raises BadFile, BadSetting, ModelNotFound, RemoteError, WorkerDied."""
+    options, edits = engine_options(args), edits_of(args)
     if bool(args.corrupt) == bool(args.noise):
         raise BadSetting("--corrupt", args.corrupt or None, "a prompt, or --noise in its place")
     from app.library import resolve
@@ -104,8 +106,8 @@ def run(args: argparse.Namespace) -> int:
         engine.start()
         request = MapPatches(
             engine.new_id(),
-            _text(args.clean, args),
-            _text(args.corrupt, args),
+            _text(args.clean, args, edits),
+            _text(args.corrupt, args, edits),
             args.right,
             args.wrong,
             args.grid,
@@ -132,18 +134,18 @@ class _Turn(msgspec.Struct, frozen=True):
     content: str
 
 
-def _text(text: str, args: argparse.Namespace) -> ComparedText:
-    """A prompt, or a message after others. Raises `BadSetting`."""
+def _text(text: str, args: argparse.Namespace, edits: list[Edit]) -> ComparedText:
+    """A prompt, or a message after others, of a model with edits. Raises `BadSetting`."""
     if not args.chat:
         if args.before:
             raise BadSetting("--before", "no --chat", "--chat with it")
-        return ComparedText(prompt=text, prefix=args.answer)
+        return ComparedText(prompt=text, edits=edits, prefix=args.answer)
     try:
         before = msgspec.json.decode(args.before or "[]", type=list[_Turn])
     except msgspec.DecodeError as error:
         raise BadSetting("--before", args.before, f"a list of messages ({error})") from None
     turns = [ChatMessage(one.role, one.content) for one in before]
-    return ComparedText([*turns, ChatMessage("user", text)], prefix=args.answer)
+    return ComparedText([*turns, ChatMessage("user", text)], edits=edits, prefix=args.answer)
 
 
 def as_json(found: PatchesMapped) -> dict[str, Any]:

@@ -52,7 +52,7 @@ def _q4_k(blocks: Floats) -> Blocks:
 def _q5_k(blocks: Floats) -> Blocks:
     head, codes = _with_minima(blocks, FIVE_BITS)
     high = np.packbits(codes >> 4, axis=1, bitorder="little")[:, 0]
-    return np.concatenate([head, high, _halves(codes & 15)], axis=1)
+    return np.concatenate([head, high, _halves(codes & np.uint8(15))], axis=1)
 
 
 def _q6_k(blocks: Floats) -> Blocks:
@@ -98,7 +98,8 @@ def _with_minima(blocks: Floats, search: _Search) -> tuple[Blocks, Blocks]:
 def _halves(codes: Blocks) -> Blocks:
     """Codes [n, 8, 32] of 4 bits as bytes [n, 128]: a sub-block and the next share bytes."""
     pairs = codes.reshape(len(codes), PARTS // 2, 2, -1)
-    return (pairs[:, :, 0] | (pairs[:, :, 1] << 4)).reshape(len(codes), -1)
+    packed: Blocks = pairs[:, :, 0] | (pairs[:, :, 1] << np.uint8(4))
+    return packed.reshape(len(codes), -1)
 
 
 def _six_bits(values: Floats) -> tuple[Floats, Blocks]:

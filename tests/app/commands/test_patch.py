@@ -6,6 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from app.terminal.edits import parsed
+from engine.laboratory.patch import map_patches
+from engine.progress import finished
+from engine.protocol import ComparedText, MapPatches
+from engine.runner import load
 from tests.in_process import run_here
 from tests.program import assert_one_line_error
 
@@ -63,3 +68,23 @@ def test_noise_takes_the_place_of_another_prompt(tiny_path: Path) -> None:
     both = run_here(*words, "--corrupt", "the oat is on", "--noise", "2")
     assert_one_line_error(both, "--noise in its place")
     assert_one_line_error(run_here(*words, "--noise", "--subject", "cat"), "a part of the prompt")
+
+
+def test_a_map_under_an_edit(tiny_path: Path) -> None:
+    """Both runs are edited: it is the library's map of edited texts, and not the plain one."""
+    words = ("patch", str(tiny_path), *SIDES, *HOST, "--json")
+    edit = ("--edit", "feed_forward-1=scale:0.5", "--right", "on", "--wrong", "at")
+    plain, edited = (json.loads(run_here(*words, *more).stdout) for more in (edit[2:], edit))
+    assert edited["effect"]["residual"][2][-1] == pytest.approx(1, abs=1e-3)
+    texts = [ComparedText(prompt=text, edits=list(parsed(edit[1]))) for text in SIDES[1::2]]
+    with load(tiny_path, device="host", ctx=256) as model:
+        request = MapPatches(0, *texts, "on", "at")
+        found = finished(map_patches(model.loaded, model.conversation, request, lambda: False))
+    np.testing.assert_allclose(
+        np.frombuffer(found.tables[0].values, "<f4"),
+        np.ravel(edited["values"]["residual"]),
+        rtol=1e-5,
+    )
+    assert (found.start, found.source) == pytest.approx((edited["start"], edited["source"]))
+    assert abs(edited["source"] / plain["source"] - 1) > 0.01
+    assert_one_line_error(run_here(*words[:-1], "--edit", "heads-9=scale:0"), "layers 0 to 2")
