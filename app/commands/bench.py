@@ -65,6 +65,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="TEXTFILE",
         help="continue this text with and without speculation, in turn, by -n tokens",
     )
+    group.add_argument(
+        "--edits",
+        type=positive,
+        metavar="N",
+        help="read -p and write -n tokens with N edited results and without, in turn",
+    )
     _add_others(parser)
     add_engine_options(parser, without=OWN)
 
@@ -101,6 +107,8 @@ def run(args: argparse.Namespace) -> int:
     options = _options(args)
     if args.spec is not None:
         return _speculation(args, options)
+    if args.edits:
+        return _edited(args, options)
     if args.reopen:
         return _reopened(args, options)
     if args.parallel:
@@ -175,6 +183,18 @@ def _speculation(args: argparse.Namespace, options: "EngineOptions") -> int:
         raise BadSetting("--parallel", 0, "answers at once, from 1 up")
     path, options = resolve(args.model), with_draft(options)
     run_speculation(path, options, args.spec, args.n[0], args.r, at_once, args.json)
+    return 0
+
+
+def _edited(args: argparse.Namespace, options: "EngineOptions") -> int:
+    """Print what edits of results cost."""
+    from app.bench.edits import run_edits
+    from app.library import resolve
+
+    if args.p[0] < 1 or args.n[0] < 2:
+        raise BadSetting("--edits", f"-p {args.p[0]} -n {args.n[0]}", "-p 1 and -n 2, or more")
+    sizes = args.p[0], args.n[0]
+    run_edits(resolve(args.model), options, args.edits, sizes, args.r, args.json)
     return 0
 
 
