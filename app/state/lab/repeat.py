@@ -31,8 +31,10 @@ def _noise(request: MapPatches) -> list[str]:
 
 def command_of_quality(request: MeasureQuality, text: str) -> str:
     """Repeat a measurement on the text of a file."""
-    words = ["cutaway", "quality", request.path, "--base", request.base, "--text", text]
-    words += ["--ctx", str(request.n_ctx)]
+    files = [request.path, "--base", request.base] if request.path else [request.base]
+    words = ["cutaway", "quality", *files, "--text", text, "--ctx", str(request.n_ctx)]
+    for one in request.swaps:
+        words += ["--what-if", f"{one.pattern}={one.type}" if one.type else one.pattern]
     words += ["--chunks", str(request.n_chunks)] if request.n_chunks is not None else []
     words += ["--drift"] if request.drift else []
     return shlex.join([*words, *(["--guilty"] if request.guilty else [])])

@@ -3,6 +3,7 @@ of the open model; foreseen, stopped and kept.
 """
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,6 +18,7 @@ from app.state.session import Session
 from app.state.talk.disk.database import StoreError
 from app.state.talk.disk.run_rows import KeptRun, RunResult, RunRows
 from app.state.token.asking import parts_of
+from app.work import Work
 from engine.protocol import (
     ChatMessage,
     ComparedText,
@@ -66,6 +68,7 @@ class RunsState(QObject):
         self.word: tuple[int, int] | None = None
         self._of_words: dict[int, RunResult | None] = {}
         self._newest: dict[tuple[str, str, str], RunResult | None] = {}
+        self._reading: dict[tuple[str, str, str], Work] = {}
         self.problem = ""
         self._asked = Latest(client, self)
         self._asked.moved.connect(self.changed)
@@ -81,7 +84,7 @@ class RunsState(QObject):
 
     def refresh(self) -> None:
         """List the kept runs; show the newest where none is shown."""
-        self._newest.clear()
+        self._reading.clear()
         try:
             self.kept = self._rows.all()
             if self.shown is None and self.kept:
@@ -162,23 +165,31 @@ class RunsState(QObject):
         return [one for one in found if isinstance(one, PatchesMapped)]
 
     def newest(self, kind: type[K], model: str, has: str) -> K | None:
-        """The newest kept result of a kind about a model in which the field `has` is not empty."""
-        key = kind.__name__, model, has
-        if key not in self._newest:
-            try:
-                numbers = self._rows.of_model(model, kind.__name__)
-                read = (self._rows.read(number) for number in numbers)
-                self._newest[key] = next((one for one in read if getattr(one, has, None)), None)
-            except StoreError as error:
-                self.problem = str(error)
-                return None
-        found = self._newest[key]
+        """The newest kept result of a kind about a model in which the field `has` is not empty, as
+        far as it is read; `changed` is emitted when it is.
+        """
+        key = model, kind.__name__, has
+        if key not in self._reading:
+            job = Work(self._rows.newest, *key)
+            self._reading[key] = job.then(partial(self._have, key, job)).fail(self._refuse)
+            job.start(self)
+        found = self._newest.get(key)
         return found if isinstance(found, kind) else None
+
+    def _have(self, key: tuple[str, str, str], job: Work, found: RunResult | None) -> None:
+        """A result was read; of two jobs the later one counts."""
+        if self._reading.get(key) is job:
+            self._newest[key] = found
+            self.changed.emit()
+
+    def _refuse(self, problem: str) -> None:
+        self.problem = problem
+        self.changed.emit()
 
     def _model_of(self, request: Run) -> str:
         """The name of the model that a run is about."""
         if isinstance(request, MeasureQuality):
-            return Path(request.path or request.base).stem
+            return Path(request.base if request.swaps else request.path).stem
         return self._session.model_name
 
     def _failed(self, failed: Failed) -> None:
@@ -218,7 +229,8 @@ def title_of_run(request: Run) -> str:
     if isinstance(request, MapPatches):
         texts = [said(request.clean), noise_words(request) or said(request.corrupt)]
     elif isinstance(request, MeasureQuality):
-        texts = [Path(one).stem for one in (request.path, request.base)]
+        changed = "; ".join(f"{one.pattern}={one.type}" for one in request.swaps)
+        texts = [changed or Path(request.path).stem, Path(request.base).stem]
     elif isinstance(request, FindFeatures):
         texts = [said(request.text), Path(request.sae).name]
     else:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QSpinBox, QWidget
+from PySide6.QtWidgets import QLineEdit, QSpinBox, QWidget
 
 from app.documents.document import Document
 from app.documents.reading import read_document
@@ -11,13 +11,20 @@ from app.language import tr
 from app.state.lab.repeat import command_of_quality
 from app.state.workbench import Workbench
 from app.theme import fonts
-from app.views.lab.fields import PathField, check_box, column_of, form_of, time_of
+from app.views.lab.fields import BETWEEN, PathField, check_box, column_of, form_of, time_of
 from app.widgets.basics import label
 from app.widgets.lists.rows import Column, TableRows
 from app.widgets.lists.table import Table
 from app.widgets.numbers import UNKNOWN, grouped, mib
 from app.work import Work
-from engine.protocol import Estimate, LayerDrift, MeasureQuality, QualityMeasured, TensorLoss
+from engine.protocol import (
+    Estimate,
+    LayerDrift,
+    MeasureQuality,
+    QualityMeasured,
+    TensorLoss,
+    TensorSwap,
+)
 
 MODELS, TEXTS = tr("Models (*.gguf)"), tr("Texts (*.txt *.md)")
 CTX, CHUNKS, EXACT = 512, 8, 16
@@ -25,7 +32,7 @@ ROWS = 220  # pixels of a table
 
 
 class QualityForm(QWidget):
-    """Two files, a text, and how much of it is read."""
+    """Two files, a text, and how much of it is read; or one file with tensors in other types."""
 
     changed = Signal()
     title = tr("Quality of a quantisation")
@@ -41,7 +48,8 @@ class QualityForm(QWidget):
         self.path = PathField(tr("File"), "file", MODELS)
         self.base = PathField(tr("Compare with"), "file", MODELS)
         self.text = PathField(tr("Text"), "file", TEXTS)
-        self.ctx, self.chunks = QSpinBox(), QSpinBox()
+        self.swaps, self.ctx, self.chunks = QLineEdit(), QSpinBox(), QSpinBox()
+        self.swaps.setPlaceholderText(r"blk\.5\.ffn_down\.weight=Q4_K; output\.weight=Q6_K")
         self.ctx.setRange(16, 1 << 16)
         self.ctx.setValue(CTX)
         self.chunks.setRange(1, 1 << 16)
@@ -57,6 +65,7 @@ class QualityForm(QWidget):
                 (tr("File"), self.path),
                 (tr("Compare with"), self.base),
                 (tr("Text"), self.text),
+                (tr("Tensors in another type"), self.swaps),
                 (tr("Tokens of a chunk"), self.ctx),
                 (tr("Chunks at most"), self.chunks),
             )
@@ -64,6 +73,7 @@ class QualityForm(QWidget):
         for box in (self.drift, self.guilty):
             column.addWidget(box)
         self.text.changed.connect(self._read)
+        self.swaps.textChanged.connect(self._show_swaps)
         for changed in (
             self.path.changed,
             self.base.changed,
@@ -81,7 +91,14 @@ class QualityForm(QWidget):
     @property
     def is_ready(self) -> bool:
         """True if it can be started."""
-        return bool(self.path.text and self.base.text and self._document)
+        other = self.path.text or self.swapped
+        return bool(other and self.base.text and self._document)
+
+    @property
+    def swapped(self) -> list[TensorSwap]:
+        """Tensors of the compared file in another type, or as the other file has them."""
+        parts = (one.strip().partition("=") for one in self.swaps.text().split(BETWEEN.strip()))
+        return [TensorSwap(name.strip(), kind.strip()) for name, _, kind in parts if name]
 
     @property
     def request(self) -> MeasureQuality:
@@ -94,8 +111,9 @@ class QualityForm(QWidget):
             self.path.text,
             self.ctx.value(),
             self.chunks.value(),
-            drift=self.drift.isChecked(),
-            guilty=EXACT if self.guilty.isChecked() else 0,
+            drift=self.drift.isChecked() and not self.swapped,
+            guilty=EXACT if self.guilty.isChecked() and not self.swapped else 0,
+            swaps=self.swapped,
         )
 
     @property
@@ -109,7 +127,7 @@ class QualityForm(QWidget):
         if self.problem:
             return self.problem
         if not self.is_ready:
-            return tr("Choose two files and a text.")
+            return tr("Choose two files and a text, or one to compare with and its tensors.")
         tokens = 2 * self.ctx.value() * self.chunks.value()
         return tr(
             "At most {tokens} tokens: about {time}; {mib} MiB of weights, or one file after the"
@@ -118,6 +136,12 @@ class QualityForm(QWidget):
             time=time_of(self._bench, tokens),
             mib=mib(sum(_size(one.text) for one in (self.path, self.base))),
         )
+
+    def _show_swaps(self) -> None:
+        """Offer what is measured of two whole files only without swaps."""
+        for box in (self.drift, self.guilty):
+            box.setEnabled(not self.swapped)
+        self.changed.emit()
 
     def _read(self) -> None:
         """Read the text, in a job."""

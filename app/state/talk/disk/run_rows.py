@@ -80,6 +80,15 @@ class RunRows:
         which = "SELECT id FROM runs WHERE model = ? AND data LIKE ? ORDER BY id DESC"
         return [int(number) for (number,) in self._db.read(which, model, f'{{"type":"{kind}"%')]
 
+    def newest(self, model: str, kind: str, has: str) -> RunResult | None:
+        """The newest result of a kind about a model in which the field `has` is not empty; to be
+        called in another thread: a result may have megabytes.
+        """
+        with self._db.elsewhere() as database:
+            rows = RunRows(database)
+            read = (rows.read(number) for number in rows.of_model(model, kind))
+            return next((one for one in read if getattr(one, has, None)), None)
+
     def remove(self, number: int) -> None:
         """Delete a run."""
         with self._db.transaction() as connection:

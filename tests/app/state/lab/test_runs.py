@@ -88,6 +88,7 @@ def test_a_map_is_computed_and_kept(tiny: Workbench, tmp_path: Path, until: Unti
     assert isinstance(runs.shown, PatchesMapped)
     assert effects_of(runs.shown, 0)[-1, -1] == pytest.approx(1.0, abs=1e-3)
     assert runs.kept[0].title == f"{CLEAN} / noise of 3 SD on “hat”"
+    until(lambda: effect_of(runs, tiny.session.model_name) is not None)
     effect = effect_of(runs, tiny.session.model_name)
     assert effect is not None
     assert effect.of([2]) == pytest.approx(1.0, abs=1e-3)
@@ -215,6 +216,8 @@ def test_the_model_is_open_again_after_a_measurement(
     assert not session.measuring
     (kept,) = runs.kept
     assert kept.model == "other"  # not the one that is open
+    assert drift_of(runs, "other") is None, "read in this thread"
+    until(lambda: drift_of(runs, "other") is not None)
     drift = drift_of(runs, "other")
     assert drift is not None
     assert list(drift.values) == [0, 1, 2]

@@ -8,6 +8,7 @@ import pytest
 from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
+from pytestqt.qtbot import QtBot
 
 from app.library import Stored
 from app.state.lab.shading import effect_of
@@ -400,17 +401,20 @@ def test_tiles_are_grouped_until_their_names_can_be_read(
     assert all(t.area.right() <= width for t in shown) or width < n_layer * 4
 
 
-def test_layers_are_shaded_by_drift_and_by_effect(view: LayersView, window: MainWindow) -> None:
+def test_layers_are_shaded_by_drift_and_by_effect(
+    view: LayersView, window: MainWindow, qtbot: QtBot
+) -> None:
     bench, colour = window.bench, view.colour
     assert not colour.isVisible()
     drift = [LayerDrift(i, 1e-4 * (i + 1), 0.999, 2e-4, 0.998) for i in range(12)]
     measured = QualityMeasured(1, "Q4", "F16", "intel:0", 8, 512, False, None, drift, [])
     bench.store.runs.add("another", "Q4 / F16", measured)
-    bench.runs.refresh()
+    with qtbot.waitSignals([bench.runs.changed] * 3):  # the list, and what was read for each colour
+        bench.runs.refresh()
     assert not colour.isVisible(), "a run of another model has nothing to say of this one"
     bench.store.runs.add("some", "Q4 / F16", measured)
     bench.runs.refresh()
-    assert colour.isVisible()
+    qtbot.waitUntil(colour.isVisible)
     QTest.keyClick(colour, Qt.Key.Key_Down)
     assert (colour.currentText(), view.legend.isVisible()) == ("Drift", False)
     assert view.scale.accessibleDescription() == "NMSE: Q4 against F16, from 0 to 1.2e-3"
@@ -426,6 +430,7 @@ def test_layers_are_shaded_by_drift_and_by_effect(view: LayersView, window: Main
     )  # fmt: skip
     bench.store.runs.add("some", "a / b", mapped)
     bench.runs.refresh()
+    qtbot.waitUntil(lambda: colour.count() == 3)
     assert colour.currentText() == "Drift", "a new run leaves the choice as it is"
     QTest.keyClick(colour, Qt.Key.Key_Down)
     assert {"0.50", "0.90", "-0.8"} <= {text.text for text in texts(view.chart)}
@@ -442,11 +447,14 @@ def test_layers_are_shaded_by_drift_and_by_effect(view: LayersView, window: Main
     assert report.tables[0].columns[-1] == "Largest effect"
     for kept in bench.runs.kept:
         bench.runs.delete(kept.id)
-    assert (colour.isHidden(), view.shade) == (True, None)
+    qtbot.waitUntil(colour.isHidden)
+    assert view.shade is None
     assert view.table.rows.columns[-1].title == "Bytes"
 
 
-def test_the_effect_of_a_layer_by_position_is_that_at_the_last_token(window: MainWindow) -> None:
+def test_the_effect_of_a_layer_by_position_is_that_at_the_last_token(
+    window: MainWindow, qtbot: QtBot
+) -> None:
     bench = window.bench
     effects = np.array([[1.0, 0.0], [0.25, 0.5]], "<f4")
     tables = [PatchTable("residual", effects.tobytes(), effects.tobytes())]
@@ -454,6 +462,7 @@ def test_the_effect_of_a_layer_by_position_is_that_at_the_last_token(window: Mai
         2, "SmolLM2", "intel:0", "residual", "denoising", "logit-diff", ["a"], ["a"], (1, "x"),
         (2, "y"), 4.0, -3.0, [0, 1], [0, 1], tables, [(0, 0)], [],
     ))  # fmt: skip
+    qtbot.waitUntil(lambda: effect_of(bench.runs, "some") is not None)
     shade = effect_of(bench.runs, "some")
     assert shade is not None
     assert dict(shade.values) == {0: 0.0, 1: 0.5}

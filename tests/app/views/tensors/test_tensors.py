@@ -140,7 +140,9 @@ def test_a_selection_elsewhere_moves_the_tree(
     assert found == {"ffn_norm", "ffn_gate", "ffn_up", "ffn_down"}
 
 
-def test_tensors_are_shaded_by_what_they_lose(window: MainWindow, view: TensorsView) -> None:
+def test_tensors_are_shaded_by_what_they_lose(
+    window: MainWindow, view: TensorsView, qtbot: QtBot
+) -> None:
     bench, tree = window.bench, view.tree
     assert tree.colour.isHidden()
     losses = [
@@ -151,7 +153,7 @@ def test_tensors_are_shaded_by_what_they_lose(window: MainWindow, view: TensorsV
     assert bench.file.path is not None
     bench.store.runs.add(bench.file.path.stem, "tiny / F16", measured)
     bench.runs.refresh()
-    assert tree.colour.isVisible()
+    qtbot.waitUntil(tree.colour.isVisible)
     choose(window, "blk.1.attn_k.weight")
     place = tree.view.currentIndex().siblingAtColumn(1)
     group, kind = place.parent().siblingAtColumn(1), place.data()
@@ -170,7 +172,8 @@ def test_tensors_are_shaded_by_what_they_lose(window: MainWindow, view: TensorsV
     assert (none.data(), none.data(Qt.ItemDataRole.BackgroundRole)) == ("", None)
     assert tree.scale.accessibleDescription() == "Loss: tiny against F16, from 2.0e-5 to 2.0e-3"
     bench.runs.delete(bench.runs.kept[0].id)
-    assert (tree.colour.isHidden(), tree.scale.isHidden()) == (True, True)
+    qtbot.waitUntil(tree.colour.isHidden)
+    assert tree.scale.isHidden()
     assert (place.data(), group.data()) == (kind, count)
 
 

@@ -29,6 +29,7 @@ from engine.protocol import (
     Generate,
     Load,
     MapPatches,
+    MeasureQuality,
     PatchTable,
     RecordDataset,
     ScoreAnswer,
@@ -454,6 +455,37 @@ def test_a_quality_is_measured_by_keyboard_in_place_of_the_model(
     assert command.endswith("--ctx 512 --chunks 8 --drift --guilty")
     kept = [one.title for one in window.bench.runs.kept]
     assert kept == ["Q4_1 / F16"]
+
+
+def test_tensors_in_another_type_take_the_place_of_the_second_file(
+    window: MainWindow, tmp_path: Path
+) -> None:
+    measuring(window, tmp_path)
+    measured(window)
+    client(window).load_done()
+    view = window.sheets.runs
+    form = view.quality_form
+    form.path.set_text("")
+    assert not form.is_ready
+    QTest.keyClicks(form.swaps, r"blk\.5\.ffn_down\.weight=Q4_K; output\.weight = Q6_K;")
+    assert form.is_ready
+    assert not form.drift.isEnabled()
+    assert not form.guilty.isEnabled()
+    view.copy_command.click()
+    swaps = r"--what-if 'blk\.5\.ffn_down\.weight=Q4_K' --what-if 'output\.weight=Q6_K'"
+    assert QApplication.clipboard().text().endswith(f"{swaps} --chunks 8")
+    QTest.keyClick(view.begin, Qt.Key.Key_Space)
+    asked = client(window).last_of(MeasureQuality)
+    assert isinstance(asked, MeasureQuality)
+    assert [(one.pattern, one.type) for one in asked.swaps] == [
+        (r"blk\.5\.ffn_down\.weight", "Q4_K"),
+        (r"output\.weight", "Q6_K"),
+    ]
+    assert (asked.path, asked.base, asked.drift, asked.guilty) == ("", "/models/F16.gguf", False, 0)
+    measured(window)
+    kept = window.bench.runs.kept[0]
+    assert kept.title.startswith(r"blk\.5\.ffn_down\.weight=Q4_K; output")
+    assert kept.model == "F16"
 
 
 def test_texts_are_recorded_by_keyboard(window: MainWindow) -> None:
