@@ -1,5 +1,6 @@
-"""Four journeys in the whole window, a picture of each step in the folder of CUTAWAY_SCREENSHOTS:
-attach and ask, a tool with consent, two models side by side, find an old chat and import.
+"""Five journeys in the whole window, a picture of each step in the folder of CUTAWAY_SCREENSHOTS:
+attach and ask, a tool with consent, two models side by side, find an old chat and import, and the
+laboratory.
 """
 
 import json
@@ -24,6 +25,7 @@ from tests.app.end_to_end.person import Person
 from tests.app.helpers.gui import one_theme, plain, theme, window
 from tests.app.helpers.scripted import ScriptedEngine
 from tests.app.tools.conftest import ORACLE
+from tests.app.window.scenes import trial_scenes as scenes
 from tests.app.window.test_drops import drag, drop, files
 
 __all__ = ["one_theme", "plain", "theme", "window"]
@@ -122,6 +124,26 @@ def test_a_tool_with_consent(window: MainWindow, qtbot: QtBot, tmp_path: Path, f
     revoke.revoke[0].setFocus()
     person.look(300)
     film(person, "preferences", everywhere=True)
+
+
+LABORATORY = {
+    "edit": scenes.edit_form,
+    "edited": scenes.control,
+    "steering": scenes.steering,
+    "map": scenes.patched,
+    "causes": scenes.causes,
+    "measuring": scenes.measuring,
+    "quality": scenes.measured,
+    "recorded": scenes.recorded,
+    "features": scenes.featured,
+}
+
+
+@pytest.mark.parametrize("name", LABORATORY)
+def test_laboratory(window: MainWindow, qtbot: QtBot, film: Film, name: str) -> None:
+    """Forms and results, as scenes drive them by keyboard; the answers are scripted."""
+    LABORATORY[name](window)
+    film(Person(qtbot, window), "shown", everywhere=True)
 
 
 def test_attach_and_ask(person: Person, tmp_path: Path, film: Film) -> None:
