@@ -3,7 +3,7 @@
 Chunks and estimators follow llama.cpp's llama-perplexity --kl-divergence.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -51,6 +51,12 @@ HELD = 2048 * MIB
 """Bytes of the base's log-probabilities that are kept while another model is open."""
 WORD = 320
 """Bytes of a tokenizer for each token, as measured: texts, indices and merges."""
+OTHER = 8 * MIB
+"""Bytes besides, as measured: the text, its tokens, objects and heaps of libraries."""
+TAKEN, QUANTISED = 10, 11
+"""Bytes of each weight of a tensor that is swapped, as measured: in float32 as it was and as it is,
+as it is written, and its blocks if they are made here.
+"""
 DRIFT_CHUNKS, FIRST = 4, 4
 """Chunks that drift is measured over, and the tokens at the start of each that are counted apart,
 as massive activations there hide the rest."""
@@ -103,7 +109,7 @@ class _Measurement:
         with closing(model):
             taken = model_memory(model, self.request.n_ctx)
             self._open += taken
-            self.memory = max(self.memory, self._open + SCRATCH)
+            self.memory = max(self.memory, self._open + SCRATCH + OTHER)
             yield model
             self._open -= taken
 
@@ -193,6 +199,7 @@ class _Measurement:
             chunks = self._chunks(base)
             self.total = 2 * len(chunks)
             reference = self._reference(base, chunks)
+            self._count(reference, swap, dict(chosen), QUANTISED)
             for name, kind in dict(chosen).items():
                 values = swap.original(name)
                 changed = as_format(values, kind) if kind else _values(other, name, values)
@@ -245,6 +252,7 @@ class _Measurement:
             worst = losses if request.guilty < 0 else losses[: request.guilty]
             self.done, self.total = 0, (2 * len(worst) + 2) * len(chunks)
             reference = self._reference(base, chunks)
+            self._count(reference, swap, (one.name for one in losses), TAKEN)
 
             def changed(name: str) -> None:
                 swap.put(name, _values(other, name, swap.original(name)))
@@ -275,6 +283,14 @@ class _Measurement:
                 exact.append(change(one, alone=alone[one.name], without=without, saved=saved))
         exact.sort(key=lambda one: one.without if one.without is not None else 0.0)
         return [*exact, *losses[len(worst) :]], whole
+
+    def _count(
+        self, kept: list[list[CodedRows]], swap: WeightSwap, names: Iterable[str], each: int
+    ) -> None:
+        """Count the memory of kept log-probabilities, and of the largest tensor to be swapped."""
+        self._open += sum(one.nbytes for rows in kept for one in rows)
+        largest = max((swap.size(name) for name in names), default=0)
+        self.memory = max(self.memory, self._open + max(SCRATCH, each * largest) + OTHER)
 
     def _reference(self, base: LoadedModel, chunks: Chunks) -> list[list[CodedRows]]:
         scored = self.request.n_ctx - 1 - self.request.n_ctx // 2

@@ -50,6 +50,11 @@ class WeightSwap:
         if fmt not in FLOATS:
             raise BadSetting("base", f"{name} in {fmt}", "a base in F32, F16 or BF16")
 
+    def size(self, name: str) -> int:
+        """The number of a tensor's weights."""
+        info = self._model.file.tensors[name]
+        return info.rows * info.shape[0]
+
     def original(self, name: str) -> Floats:
         """The base's weights [rows, K]."""
         return dequantize(self._model.file.data(name), self._model.file.tensors[name].fmt)
