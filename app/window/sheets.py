@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, TypeVar, cast
 
-from PySide6.QtCore import QCoreApplication, QEventLoop, QObject, Signal
+from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QWidget
 
 from app.documents.document import Document
@@ -48,7 +48,6 @@ def _made(
             with undressed():
                 view = build(sheets)
                 sheet = sheets.of[view] = Sheet(sheets.over, view, width, height)
-            sheets.fresh.add(view)
             cast(Any, view).done.connect(sheet.dismiss)
             return view
 
@@ -72,7 +71,6 @@ class Sheets(QObject):
         self._bench, self._commands, self._loader = bench, commands, loader
         self.over = parent
         self.of: dict[QWidget, Sheet] = {}  # those that were made, by their views
-        self.fresh: set[QWidget] = set()  # of these, those that were not opened yet
         bench.downloads.terms_needed.connect(self._ask_terms)
         bench.causes.wanted.connect(self.show_causes)
 
@@ -250,9 +248,4 @@ class Sheets(QObject):
         self._open(self.terms)
 
     def _open(self, view: QWidget) -> None:
-        if view in self.fresh:
-            # Making a view and laying it out take some 40 ms each. What waits goes first, but for
-            # keys and clicks, which are for the sheet.
-            self.fresh.discard(view)
-            QCoreApplication.processEvents(QEventLoop.ProcessEventsFlag.ExcludeUserInputEvents)
         self.of[view].open()
