@@ -101,7 +101,11 @@ static int take_cells(Cells *block, const __global int *cells, int c, int end, i
       block->list[n] = c;
       block->bits[n] = cell.x;
       block->positions[n] = cell.y;
-      n += (cell.x & all.x) != 0;
+      if (cell.x & all.x) {
+        block->all.y = min(block->all.y, cell.y);
+        block->all.z = max(block->all.z, cell.y);
+        n++;
+      }
     }
   }
   for (int i = n; n && i % 16; i++) {

@@ -40,7 +40,9 @@ def test_no_text_is_untranslated(name: str) -> None:
 @pytest.mark.parametrize("name", OTHERS)
 def test_translations_fit_their_texts(name: str) -> None:
     """No field that the text lacks, no format that its value refuses, spaces as at its ends."""
-    there = json.loads((FOLDER / f"{name}.json").read_text("utf-8"))
+    pairs = json.loads((FOLDER / f"{name}.json").read_text("utf-8"), object_pairs_hook=list)
+    there = dict(pairs)
+    assert len(there) == len(pairs), "a text is translated twice"
     assert set(there) <= set(texts.texts()), "texts that the program no longer has"
     wrong = []
     for text, translated in there.items():
