@@ -1,5 +1,6 @@
 """The sheet that compares answers, the bar of edits and its form, by keyboard and by mouse."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -8,7 +9,7 @@ import pytest
 from msgspec import structs
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QMenu
+from PySide6.QtWidgets import QApplication, QMenu, QScrollArea, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.state.talk.answer import NOTHING_COUNTED
@@ -25,6 +26,7 @@ from engine.errors import BadSetting
 from engine.protocol import (
     Cancel,
     Edit,
+    FindFeatures,
     Finished,
     Generate,
     Load,
@@ -532,6 +534,43 @@ def test_a_word_and_a_feature_are_chosen_by_keyboard_and_turned_up(
     added = edits.value.edits[-1]
     assert words(added) == "layer 1 + 40 × “#0”"
     assert view.features.notice.text().startswith("Added to the edits")
+
+
+def click(widget: QWidget) -> None:
+    """A click of the mouse; what is further down is scrolled to first, as with its wheel."""
+    for area in widget.window().findChildren(QScrollArea):
+        if area.widget() is not None and area.widget().isAncestorOf(widget):
+            area.ensureWidgetVisible(widget)
+    assert widget.isVisible()
+    QTest.mouseClick(widget, Qt.MouseButton.LeftButton)
+
+
+RUNS = {
+    patched: (0, MapPatches, "map"),
+    measured: (1, MeasureQuality, "quality"),
+    recorded: (2, RecordDataset, "recording"),
+    featured: (3, FindFeatures, "features"),
+}
+
+
+@pytest.mark.parametrize("scene", RUNS, ids=lambda scene: scene.__name__)
+def test_runs_are_started_and_stopped_by_mouse(
+    window: MainWindow, scene: Callable[[MainWindow], None]
+) -> None:
+    row, kind, result = RUNS[scene]
+    scene(window)
+    if kind is MeasureQuality:
+        client(window).load_done()
+    view, asked = window.sheets.runs, len(client(window).asked)
+    assert view.form is view.forms[row]
+    click(view.begin)
+    until(lambda: any(isinstance(one, kind) for one in client(window).asked[asked:]))
+    assert view.bar.isVisible()
+    click(view.stop)
+    until(lambda: isinstance(client(window).last, Cancel))
+    assert getattr(view, result).isVisible()
+    click(view.copy_command)
+    assert QApplication.clipboard().text().startswith("cutaway ")
 
 
 def test_other_answers_are_listed(window: MainWindow) -> None:
