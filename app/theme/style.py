@@ -83,6 +83,7 @@ QListWidget::indicator:hover { border-color: $accent; }
 QCheckBox::indicator:checked, QListWidget::indicator:checked {
   background: $accent; border-color: $accent; image: url("$pictures/$check.svg");
 }
+QCheckBox[row="true"] { min-height: ${inner}px; }
 QCheckBox:focus { color: $link; }
 QComboBox QAbstractItemView {
   background: $panel; color: $text; border: 1px solid $divider; padding: 4px;

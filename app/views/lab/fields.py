@@ -102,7 +102,7 @@ def check_box(title: str) -> QCheckBox:
     """A check box as high as the other fields, with its title as its accessible name."""
     box = QCheckBox(title)
     box.setAccessibleName(title)
-    box.setFixedHeight(fonts.row())
+    box.setProperty("row", True)
     return box
 
 

@@ -9,7 +9,7 @@ import pytest
 from msgspec import structs
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QMenu, QScrollArea, QWidget
+from PySide6.QtWidgets import QApplication, QMenu, QScrollArea, QStyle, QStyleOptionButton, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.state.talk.answer import NOTHING_COUNTED
@@ -38,6 +38,7 @@ from engine.protocol import (
 )
 from tests.app.helpers import inside
 from tests.app.helpers.seeing import until
+from tests.app.rest import come_to_rest
 from tests.app.window.scenes.trial_scenes import (
     DRAWN,
     PLAIN,
@@ -591,3 +592,15 @@ def test_a_chip_shows_no_markup_and_names_its_cross() -> None:
     assert chip.button.text() == "layer 1 + 1 × “<b>&&x</b>” (off)"
     assert chip.remove.accessibleName() == "Remove: layer 1 + 1 × “<b>&x</b>”"
     assert msgspec.json.decode(msgspec.json.encode(EditSet((one,))), type=EditSet).edits == (one,)
+
+
+@pytest.mark.styled
+def test_check_boxes_grow_with_the_text_of_an_open_sheet(window: MainWindow) -> None:
+    recorded(window)
+    box = window.sheets.runs.record_form.kinds["norms"]
+    window.bench.preferences.update(font_scale=2.0)
+    come_to_rest(window, window.bench)
+    option = QStyleOptionButton()
+    box.initStyleOption(option)
+    ticked = box.style().subElementRect(QStyle.SubElement.SE_CheckBoxIndicator, option, box)
+    assert box.rect().contains(ticked)
