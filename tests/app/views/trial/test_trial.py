@@ -1,6 +1,5 @@
 """The sheet that compares answers, the bar of edits and its form, by keyboard and by mouse."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -9,7 +8,7 @@ import pytest
 from msgspec import structs
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QMenu, QScrollArea, QStyle, QStyleOptionButton, QWidget
+from PySide6.QtWidgets import QApplication, QMenu
 from pytestqt.qtbot import QtBot
 
 from app.state.talk.answer import NOTHING_COUNTED
@@ -26,7 +25,6 @@ from engine.errors import BadSetting
 from engine.protocol import (
     Cancel,
     Edit,
-    FindFeatures,
     Finished,
     Generate,
     Load,
@@ -38,7 +36,6 @@ from engine.protocol import (
 )
 from tests.app.helpers import inside
 from tests.app.helpers.seeing import until
-from tests.app.rest import come_to_rest
 from tests.app.window.scenes.trial_scenes import (
     DRAWN,
     PLAIN,
@@ -537,43 +534,6 @@ def test_a_word_and_a_feature_are_chosen_by_keyboard_and_turned_up(
     assert view.features.notice.text().startswith("Added to the edits")
 
 
-def click(widget: QWidget) -> None:
-    """A click of the mouse; what is further down is scrolled to first, as with its wheel."""
-    for area in widget.window().findChildren(QScrollArea):
-        if area.widget() is not None and area.widget().isAncestorOf(widget):
-            area.ensureWidgetVisible(widget)
-    assert widget.isVisible()
-    QTest.mouseClick(widget, Qt.MouseButton.LeftButton)
-
-
-RUNS = {
-    patched: (0, MapPatches, "map"),
-    measured: (1, MeasureQuality, "quality"),
-    recorded: (2, RecordDataset, "recording"),
-    featured: (3, FindFeatures, "features"),
-}
-
-
-@pytest.mark.parametrize("scene", RUNS, ids=lambda scene: scene.__name__)
-def test_runs_are_started_and_stopped_by_mouse(
-    window: MainWindow, scene: Callable[[MainWindow], None]
-) -> None:
-    row, kind, result = RUNS[scene]
-    scene(window)
-    if kind is MeasureQuality:
-        client(window).load_done()
-    view, asked = window.sheets.runs, len(client(window).asked)
-    assert view.form is view.forms[row]
-    click(view.begin)
-    until(lambda: any(isinstance(one, kind) for one in client(window).asked[asked:]))
-    assert view.bar.isVisible()
-    click(view.stop)
-    until(lambda: isinstance(client(window).last, Cancel))
-    assert getattr(view, result).isVisible()
-    click(view.copy_command)
-    assert QApplication.clipboard().text().startswith("cutaway ")
-
-
 def test_other_answers_are_listed(window: MainWindow) -> None:
     taking(window)
     view = window.sheets.take
@@ -592,15 +552,3 @@ def test_a_chip_shows_no_markup_and_names_its_cross() -> None:
     assert chip.button.text() == "layer 1 + 1 × “<b>&&x</b>” (off)"
     assert chip.remove.accessibleName() == "Remove: layer 1 + 1 × “<b>&x</b>”"
     assert msgspec.json.decode(msgspec.json.encode(EditSet((one,))), type=EditSet).edits == (one,)
-
-
-@pytest.mark.styled
-def test_check_boxes_grow_with_the_text_of_an_open_sheet(window: MainWindow) -> None:
-    recorded(window)
-    box = window.sheets.runs.record_form.kinds["norms"]
-    window.bench.preferences.update(font_scale=2.0)
-    come_to_rest(window, window.bench)
-    option = QStyleOptionButton()
-    box.initStyleOption(option)
-    ticked = box.style().subElementRect(QStyle.SubElement.SE_CheckBoxIndicator, option, box)
-    assert box.rect().contains(ticked)
