@@ -103,6 +103,10 @@ def _spans(events: Sequence[cl.Event], looks: Sequence[int]) -> Spans:
     return np.array((starts, ends), np.int64) + (earliest + latest) // 2
 
 
+class StructRefused(Exception):
+    """A driver takes no struct by value, as rusticl of Mesa 22.3."""
+
+
 def prepare(
     device: str,
     queue: Queue,
@@ -116,25 +120,6 @@ def prepare(
     Each launch stands behind the node that it computes. `memory_of` the queue is for it alone. A
     driver that refuses a struct by value gets its bytes in memory from then on.
     """
-    try:
-        return _prepared(device, queue, programs, launches, where, memory_of)
-    except StructRefused:
-        programs.read_numbers_from_memory()
-        return _prepared(device, queue, programs, launches, where, memory_of)
-
-
-class StructRefused(Exception):
-    """A driver takes no struct by value, as rusticl of Mesa 22.3."""
-
-
-def _prepared(
-    device: str,
-    queue: Queue,
-    programs: Programs,
-    launches: Sequence[tuple[Tensor, Launch]],
-    where: Where,
-    memory_of: Mapping[Shared, cl.Buffer],
-) -> OpenCLCommands:
     keys = [ProgramKey.of(launch.family, launch.defines) for _, launch in launches]
     programs.build_all(keys)
     memory: dict[int, cl.Buffer] = {}
@@ -146,6 +131,9 @@ def _prepared(
             if launch.packs and programs.numbers_in_memory:
                 values[-1] = _buffer_of(values[-1], queue, memory)
             _set_arguments(kernel, launch, values)
+        except StructRefused:  # not again, as no struct is by value then
+            programs.read_numbers_from_memory()
+            return prepare(device, queue, programs, launches, where, memory_of)
         except cl.Error as error:
             raise DeviceError(device, f"kernel {launch.kernel}: {error}") from None
         sizes = launch.global_size, launch.local_size

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from engine.backends.opencl.launch import DeviceTraits
 from engine.backends.opencl.launches.quantize import has_wide_vectors
+from engine.backends.opencl.launches.sizes import WIDE_LOAD
 from engine.graph.ops.attention import FusedAttention
 
 ROWS = 4
@@ -31,9 +32,6 @@ WIDE_SIDE, WIDE_CHANNELS = 64, 128
 
 WIDE_TEAM, WIDE_BYTES = 256, 31 << 10
 """Items of such a group, and bytes of local memory that it takes at most."""
-
-_WORDS = 16
-"""Bytes that a lane reads at once."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +108,7 @@ def _is_wide(attention: FusedAttention, traits: DeviceTraits) -> bool:
     tensors = (q,) if k.fmt.block > 1 else (q, k, v)
     places = [n for t in tensors for n in (t.offset, *t.strides[1:3])]
     fits = traits.max_work_group >= WIDE_TEAM and traits.local_memory >= WIDE_BYTES
-    return fits and not any(n % _WORDS for n in places)
+    return fits and not any(n % WIDE_LOAD for n in places)
 
 
 def lane_width(traits: DeviceTraits) -> int:
