@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from app.bench.facts import facts_of
+from app.bench.printing import line
 from app.terminal.engine import CommandEngine
 from app.terminal.text import print_json
 from engine.errors import BadSetting
@@ -69,7 +70,7 @@ def run_edits(
                 if i >= 0:  # the first turn builds plans
                     found.append(stats)
             if i >= 0 and not as_json:
-                head = [_line(_COLUMNS), _line(("---:",) * len(_COLUMNS))] if i == 0 else []
+                head = [line(_COLUMNS), line(("---:",) * len(_COLUMNS))] if i == 0 else []
                 print("\n".join([*head, _row(turns.plain[i], turns.edited[i])]), flush=True)
     made = {"n_edits": n_edits, **turns.as_json()}
     if as_json:
@@ -118,11 +119,7 @@ def _row(plain: Stats, edited: Stats) -> str:
             (plain.decode_rate, edited.decode_rate),
         )
     )
-    return _line((*reads, *writes))
-
-
-def _line(cells: tuple[str, ...]) -> str:
-    return "| " + " | ".join(cells) + " |"
+    return line((*reads, *writes))
 
 
 def _times(prompt: float, decode: float) -> str:

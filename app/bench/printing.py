@@ -15,7 +15,7 @@ _COSTS = {"kernel": "kernel", "op": "operation", "role": "tensor", "split": "spl
 def head(against: bool) -> Iterator[str]:
     """The first two lines of the table of tests."""
     names = (*_HEAD, "llama.cpp", "ratio") if against else _HEAD
-    yield _line(names)
+    yield line(names)
     left = {"model", "backend"}
     yield "|" + "|".join(" --- " if name in left else " ---: " for name in names) + "|"
 
@@ -37,7 +37,7 @@ def row(test: dict[str, Any]) -> str:
         cells.append(f"{test['theirs']:.2f} (flash attention {flash})")
         spread = f"{min(test['ratios']):.2f} to {max(test['ratios']):.2f}"
         cells.append(f"{test['ratio']:.3f} ({spread})")
-    return _line(cells)
+    return line(cells)
 
 
 def load_lines(load: dict[str, Any]) -> Iterator[str]:
@@ -111,5 +111,6 @@ def _cost_cells(cost: Cost, step: int, roof: tuple[float, float]) -> Sequence[st
     return cells
 
 
-def _line(cells: Iterable[str]) -> str:
+def line(cells: Iterable[str]) -> str:
+    """Return a row of a Markdown table."""
     return "| " + " | ".join(cells) + " |"

@@ -7,6 +7,7 @@ from statistics import median
 from typing import Any
 
 from app.bench.facts import facts_of
+from app.bench.printing import line
 from app.terminal.engine import CommandEngine
 from app.terminal.text import print_json
 from engine.errors import BadSetting
@@ -102,7 +103,7 @@ def run_speculation(
                 for found, how in order if i % 2 == 0 else reversed(order):
                     found.append(_turn(engine, _prompts(prompt, n), n_tokens, how))
                 if not as_json:
-                    first = [] if i or rows else [_line(_COLUMNS), _RULE]
+                    first = [] if i or rows else [line(_COLUMNS), _RULE]
                     print("\n".join([*first, _row(turns, i)]), flush=True)
             rows.append(turns.as_json())
             if not as_json:
@@ -158,11 +159,7 @@ def _row(turns: SpeculationTurns, i: int) -> str:
     rates = [f"{one:.2f}" for one in (plain.rate, ours.rate, ours.rate / plain.rate)]
     drafted = sum(one.n_drafted for one in ours.stats)
     accepted = sum(one.n_accepted for one in ours.stats)
-    return _line((str(turns.n_sequences), *rates, str(drafted), str(accepted)))
-
-
-def _line(cells: tuple[str, ...]) -> str:
-    return "| " + " | ".join(cells) + " |"
+    return line((str(turns.n_sequences), *rates, str(drafted), str(accepted)))
 
 
 def _summary(found: dict[str, Any]) -> Iterator[str]:

@@ -61,7 +61,7 @@ class Stack:
         self._stack(first, len(self.laid))
 
     def taken(self) -> list[Laid]:
-        """Become empty; what was laid out."""
+        """Become empty, and return what was laid out."""
         laid, self.laid = self.laid, []
         self._recent.clear()
         return laid
