@@ -157,11 +157,85 @@ def advise(memory: mmap.mmap, advice: Advice, start: int = 0, size: int | None =
 
 
 def limit_process(memory: int, seconds: int) -> None:
-    """Bound the address space (bytes) and processor time of this process, where that is known."""
-    if sys.platform != "win32":
+    """Bound the memory (bytes) and processor time of this process, where the system can: Linux
+    bounds the address space, Windows what is committed, macOS the time alone. Raises `OSError`.
+    """
+    if sys.platform == "win32":
+        put_in_job(os.getpid(), memory, seconds)
+    else:
         with suppress(ValueError):  # macOS refuses this one
             resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
         resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+
+
+def limit_growth(process: int, memory: int) -> None:
+    """Bound how many bytes another process of this user takes beyond those it has; macOS cannot.
+    Raises `OSError`, also where there is no such process any more.
+    """
+    try:
+        most = psutil.Process(process).memory_info().vms + memory  # Windows: what is committed
+    except psutil.Error as error:
+        raise ProcessLookupError(f"process {process} has ended") from error
+    if sys.platform == "win32":
+        put_in_job(process, most)
+    elif sys.platform == "linux":
+        resource.prlimit(process, resource.RLIMIT_AS, (most, most))
+
+
+class JobLimits(ctypes.Structure):
+    """Windows' JOBOBJECT_EXTENDED_LIMIT_INFORMATION. Times are in units of 100 ns."""
+
+    _fields_ = (
+        ("process_time", ctypes.c_int64),
+        ("job_time", ctypes.c_int64),
+        ("flags", ctypes.c_uint32),
+        ("least_working_set", ctypes.c_size_t),
+        ("most_working_set", ctypes.c_size_t),
+        ("processes", ctypes.c_uint32),
+        ("affinity", ctypes.c_size_t),
+        ("priority", ctypes.c_uint32),
+        ("scheduling", ctypes.c_uint32),
+        ("transfers", ctypes.c_uint64 * 6),
+        ("process_memory", ctypes.c_size_t),
+        ("job_memory", ctypes.c_size_t),
+        ("peak_process_memory", ctypes.c_size_t),
+        ("peak_job_memory", ctypes.c_size_t),
+    )
+
+
+EXTENDED_LIMITS = 9  # JobObjectExtendedLimitInformation
+LIMITS_TIME, LIMITS_MEMORY = 0x2, 0x100  # JOB_OBJECT_LIMIT_PROCESS_TIME, _PROCESS_MEMORY
+MAY_BE_LIMITED = 0x100 | 0x1  # PROCESS_SET_QUOTA | PROCESS_TERMINATE
+
+
+if sys.platform == "win32":
+
+    def put_in_job(process: int, memory: int, seconds: int = 0) -> None:
+        """Bound what a process commits (bytes) and, unless 0, its processor time. The limits hold
+        until it ends: a job lives as long as its processes. Raises `OSError`.
+        """
+        system = ctypes.WinDLL("kernel32", use_last_error=True)
+        for function in (system.CreateJobObjectW, system.OpenProcess):
+            function.restype = ctypes.c_void_p
+        limits = JobLimits(
+            process_time=seconds * 10**7,
+            flags=LIMITS_MEMORY | (LIMITS_TIME if seconds else 0),
+            process_memory=memory,
+        )
+        about = ctypes.byref(limits), ctypes.c_uint32(ctypes.sizeof(limits))
+        job = ctypes.c_void_p(system.CreateJobObjectW(None, None))
+        handle = ctypes.c_void_p(system.OpenProcess(MAY_BE_LIMITED, False, process))
+        try:
+            if not (
+                job
+                and handle
+                and system.SetInformationJobObject(job, EXTENDED_LIMITS, *about)
+                and system.AssignProcessToJobObject(job, handle)
+            ):
+                raise ctypes.WinError(ctypes.get_last_error())
+        finally:
+            system.CloseHandle(handle)
+            system.CloseHandle(job)
 
 
 def end_with_parent() -> None:

@@ -9,9 +9,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from engine.errors import TemplateError, TemplateTooSlow
+from engine.system import limit_growth
 
 START_LIMIT = 15.0  # seconds until the process must be ready
 RENDER_LIMIT = 1.2  # seconds for one template
+MEMORY = 256 << 20  # bytes for it, beyond those of the idle process
 
 _SCRIPT = Path(__file__).with_name("sandbox.py")
 
@@ -59,9 +61,16 @@ class Renderer:
 
     def _started(self) -> "subprocess.Popen[bytes]":
         process = self._running()
-        if not self._ready and exchange(process, b"", START_LIMIT) != b"ready\n":
+        if self._ready:
+            return process
+        if exchange(process, b"", START_LIMIT) != b"ready\n":
             self._stop()
             raise TemplateError("chat template: the process that renders it does not start")
+        try:
+            limit_growth(process.pid, MEMORY)
+        except OSError as error:
+            self._stop()
+            raise TemplateError(f"chat template: its memory cannot be limited: {error}") from None
         self._ready = True
         return process
 
@@ -71,7 +80,7 @@ class Renderer:
         self._stop()
         # -P: the script's own folder must not be searched for modules.
         self.process = subprocess.Popen(
-            [sys.executable, "-P", str(_SCRIPT)],
+            [sys.executable, "-P", str(_SCRIPT), str(MEMORY >> 20)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

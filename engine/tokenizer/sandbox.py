@@ -1,8 +1,9 @@
-"""The process that renders chat templates, one JSON line in, one out; `renderer.py` starts it.
+"""The process that renders chat templates, one JSON line in, one out; `renderer.py` starts it with
+the MiB that a template may take.
 
 It is run by its path and imports nothing of the engine. A template is a stranger's program: it
-gets no attribute it should not see (Jinja's sandbox), little memory, and a bounded answer; its
-time is bounded by the parent, and by an alarm should that be gone.
+gets no attribute it should not see (Jinja's sandbox) and a bounded answer. Its memory and time are
+bounded by the parent, its time by an alarm as well, should that be gone.
 """
 
 import json
@@ -20,7 +21,6 @@ from jinja2.ext import Extension
 from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-MEMORY = 256 << 20  # bytes beyond those of the idle process
 OUTPUT = 8 << 20  # characters
 ALARM = 2  # seconds; more than the parent gives
 
@@ -114,13 +114,13 @@ def render(source: str, variables: Mapping[str, Any]) -> str:
     return "".join(chunks)
 
 
-def answer(line: bytes) -> dict[str, str]:
-    """The answer to one request: `text`, or `error` in words."""
+def answer(line: bytes, memory: str) -> dict[str, str]:
+    """The answer to one request: `text`, or `error` in words. It may take `memory` MiB."""
     try:
         request = json.loads(line)
         return {"text": render(request["template"], request["variables"])}
     except MemoryError:
-        return {"error": f"needs more than {MEMORY >> 20} MiB of memory"}
+        return {"error": f"needs more than {memory} MiB of memory"}
     except RecursionError:
         return {"error": "calls itself too deeply"}
     except jinja2.TemplateSyntaxError as error:
@@ -131,28 +131,16 @@ def answer(line: bytes) -> dict[str, str]:
         return {"error": f"{type(error).__name__}: {error}"}
 
 
-def limit_memory() -> None:
-    """Lets the process grow by MEMORY; where the system has no such limit only time bounds it."""
-    if sys.platform != "linux":
-        return
-    import resource
-
-    with open("/proc/self/statm", encoding="ascii") as file:
-        now = int(file.read().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (now + MEMORY, now + MEMORY))
-
-
-def main() -> None:
+def main(memory: str) -> None:
     """Answers until the parent closes the pipe, or goes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C is meant for the parent
-    limit_memory()
     out = sys.stdout.buffer
     out.write(b"ready\n")
     out.flush()
     for line in sys.stdin.buffer:
         if sys.platform != "win32":
             signal.setitimer(signal.ITIMER_REAL, ALARM)
-        reply = json.dumps(answer(line), ensure_ascii=False)
+        reply = json.dumps(answer(line, memory), ensure_ascii=False)
         if sys.platform != "win32":
             signal.setitimer(signal.ITIMER_REAL, 0)
         out.write(reply.encode("utf-8", "surrogatepass") + b"\n")
@@ -160,4 +148,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1])

@@ -1,8 +1,10 @@
 """Nothing of one operating system outside the module for it; and what that module does here."""
 
 import ast
+import ctypes
 import mmap
 import os
+import signal
 import stat
 import subprocess
 import sys
@@ -19,8 +21,6 @@ from engine.worker import handle
 
 ROOT = Path(__file__).parents[2]
 OF_ONE_SYSTEM = {"fcntl", "resource", "msvcrt", "winreg", "pwd", "grp", "termios", "pty"}
-# It runs without our packages, as what it renders is hostile.
-ALONE = {ROOT / "engine" / "tokenizer" / "sandbox.py"}
 
 
 def imported(path: Path) -> set[str]:
@@ -36,7 +36,7 @@ def imported(path: Path) -> set[str]:
 def test_one_module_imports_what_one_system_has() -> None:
     files = [p for top in ("app", "engine") for p in (ROOT / top).rglob("*.py")]
     found = {path for path in files if imported(path) & OF_ONE_SYSTEM}
-    assert found - ALONE == {ROOT / "engine" / "system.py"}
+    assert found == {ROOT / "engine" / "system.py"}
 
 
 @pytest.mark.parametrize("platform", ["win32", "darwin"])
@@ -123,13 +123,40 @@ print(data[-1])
     assert (ended.returncode, ended.stdout, ended.stderr) == (1, "", said)
 
 
-@pytest.mark.only_linux("limits of a process")
-def test_limits_hold_in_a_process_of_its_own() -> None:
-    code = "from engine.system import limit_process; limit_process(1 << 30, 9); bytes(1 << 31)"
-    ended = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
+def limited(code: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-c", f"from engine.system import limit_process; {code}"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
     )
-    assert "MemoryError" in ended.stderr
+
+
+def test_limits_hold_in_a_process_of_its_own() -> None:
+    assert "MemoryError" in limited("limit_process(1 << 30, 9); bytes(1 << 31)").stderr
+    ended = limited("limit_process(1 << 30, 1)\nwhile True: pass")
+    assert ended.returncode in (-signal.SIGXCPU, -signal.SIGKILL)
+
+
+def test_another_process_is_limited_beyond_what_it_has() -> None:
+    code = "import sys; sys.stdin.readline(); bytes(100 << 20); bytes(300 << 20)"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    system.limit_growth(process.pid, 256 << 20)
+    assert "MemoryError" in process.communicate("\n")[1]
+    with pytest.raises(OSError, match="has ended"):
+        system.limit_growth(process.pid, 256 << 20)
+
+
+def test_limits_of_a_job_are_laid_out_as_windows_reads_them() -> None:
+    """Offsets of mingw-w64's winnt.h, compiled for x86_64."""
+    fields = ("process_time", "flags", "most_working_set", "processes", "affinity", "priority")
+    fields += ("transfers", "process_memory", "job_memory", "peak_job_memory")
+    offsets = [getattr(system.JobLimits, name).offset for name in fields]
+    assert offsets == [0, 16, 32, 40, 48, 56, 64, 112, 120, 136]
+    assert ctypes.sizeof(system.JobLimits) == 144
 
 
 @pytest.mark.only_linux("it counts blocks")

@@ -2,10 +2,10 @@
 
 Each module of `engine` and `app` reads `sys.platform` as "win32", cannot import `fcntl` or
 `resource`, opens nothing of /proc and /sys, moves and deletes no file that is open, and finds
-`os`, `socket`, `signal` and `mmap` without what Linux alone has; `msvcrt` is a stand-in, and a
-named pipe is a socket at a path. Packages of others stay on their own system. Programs that tests
-start do the same, by a `sitecustomize` on their path. Tests marked `only_linux` are skipped with
-its reason.
+`os`, `socket`, `signal` and `mmap` without what Linux alone has; `msvcrt` and kernel32's jobs are
+stand-ins, and a named pipe is a socket at a path. Packages of others stay on their own system.
+Programs that tests start do the same, by a `sitecustomize` on their path. Tests marked
+`only_linux` are skipped with its reason.
 """
 
 import importlib
@@ -32,6 +32,7 @@ from tests.line.elsewhere import (
     locking_stand_in,
     of_linux,
     refuse,
+    stand_in_for_jobs,
 )
 
 OURS = ("engine", "app")
@@ -102,6 +103,7 @@ def go_there() -> None:
     sys.modules[_THERE] = sys.modules[__name__]
     sys.meta_path.insert(0, _Finder())
     sys.addaudithook(_refuse)
+    stand_in_for_jobs()
     for flag in ("CREATE_NEW_PROCESS_GROUP", "CREATE_NO_WINDOW"):
         vars(subprocess).setdefault(flag, 0)
 

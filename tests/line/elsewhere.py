@@ -4,9 +4,11 @@
 and Python's own are imported before: they know their systems.
 """
 
+import ctypes
 import importlib
 import mmap
 import os
+import resource
 import signal
 import socket
 import sys
@@ -54,6 +56,7 @@ def take_away() -> None:
         delattr(mmap, name)
     sys.addaudithook(_refuse)
     sys.modules["msvcrt"] = locking_stand_in()
+    stand_in_for_jobs()
     sys.platform = "win32"
 
 
@@ -104,6 +107,44 @@ def locking_stand_in() -> types.ModuleType:
 
     module.LK_LOCK, module.LK_NBLCK, module.locking = 1, 2, locking  # type: ignore[attr-defined]
     return module
+
+
+def stand_in_for_jobs() -> None:
+    """Give ctypes what our module loads of Windows' kernel32: jobs, whose limits hold here, too."""
+    limits: dict[int, Any] = {}
+
+    def create(security: None, name: None) -> int:
+        return len(limits) + 1
+
+    def set_limits(job: ctypes.c_void_p, kind: int, about: Any, size: ctypes.c_uint32) -> bool:
+        if (kind, size.value) != (9, 144):  # JobObjectExtendedLimitInformation, of 64 bits
+            return False
+        limits[job.value or 0] = about._obj
+        return True
+
+    def open_process(rights: int, inherit: bool, process: int) -> int:
+        return process if rights == 0x101 and Path(f"/proc/{process}").exists() else 0
+
+    def assign(job: ctypes.c_void_p, process: ctypes.c_void_p) -> bool:
+        found, number = limits[job.value or 0], process.value or 0
+        if found.flags & 0x100:
+            resource.prlimit(number, resource.RLIMIT_AS, (found.process_memory,) * 2)
+        if found.flags & 0x2:
+            resource.prlimit(number, resource.RLIMIT_CPU, (found.process_time // 10**7,) * 2)
+        return True
+
+    kernel = types.SimpleNamespace(
+        CreateJobObjectW=create,
+        SetInformationJobObject=set_limits,
+        OpenProcess=open_process,
+        AssignProcessToJobObject=assign,
+        CloseHandle=bool,
+    )
+    vars(ctypes).update(
+        WinDLL=lambda name, use_last_error: kernel,
+        get_last_error=lambda: 87,
+        WinError=lambda code: OSError(code, "The parameter is incorrect"),
+    )
 
 
 if __name__ == "__main__":

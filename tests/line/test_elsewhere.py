@@ -10,12 +10,14 @@ ROOT = Path(__file__).parents[2]
 LITTLE = (
     "tests/engine/test_system.py",
     "tests/engine/test_protocol.py",
+    "tests/engine/tokenizer/test_chat.py::test_memory_is_bounded",
     "tests/engine/test_worker.py::test_cancel_while_answering",
     "tests/engine/test_worker_prefixes.py::test_what_is_private_is_not_written",
     "tests/app/report/test_gather.py::test_a_device_that_is_not_there",
     "tests/app/tools/test_host.py::test_a_server_that_hangs_is_given_up",
 )
-"""The worker by an address, locks, a kept file renamed, a report without /proc, a server ended."""
+"""Locks, limits, the worker by an address, a kept file renamed, a report without /proc, a server
+ended."""
 
 
 def test_every_module_imports() -> None:

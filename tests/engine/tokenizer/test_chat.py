@@ -200,7 +200,6 @@ def test_bad_templates_end_in_one_line(
     assert render("still {{ 'here' }}") == "still here"
 
 
-@pytest.mark.only_linux("it alone bounds a process's memory")
 def test_memory_is_bounded() -> None:
     renderer = Renderer()
     try:
