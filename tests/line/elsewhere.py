@@ -11,6 +11,7 @@ import os
 import resource
 import signal
 import socket
+import struct
 import sys
 import sysconfig
 import types
@@ -111,7 +112,7 @@ def locking_stand_in() -> types.ModuleType:
 
 def stand_in_for_jobs() -> None:
     """Give ctypes what our module loads of Windows' kernel32: jobs, whose limits hold here, too."""
-    limits: dict[int, Any] = {}
+    limits: dict[int, tuple[int, int, int]] = {}
 
     def create(security: None, name: None) -> int:
         return len(limits) + 1
@@ -119,18 +120,20 @@ def stand_in_for_jobs() -> None:
     def set_limits(job: ctypes.c_void_p, kind: int, about: Any, size: ctypes.c_uint32) -> bool:
         if (kind, size.value) != (9, 144):  # JobObjectExtendedLimitInformation, of 64 bits
             return False
-        limits[job.value or 0] = about._obj
+        data = ctypes.string_at(ctypes.cast(about, ctypes.c_void_p), size.value)
+        time, _, flags, *_, memory, _, _, _ = struct.unpack("<qqI4xQQI4xQII6Q4Q", data)
+        limits[job.value or 0] = time // 10**7, flags, memory
         return True
 
     def open_process(rights: int, inherit: bool, process: int) -> int:
         return process if rights == 0x101 and Path(f"/proc/{process}").exists() else 0
 
     def assign(job: ctypes.c_void_p, process: ctypes.c_void_p) -> bool:
-        found, number = limits[job.value or 0], process.value or 0
-        if found.flags & 0x100:
-            resource.prlimit(number, resource.RLIMIT_AS, (found.process_memory,) * 2)
-        if found.flags & 0x2:
-            resource.prlimit(number, resource.RLIMIT_CPU, (found.process_time // 10**7,) * 2)
+        seconds, flags, memory = limits[job.value or 0]
+        if flags & 0x100:
+            resource.prlimit(process.value or 0, resource.RLIMIT_AS, (memory, memory))
+        if flags & 0x2:
+            resource.prlimit(process.value or 0, resource.RLIMIT_CPU, (seconds, seconds))
         return True
 
     kernel = types.SimpleNamespace(
