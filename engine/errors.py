@@ -78,8 +78,9 @@ class GivesNoText(CutawayError):
 
     def __init__(self, arch: str) -> None:
         self.arch = arch
-        what = "models write no text: they compute embeddings"
-        super().__init__(f"{_quoted(arch)} {what}, use `cutaway embed`")
+        super().__init__(
+            f"{_quoted(arch)} models write no text: they compute embeddings, use `cutaway embed`"
+        )
 
 
 class TensorMismatch(CutawayError):
@@ -91,7 +92,7 @@ class TensorMismatch(CutawayError):
         self.arch = arch
         self.missing, self.unused, self.wrong = tuple(missing), tuple(unused), tuple(wrong)
         parts = [
-            f"{len(names)} tensors {what} ({', '.join(names[:8])}{', ...' if names[8:] else ''})"
+            f"{len(names)} tensors {what}: {', '.join(names[:8])}{', ...' if names[8:] else ''}"
             for names, what in (
                 (self.missing, "missing"),
                 (self.unused, "in the file are not used"),

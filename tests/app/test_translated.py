@@ -11,14 +11,13 @@ import pytest
 from PySide6.QtCore import QObject
 from pytestqt.qtbot import QtBot
 
-from app import translated
 from app.client import EngineClient
 from app.fetch.job import Job
 from app.fetch.search import Hub
 from app.fetch.source import Source, explained
 from app.language import use, used
 from app.library import resolve
-from app.translated import TEXTS, in_language
+from app.translated import FIELD, in_language
 from app.work import Work
 from engine.device.pool import Component
 from engine.errors import CutawayError, NoMem, WorkerDied
@@ -26,6 +25,7 @@ from engine.gguf import open_gguf
 from engine.protocol import Failed, Load
 from engine.settings import EngineOptions
 from engine.worker.handle import _reason
+from tests import raised
 from tests.app.helpers.scripted import ScriptedEngine
 from tests.parsed import nodes, tree
 
@@ -145,20 +145,34 @@ def test_english_stays() -> None:
     use(before)
 
 
+def test_no_error_is_untranslated() -> None:
+    """`python -m tests.raised` prints what to fill in."""
+    lacks = [f"{place}: {text!r}" for text, place in raised.missing("de").items()]
+    assert not lacks, f"{len(lacks)} errors have no German:\n" + "\n".join(lacks)
+
+
+@pytest.mark.parametrize(("english", "expected"), raised.known("de").items())
+def test_each_error_is_found_by_its_text(english: str, expected: str, german: None) -> None:
+    """By the longest that fits, behind a name, with values that other texts do not fit."""
+    assert set(FIELD.findall(english)) == set(FIELD.findall(expected))
+    values = {name: "7" if name == "n" else f"<{name}>" for name in FIELD.findall(english)}
+    filled = FIELD.sub(lambda field: values[field[1]], f"m.gguf: {english}")
+    assert in_language(filled).endswith(FIELD.sub(lambda field: values[field[1]], expected))
+
+
 def test_no_text_is_left_over() -> None:
     """The words between the fields of each are in a string of the source."""
     said = [
         node.value
         for top in ("engine", "app")
         for path in sorted((ROOT / top).rglob("*.py"))
-        if path != Path(translated.__file__)
         for node in nodes(tree(path))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     ]
     whole = "\n".join(said)
     system = {"no such file or directory", "No such file or directory", "permission denied"}
     system |= {"Permission denied", "No space left on device", "cannot allocate memory"}
-    for text in set(TEXTS) - system:
-        for part in re.split(r"\{\w+\}", text):
-            for piece in filter(None, (one.strip() for one in part.split(";"))):
-                assert piece in whole, (text, piece)
+    for text in set(raised.known("de")) - system:
+        for part in FIELD.split(text)[::2]:
+            for piece in filter(None, re.split(r"^tensors |[;:] |[;:]$", part.strip())):
+                assert piece.strip() in whole, (text, piece)

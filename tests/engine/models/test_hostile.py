@@ -306,6 +306,6 @@ def test_a_layer_that_lends_keys_has_them(tensor: str, tmp_path: Path) -> None:
     path = draft.write(tmp_path / "odd.gguf")
     with (
         open_gguf(path) as file,
-        pytest.raises(TensorMismatch, match=rf"1 tensors missing \(blk\.0\.{tensor}\.weight\)"),
+        pytest.raises(TensorMismatch, match=rf"1 tensors missing: blk\.0\.{tensor}\.weight"),
     ):
         build_model(file, 64, 16)
