@@ -61,8 +61,8 @@ def _value(text: str, deep: int) -> str:
 
 
 def _fields(words: tuple[str, ...], text: str) -> list[str] | None:
-    """What stands between `words` in a text, each found as early as it can be; None where one is
-    not there, or where a name and a colon would be a part of the first field.
+    """Return the parts of a text between `words`, each found as early as it can be; None where one
+    is missing, or where a name and a colon would be a part of the first field.
     """
     if len(words) == 1:
         return [] if text == words[0] else None
