@@ -8,6 +8,7 @@ Programs that tests start do the same, by a `sitecustomize` on their path. Tests
 `only_linux` are skipped with its reason.
 """
 
+import ctypes
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -29,25 +30,27 @@ from tests.line.elsewhere import (
     NAMES,
     ROOT,
     caller,
+    jobs_stand_in,
     locking_stand_in,
     of_linux,
     refuse,
-    stand_in_for_jobs,
 )
 
 OURS = ("engine", "app")
 _THERE = "tests.line.as_windows"
 _PLATFORM = re.compile(r"\bsys\.platform\b")
 _MISSING = re.compile(rf"^(\s*)import ({'|'.join(MODULES)})\b", re.MULTILINE)
-_IMPORT = re.compile(r"^(\s*)import (os|socket|signal|mmap|msvcrt)$", re.MULTILINE)
+_IMPORT = re.compile(r"^(\s*)import (ctypes|os|socket|signal|mmap|msvcrt)$", re.MULTILINE)
 
 
 class _Without(types.ModuleType):
-    """A module less some names. Others are looked up each time: a test may replace them."""
+    """A module less some names, or with more. Others are looked up each time: a test may replace
+    them.
+    """
 
-    def __init__(self, module: types.ModuleType, missing: Sequence[str]) -> None:
+    def __init__(self, module: types.ModuleType, missing: Sequence[str], **more: object) -> None:
         super().__init__(module.__name__)
-        self.__dict__.update(_module=module, _missing=frozenset(missing), _replaced={})
+        self.__dict__.update(more, _module=module, _missing=frozenset(missing), _replaced={})
 
     def __getattr__(self, name: str) -> object:
         if name in self._missing or (self.__name__ == "mmap" and name.startswith("MADV_")):
@@ -70,7 +73,10 @@ def _reduced() -> dict[str, types.ModuleType]:
     return {name: _Without(importlib.import_module(name), gone) for name, gone in missing.items()}
 
 
-REDUCED = _reduced() | {"msvcrt": locking_stand_in()}
+REDUCED = _reduced() | {
+    "ctypes": _Without(ctypes, (), **jobs_stand_in()),
+    "msvcrt": locking_stand_in(),
+}
 
 
 class _Loader(importlib.machinery.SourceFileLoader):
@@ -103,7 +109,6 @@ def go_there() -> None:
     sys.modules[_THERE] = sys.modules[__name__]
     sys.meta_path.insert(0, _Finder())
     sys.addaudithook(_refuse)
-    stand_in_for_jobs()
     for flag in ("CREATE_NEW_PROCESS_GROUP", "CREATE_NO_WINDOW"):
         vars(subprocess).setdefault(flag, 0)
 

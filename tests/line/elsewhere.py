@@ -57,7 +57,7 @@ def take_away() -> None:
         delattr(mmap, name)
     sys.addaudithook(_refuse)
     sys.modules["msvcrt"] = locking_stand_in()
-    stand_in_for_jobs()
+    vars(ctypes).update(jobs_stand_in())
     sys.platform = "win32"
 
 
@@ -110,8 +110,10 @@ def locking_stand_in() -> types.ModuleType:
     return module
 
 
-def stand_in_for_jobs() -> None:
-    """Give ctypes what our module loads of Windows' kernel32: jobs, whose limits hold here, too."""
+def jobs_stand_in() -> dict[str, Any]:
+    """Names of ctypes on Windows, for what our module loads of kernel32: jobs, whose limits hold
+    here, too.
+    """
     limits: dict[int, tuple[int, int, int]] = {}
 
     def create(security: None, name: None) -> int:
@@ -143,11 +145,11 @@ def stand_in_for_jobs() -> None:
         AssignProcessToJobObject=assign,
         CloseHandle=bool,
     )
-    vars(ctypes).update(
-        WinDLL=lambda name, use_last_error: kernel,
-        get_last_error=lambda: 87,
-        WinError=lambda code: OSError(code, "The parameter is incorrect"),
-    )
+    return {
+        "WinDLL": lambda name, use_last_error: kernel,
+        "get_last_error": lambda: 87,
+        "WinError": lambda code: OSError(code, "The parameter is incorrect"),
+    }
 
 
 if __name__ == "__main__":
