@@ -12,8 +12,7 @@ from engine.gguf.reader import open_gguf
 from engine.gguf.values import ValueType
 from engine.models.build import BuiltModel, build_model
 from engine.runner.programs import BATCH, CONTEXT, steps
-from tests.engine.models.published.header import F16, F32, pair
-from tests.engine.models.published.size import Size
+from tests.engine.models.published.header import pair
 from tests.engine.models.published.sizes import SIZES
 from tests.engine.models.published.weights import BLOCKS, kind_of
 from tests.gguf_files import Blocks, Draft, padded
@@ -25,7 +24,6 @@ OWN = ("DOT4=", "MATRIX=", "SUB_GROUP=", "LARGE_GRF=")
 """Defines that name a device's own instructions; figures of all targets stand under one name."""
 
 Q4_0, Q8_0 = 2, 8
-FLAT = {Q4_0: (32, 18), **BLOCKS}
 MODELS: Mapping[str, tuple[str, int | None]] = {
     "8b": ("llama-3.1-8b", None),
     "8b-q4_0": ("llama-3.1-8b", Q4_0),
@@ -47,8 +45,8 @@ def written(folder: Path, model: str) -> Path:
     pairs["tokenizer.ggml.tokens"] = (ValueType.ARRAY, (ValueType.STRING, ["a"] * 64))
     tensors, offsets, end = {}, {}, 0
     for tensor, shape in size.shapes.items():
-        kind = _kind(tensor, size, flat)
-        weights, nbytes = FLAT[kind]
+        kind = kind_of(tensor, size, flat)
+        weights, nbytes = BLOCKS[kind]
         tensors[tensor] = Blocks(kind, shape, b"")
         offsets[tensor] = end
         end += padded(prod(shape) // weights * nbytes, 32)
@@ -56,11 +54,6 @@ def written(folder: Path, model: str) -> Path:
     path.write_bytes(header)
     truncate(path, padded(len(header), 32) + end)
     return path
-
-
-def _kind(tensor: str, size: Size, flat: int | None) -> int:
-    mixed = kind_of(tensor, size)
-    return mixed if flat is None or mixed in (F32, F16) else flat
 
 
 def built(folder: Path, model: str) -> BuiltModel:

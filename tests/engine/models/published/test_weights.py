@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from gguf import GGMLQuantizationType as Type
 
 from engine.runner import load
 from tests.engine.models.published.dense import HEADS
@@ -18,7 +19,7 @@ from tests.engine.models.published.size import (
     vectors,
     whole,
 )
-from tests.engine.models.published.weights import write
+from tests.engine.models.published.weights import HALVES, write
 
 MOE = {**attention(256, 4, 2, 128), **experts(256, 256, 4), **vectors(NORMS, 256), **HEADS}
 CHOICE = {"expert_count": 4, "expert_used_count": 2, "expert_feed_forward_length": 256}
@@ -40,3 +41,12 @@ def test_logits_are_of_usual_size(size: Size, tmp_path: Path) -> None:
         assert np.isfinite(logits).all()
         assert 0.05 < logits.std() < 50
         assert len(np.unique(logits.argmax(-1))) > 1
+
+
+@pytest.mark.parametrize("kind", [*HALVES, Type.MXFP4], ids=lambda kind: Type(kind).name)
+def test_all_matrices_of_one_format(kind: int, tmp_path: Path) -> None:
+    with load(
+        write(tmp_path / "made.gguf", SMALL["dense"], flat=kind), device="host", ctx=64
+    ) as model:
+        ((_, logits),) = model.logits(list(range(20)))
+        assert 0.05 < logits.std() < 50

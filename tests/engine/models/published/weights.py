@@ -1,9 +1,9 @@
 """Files of any size with random weights, to measure speed with: nothing is downloaded or kept.
 
-    python -m tests.engine.models.published.weights NAME FILE
+    python -m tests.engine.models.published.weights NAME FILE [FORMAT]
 
-NAME is one of SHAPES below or of sizes.py. Matrices are Q4_K and Q6_K, as in Q4_K_M files; weights
-are as large as makes all layers' results, and so the logits, finite.
+NAME is one of SHAPES below or of sizes.py. Matrices are Q4_K and Q6_K, as in Q4_K_M files, or all
+of FORMAT; weights are as large as makes all layers' results, and so the logits, finite.
 """
 
 import sys
@@ -12,6 +12,8 @@ from math import prod
 from pathlib import Path
 
 import numpy as np
+from gguf import GGML_QUANT_SIZES
+from gguf import GGMLQuantizationType as Type
 
 from engine.gguf.values import ValueType
 from tests.engine.models.published.dense import HEADS
@@ -31,8 +33,8 @@ from tests.engine.models.published.size import (
 from tests.engine.models.published.sizes import SIZES
 from tests.gguf_files import Blocks, Draft, padded
 
-Q8_0, Q4_K, Q6_K = 8, 12, 14
-BLOCKS = {F32: (1, 4), F16: (1, 2), Q8_0: (32, 34), Q4_K: (256, 144), Q6_K: (256, 210)}
+Q8_0, Q4_K, Q6_K = Type.Q8_0, Type.Q4_K, Type.Q6_K
+BLOCKS: Mapping[int, tuple[int, int]] = {int(kind): size for kind, size in GGML_QUANT_SIZES.items()}
 """Of each type: weights and bytes of a block."""
 CHUNK = 1 << 22  # blocks' bytes drawn at once
 MOE = {**attention(1024, 16, 4, 128), **experts(1024, 768, 24), **vectors(NORMS, 1024), **HEADS}
@@ -56,13 +58,16 @@ SHAPES: Mapping[str, Size] = {
 }
 
 
-def kind_of(name: str, size: Size) -> int:
+def kind_of(name: str, size: Size, flat: int | None = None) -> int:
     """What a Q4_K_M file keeps it in: more bits for the logits' matrix, and in an eighth of the
     layers at either end and each third between for values and for what the feed-forward gives.
+    Matrices are `flat` where it is given.
     """
     shape = size.shapes[name]
     if type_of(name, shape) == F32:
         return F32
+    if flat is not None:
+        return F16 if shape[0] % BLOCKS[flat][0] else flat
     if shape[0] % 256:
         return Q8_0 if shape[0] % 32 == 0 else F16
     if name.startswith(("token_embd", "output.")):
@@ -90,14 +95,33 @@ def drawn(
             yield (gain * draws.standard_normal(n)).astype("<f2").tobytes()
             continue
         blocks = np.frombuffer(bytearray(draws.bytes(n * size)), np.uint8).reshape(n, size)
-        if kind == Q8_0:  # 73 is the deviation of a byte
-            blocks[:, :2] = np.full((n, 1), gain / 73, "<f2").view(np.uint8)
-        elif kind == Q4_K:  # scales of 31 and quants of 4.6 about a middle of 7.5
-            scale = gain / 170
-            blocks[:, :4] = np.tile(np.array([scale, 7.5 * scale], "<f2").view(np.uint8), (n, 1))
-        else:
-            blocks[:, 208:] = np.full((n, 1), gain / 1370, "<f2").view(np.uint8)
+        at, scales = scales_of(kind, gain)
+        blocks[:, at : at + scales.nbytes] = scales.view(np.uint8)
         yield blocks.tobytes()
+
+
+# Where a block's halves are: d, and with a minimum m, by which random codes and scales of blocks
+# come to a deviation of 1 about 0: (byte, codes' deviation, m in d).
+HALVES: Mapping[int, tuple[int, float, float]] = {
+    Type.Q4_0: (0, 4.6, 0),
+    Type.Q4_1: (0, 4.6, -7.5),
+    Type.Q5_0: (0, 9.2, 0),
+    Type.Q5_1: (0, 9.2, -15.5),
+    Type.Q8_0: (0, 73, 0),
+    Type.Q4_K: (0, 170, 7.5),
+    Type.Q5_K: (0, 340, 15.5),
+    Type.Q6_K: (208, 1370, 0),
+    Type.IQ4_XS: (0, 1250, 0),
+}
+
+
+def scales_of(kind: int, gain: float) -> tuple[int, np.ndarray]:
+    """The byte of a block where its scales begin, and the scales."""
+    if kind == Type.MXFP4:  # an exponent; its numbers deviate by 3
+        return 0, np.array([round(127 + np.log2(gain / 3))], np.uint8)
+    at, deviation, minimum = HALVES[kind]
+    d = gain / deviation
+    return at, np.array([d, minimum * d] if minimum else [d], "<f2")
 
 
 def _floats(name: str, shape: Sequence[int], draws: np.random.Generator) -> np.ndarray:
@@ -111,8 +135,8 @@ def _floats(name: str, shape: Sequence[int], draws: np.random.Generator) -> np.n
     return 0.6 / np.sqrt(shape[0]) * draws.standard_normal(size)
 
 
-def write(path: Path, size: Size, seed: int = 1) -> Path:
-    """The whole file."""
+def write(path: Path, size: Size, seed: int = 1, flat: int | None = None) -> Path:
+    """The whole file; its matrices are `flat` where it is given."""
     pairs = {"general.architecture": pair(size.arch), "general.name": pair(path.stem)}
     pairs |= {f"{size.arch}.{key}": pair(value) for key, value in size.keys.items()}
     pairs["tokenizer.ggml.model"], pairs["tokenizer.ggml.pre"] = pair("gpt2"), pair("qwen2")
@@ -120,7 +144,7 @@ def write(path: Path, size: Size, seed: int = 1) -> Path:
     pairs["tokenizer.ggml.tokens"] = (ValueType.ARRAY, (ValueType.STRING, words))
     pairs["tokenizer.ggml.token_type"] = (ValueType.ARRAY, (ValueType.INT32, [1] * size.v))
     pairs["tokenizer.ggml.merges"] = (ValueType.ARRAY, (ValueType.STRING, ["w 0"]))
-    kinds = {name: kind_of(name, size) for name in size.shapes}
+    kinds = {name: kind_of(name, size, flat) for name in size.shapes}
     tensors, offsets, end = {}, {}, 0
     for name, shape in size.shapes.items():
         weights, nbytes = BLOCKS[kinds[name]]
@@ -141,8 +165,9 @@ def write(path: Path, size: Size, seed: int = 1) -> Path:
 
 
 def main() -> None:
-    name, path = sys.argv[1:]
-    print(write(Path(path), {**SIZES, **SHAPES}[name]))  # noqa: T201  a command for people
+    name, path, *formats = sys.argv[1:]
+    flat = Type[formats[0]] if formats else None
+    print(write(Path(path), {**SIZES, **SHAPES}[name], flat=flat))  # noqa: T201  a command for people
 
 
 if __name__ == "__main__":
