@@ -128,7 +128,7 @@ WITH_LOCAL void multiply_fragment(float acc[LANE_SUMS], const __local Block *blo
                           (WAVE_COLUMN + across * FRAGMENT_COLUMNS) * X_STRIDE + s * STEPS * STEP;
   Sum sum[LANE_SUMS];
 #define NOTHING(i) sum[i] = 0;
-#define UPPER_DIGIT(i) sum[i] *= 128;
+#define UPPER_DIGIT(i) sum[i] *= 64;
 #define ADD_SUM(i) \
   acc[i] = add_scaled(acc[i], sum[i], block, ROW_AT(down, i), COLUMN_AT(across, i), s);
   REPEAT(LANE_SUMS, NOTHING)

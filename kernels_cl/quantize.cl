@@ -12,7 +12,7 @@
 //   64  float scale, float scale * sum of q
 //   72  short sum of the first 16 q, short sum of the others, int sum of q[0] q[1], q[2] q[3] ...
 //
-// In digits (X_DIGITS), q = 128 h + l (parts/tiled_dots.cl), the same 80 bytes begin at 16 bytes:
+// In digits (X_DIGITS), q = 64 h + l (parts/tiled_dots.cl), the same 80 bytes begin at 16 bytes:
 //
 //   0   32 chars l in order
 //   32  32 chars h in order

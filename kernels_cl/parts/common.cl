@@ -202,8 +202,8 @@ static int sum_of16(int16 v) { return sum_of8(v.lo + v.hi); }
 // 16 numbers of 12 bits as two digits of a byte (tiled_dots.cl); `out` lies at 16 bytes.
 #ifdef X_DIGITS
 WITH_SHARED void store_digits(PANELS_IN char *out, int i, int16 q) {
-  int16 high = (q + 64) >> 7;
-  ((PANELS_IN uint4 *)out)[i] = as_uint4(convert_char16(q - 128 * high));
+  int16 high = (q + 32) >> 6;
+  ((PANELS_IN uint4 *)out)[i] = as_uint4(convert_char16(q - 64 * high));
   ((PANELS_IN uint4 *)out)[2 + i] = as_uint4(convert_char16(high));
 }
 #endif

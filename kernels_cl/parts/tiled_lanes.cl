@@ -4,7 +4,8 @@
 //   tiled_scattered.cl  of matmul_experts only: rows of x that are taken together lie apart
 //   tiled_lanes.cl      this
 //   tiled_floats.cl     add_record for weights that are floats      (FLOATS is defined)
-//   intrinsics.cl, tiled_dots.cl   its integer sums where four products are one instruction
+//   intrinsics.cl, tiled_vectors.cl  vectors by rows, and instructions for bytes
+//   tiled_dots.cl       its integer sums where bytes are multiplied
 //   tiled_sums.cl       add_record for quantised weights, with one block worked through by hand
 //   tiled_bytes.cl      what is otherwise below where x is 8 bits
 //   tiled_stage.cl      the same for several columns: weights are unpacked once (STAGED is defined)

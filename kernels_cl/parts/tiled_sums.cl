@@ -37,37 +37,6 @@
 #define RECORD (HEAD + BLOCKS * BLOCK)
 #define MINIMA (HALVES == 2 && (SCALES > 0 || SUMS == 1))
 
-#if LANES == 16
-typedef ushort bits __attribute__((ext_vector_type(32)));
-typedef short pairs __attribute__((ext_vector_type(32)));
-typedef int products __attribute__((ext_vector_type(32)));
-  #define AS_PAIRS(v) __builtin_astype(v, pairs)
-  #define WIDEN(v) __builtin_convertvector(v, products)
-#else
-  #define BY_PAIR(name) CAT(name, PAIRED)
-  #define PAIRED CAT(twice, LANES)
-  #define twice1 2
-  #define twice8 16
-typedef BY_PAIR(ushort) bits;
-typedef BY_PAIR(short) pairs;
-typedef BY_PAIR(int) products;
-  #define AS_PAIRS(v) BY_PAIR(as_short)(v)
-  #define WIDEN(v) BY_PAIR(convert_int)(v)
-#endif
-
-// Of every lane: a.x b.x + a.y b.y. Compilers for x86 see multiply-add-pairs in the last shape, but
-// Clang only while the sum stays alone: it reorders the additions of a longer one.
-static ints madd(pairs a, pairs b) {
-#if LANES == 16 && defined(__AVX512BW__)
-  return __builtin_astype(__builtin_ia32_pmaddwd512(a, b), ints);
-#elif LANES == 8 && defined(__AVX2__)
-  return __builtin_astype(__builtin_ia32_pmaddwd256(a, b), ints);
-#else
-  products each = WIDEN(a) * WIDEN(b);
-  return each.even + each.odd;
-#endif
-}
-
 // A half, and a word, of every lane's row.
 #if BF16
   #define SCALAR_AT BF16_AT
@@ -115,24 +84,19 @@ WITH_SHARED pairs high_bits(const RECORDS_IN char *a, int lane, const int p, con
   return AS_PAIRS(moved & (bits)((HIGH == 2 ? 3 : 1) << to));
 }
 
-// What codes stand for. Of a shuffle whose mask is a variable Clang makes one instruction.
-#ifndef TABLE
-  #define NUMBERS(code) (code)
-#elif LANES == 1
-__constant short table[16] = {TABLE};
-  #define NUMBERS(code) (pairs)(table[(code).x], table[(code).y])
+// What codes stand for, OFFSET being added.
+#ifdef TABLE
+  #define NUMBERS(code) number_of(code)
+#elif OFFSET
+  #define NUMBERS(code) ((code) + (pairs)OFFSET)
 #else
-  #if LANES == 16
-    #define NUMBERS(code) __builtin_shufflevector((pairs)(TABLE, TABLE), code)
-  #else
-    #define NUMBERS(code) __builtin_shufflevector((pairs)(TABLE), code)
-  #endif
+  #define NUMBERS(code) (code)
 #endif
 
 // Of one row of x, codes of nibbles are multiplied where they stand in their words, 16 or 256 times
 // too large: a mask is all they need. Moving the sums instead loses nothing, as they are whole
 // multiples, and short chains of additions keep a processor busier than one.
-#if PANEL == 1 && WORDS == 4 && !defined(TABLE)
+#if PANEL == 1 && WORDS == 4 && !defined(TABLE) && !defined(X_DIGITS)
   #define UNMOVED
 
 // Pair t of word j as it stands there; the last is moved, as its upper bit would be a sign.
@@ -316,7 +280,7 @@ WITH_SHARED void add_record(floats acc[PANEL][VECTORS], const RECORDS_IN char *a
   }
 }
 
-#elif defined(X_DIGITS) && SCALES > 0
+#elif defined(X_DIGITS) && SCALES > 0 && LANES == 1
 
 // As above, of one row: in vectors of one compilers make more of it.
   #if HALVES == 1

@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 
 import pytest
@@ -18,7 +18,7 @@ from engine.backends.opencl.launches.sizes import BLOCK_WIDTH, ROW_NAMES, vector
 from engine.backends.opencl.packing import pack
 from engine.backends.opencl.program import lanes_of_thread, registers
 from engine.backends.opencl.source import OPTIONS, families, source
-from engine.backends.opencl.tiles.schemes import SCHEMES
+from engine.backends.opencl.tiles.schemes import SCHEMES, Scheme
 from engine.gguf.formats import I8, IQ4_NL, Q4_K, Q6_K, Format
 from engine.graph.tensor import Role, leaf
 from engine.settings import cache_folder
@@ -208,10 +208,22 @@ def test_clang_takes_the_tiles_of_every_format(compiled: Compile, fmt: Format, t
         vectors = ["-DROWS=32", "-DVECTORS=2", "-DPANEL=4", "-DCHUNK=64"]
         staged = ["-DSTAGED=1"] if scheme.stages(panels=2, keeps=False) else []
         compiled("matmul_tiled", target, *defines, *vectors, *staged)
-        if scheme.takes_bytes:
-            given = {**scheme.byte_defines, "X_BITS": 8, "STAGED": 1, "VNNI": 1}
-            of_bytes = [f"-D{name}={value}" for name, value in given.items()]
-            compiled("matmul_tiled", target, *defines, *vectors, *of_bytes)
+        if isinstance(scheme, Scheme):
+            _vectors_of_bytes(compiled, scheme, vectors)
+
+
+def _vectors_of_bytes(compiled: Compile, scheme: Scheme, vectors: Sequence[str]) -> None:
+    """Activations of 8 bits, and digits of one row, with and without VNNI's sums."""
+
+    def with_bytes(*options: str, **given: int | str) -> None:
+        defines = [f"-D{name}={value}" for name, value in {**scheme.defines, **given}.items()]
+        compiled("matmul_tiled", ANY, *defines, *options)
+
+    if scheme.takes_bytes:
+        with_bytes(*vectors, **scheme.byte_defines, X_BITS=8, STAGED=1, VNNI=1)
+    for vnni in ({}, {"VNNI": 1}):
+        one = {"ROWS": 32, "VECTORS": 2, "PANEL": 1, "X_DIGITS": 1}
+        with_bytes(**scheme.digit_defines, **one, **vnni)
 
 
 @pytest.mark.parametrize("fmt", SCHEMES, ids=str)

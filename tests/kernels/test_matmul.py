@@ -53,7 +53,10 @@ ROWS = (1, 31, 33, 192, 1000)
 def shaped(backend: OpenCLBackend, request: pytest.FixtureRequest) -> Iterator[OpenCLBackend]:
     """`backend` as a CPU with other vectors or cores, on which panels and items depend."""
     vector_ints, cores = request.param
-    traits = replace(backend.info.traits, is_cpu=True, vector_ints=vector_ints, compute_units=cores)
+    own = backend.info.traits
+    has_bytes = own.vector_bytes and vector_ints == own.vector_ints
+    traits = replace(own, is_cpu=True, vector_ints=vector_ints, vector_bytes=has_bytes)
+    traits = replace(traits, compute_units=cores)
     handle = open_device(backend.name).handle
     opened = OpenCLBackend(Device(replace(backend.info, traits=traits), handle))
     yield opened
@@ -156,6 +159,7 @@ def test_half_the_multiplications_make_the_same_bits(backend: OpenCLBackend, fmt
     for crossed, vector_ints in ((0, 16), (6, 16), (8, 16), (0, 8)):  # narrow ones always cross
         tuned = structs.replace(default(), crossed=crossed)
         traits = replace(backend.info.traits, is_cpu=True, vector_ints=vector_ints, tuned=tuned)
+        traits = replace(traits, vector_bytes=vector_ints == backend.info.traits.vector_ints)
         device = Device(replace(backend.info, traits=traits), open_device(backend.name).handle)
         forced = OpenCLBackend(device)
         results.append(run(forced, ops.matmul(w, x), made.values, matmul_only=True))

@@ -32,6 +32,7 @@ from tests.kernels.harness import nmse, product_error, run, run_all
 from tests.kernels.test_matmul import weight
 from tests.kernels.values import Operands
 
+FORMATS_OF_CODES = [fmt for fmt, scheme in SCHEMES.items() if isinstance(scheme, Scheme)]
 K = 512
 # Integers are exact, and few floats are added. 12 bits are 2e-7 from the truth, 8 bits 4e-5.
 LIMIT, APART = 1e-12, 3e-6
@@ -143,11 +144,43 @@ def test_who_gets_8_bits() -> None:
     assert bits(F32, 64, CPU) == 32
 
 
-@pytest.mark.parametrize("fmt", quick(CPU), ids=str)
-def test_sums_of_the_largest_products_fit_16_bits(fmt: Format) -> None:
+@pytest.mark.parametrize("most", [127, 32], ids=["8-bits", "digits"])
+@pytest.mark.parametrize("fmt", FORMATS_OF_CODES, ids=str)
+def test_sums_of_the_largest_products_fit_16_bits(fmt: Format, most: int) -> None:
     """Two at a time, four and four elements; half as many again would not be a power of two."""
     scheme = SCHEMES[fmt]
     assert isinstance(scheme, Scheme)
-    largest = 2 * 127 * scheme.most_code
-    assert scheme.fours * largest <= np.iinfo(np.int16).max
-    assert scheme.fours == 8 // scheme.sums or 2 * scheme.fours * largest > np.iinfo(np.int16).max
+    largest, fours = 2 * most * scheme.most_code, scheme.fours(most)
+    assert fours * largest <= np.iinfo(np.int16).max
+    assert fours == 8 // scheme.sums or 2 * max(fours, 0.5) * largest > np.iinfo(np.int16).max
+    assert fours >= 2 or most == 127
+
+
+@pytest.fixture(scope="module")
+def pairs_and_bytes(backend: OpenCLBackend) -> Iterator[tuple[OpenCLBackend, OpenCLBackend]]:
+    """The device's vectors, without instructions for bytes and with them."""
+    if not backend.info.traits.vector_bytes:
+        pytest.skip(f"{backend.name} has none for bytes")
+    handle, traits = open_device(backend.name).handle, backend.info.traits
+    as_pairs = Device(replace(backend.info, traits=replace(traits, vector_bytes=False)), handle)
+    opened = OpenCLBackend(as_pairs), OpenCLBackend(Device(backend.info, handle))
+    yield opened
+    for one in opened:
+        one.close()
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize(("fmt", "n"), [*((fmt, 1) for fmt in FORMATS_OF_CODES), (IQ4_XS, 4)])
+def test_instructions_for_bytes_make_the_same_bits(
+    pairs_and_bytes: tuple[OpenCLBackend, OpenCLBackend], fmt: Format, n: int
+) -> None:
+    """The least and the largest codes meet the largest activations of one sign and of both."""
+    made = Operands()
+    filled = [filled_blocks(fmt, 6, K, byte) for byte in (0x00, 0x0F, 0x7F, 0x80, 0xFF)]
+    blocks = np.concatenate([*filled, random_blocks(made.rng, fmt, 41, K)])
+    w, x = weight(made, fmt, blocks), made.make(F32, K, n)
+    for largest in (None, np.ones(K), -np.ones(K), np.where(np.arange(K) % 2, 1, -1)):
+        if largest is not None:
+            made.values[x][...] = largest
+        got = [run(one, ops.matmul(w, x), made.values, matmul_only=True) for one in pairs_and_bytes]
+        np.testing.assert_array_equal(*got)

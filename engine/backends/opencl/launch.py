@@ -60,8 +60,9 @@ class Launch:
 class DeviceTraits:
     """The device's properties that launches depend on; all others belong to the driver's code.
 
-    `vector_ints` is how many 32-bit integers the processor's own vectors hold; `local_memory` is
-    bytes a work-group; `vnni`: whether four products of bytes are added to 32 bits at once, in the
+    `vector_ints` is how many 32-bit integers the processor's own vectors hold, and `vector_bytes`
+    whether these have instructions for bytes, as x86 has from AVX2 on; `local_memory` is bytes a
+    work-group; `vnni`: whether four products of bytes are added to 32 bits at once, in the
     widest vectors. `activation_bits` is a person's choice: 12, or 8 where that is quicker. A driver
     has `slow_launches` where its threads sleep between them: more of a row's work is put into one
     launch then, whose items wait for one another. `dot4` names the instruction that adds four
@@ -77,6 +78,7 @@ class DeviceTraits:
     max_work_group: int
     local_memory: int
     vector_ints: int = 1
+    vector_bytes: bool = False
     vnni: bool = False
     activation_bits: ActivationBits = 12
     slow_launches: bool = False

@@ -28,16 +28,16 @@ PARTS: Mapping[str, tuple[str, ...]] = {
     "dot4_trial": ("intrinsics",),
     "matmul_experts": (
         *("tiled_scattered", "tiled_lanes", "tiled_floats"),
-        *("intrinsics", "tiled_dots", "tiled_sums"),
+        *("intrinsics", "tiled_vectors", "tiled_dots", "tiled_sums"),
     ),
     "matmul_plain": ("blocks", "block_grids", "block_formats"),
     "matmul_tiled": (
-        *("tiled_lanes", "tiled_floats", "intrinsics", "tiled_dots", "tiled_sums"),
-        *("tiled_bytes", "tiled_stage", "tiled_normed", "tiled_parts"),
+        *("tiled_lanes", "tiled_floats", "intrinsics", "tiled_vectors", "tiled_dots"),
+        *("tiled_sums", "tiled_bytes", "tiled_stage", "tiled_normed", "tiled_parts"),
     ),
     "matmul_wide": (
-        *("tiled_wide", "tiled_lanes", "tiled_floats", "intrinsics", "tiled_dots"),
-        *("tiled_sums", "tiled_parts", "fragments"),
+        *("tiled_wide", "tiled_lanes", "tiled_floats", "intrinsics", "tiled_vectors"),
+        *("tiled_dots", "tiled_sums", "tiled_parts", "fragments"),
     ),
     "matrix_trial": ("intrinsics", "fragments"),
     "norm": ("row_sums",),

@@ -229,6 +229,7 @@ def describe(name: str, platform: cl.Platform, handle: cl.Device) -> DeviceInfo:
             local_memory=handle.local_mem_size,
             own_local_memory=handle.local_mem_type == cl.device_local_mem_type.LOCAL,
             vector_ints=vector_ints,
+            vector_bytes=is_cpu and vector_ints >= 8,
             vnni=is_cpu and vector_ints == 16 and "avx512_vnni" in flags(),
             slow_launches=is_cpu and name.startswith(SLOW_LAUNCHES),
             dot4=dot4,

@@ -7,16 +7,17 @@ from engine.backends.opencl.launch import Args, DeviceTraits, Launch
 from engine.backends.opencl.launches.matmul_plain import supports_plain
 from engine.backends.opencl.launches.quantize import (
     WIDE_ITEMS,
+    has_bytes,
     has_wide_vectors,
     is_wide,
     panel_defines,
 )
 from engine.backends.opencl.launches.sizes import floats, gapless, ints, longs, readable
 from engine.backends.opencl.tiles.layouts import TILES
-from engine.backends.opencl.tiles.schemes import SCHEMES, TILE
+from engine.backends.opencl.tiles.schemes import SCHEMES, TILE, FloatScheme
 from engine.device.backend import PLAIN, TypeOf
 from engine.gguf.formats import F32, Format
-from engine.graph.lowered import MatmulAdd, MatmulGated, MatmulTiled, NormMatmul, Quantize
+from engine.graph.lowered import MatmulAdd, MatmulGated, MatmulTiled, NormMatmul, Panels, Quantize
 from engine.graph.ops.matmul import Matmul
 from engine.graph.tensor import Tensor
 
@@ -170,8 +171,7 @@ def _grid(
         crossed = _crossed(panel, traits)
         keeps = has_wide_vectors(traits) and not crossed
         if Quantize.of(x).panels.bits == 8:
-            defines |= {"STAGED": 1, **SCHEMES[fmt].byte_defines}
-            defines |= {"VNNI": 1} if traits.vnni else {}
+            defines["STAGED"] = 1
         elif panel > 1 and SCHEMES[fmt].stages(panels, keeps):
             defines |= {"STAGED": 1, "CROSSED": crossed}
         return _Grid(-(-panels // groups), (items, groups), (1, 1), defines)
@@ -226,9 +226,20 @@ def tile_defines(fmt: Format, x: Tensor, panel: int, traits: DeviceTraits) -> di
     defines = {**SCHEMES[fmt].defines, **panel_defines(Quantize.of(x).panels), "PANEL": panel}
     if traits.items_take_vectors and Quantize.of(x).n_rows <= WAITING_ROWS:
         defines["AHEAD"] = traits.tuned.ahead
-    if Quantize.of(x).panels.digits:
-        defines["DOT4"] = traits.dot4
-    return defines
+    return defines | _byte_defines(fmt, Quantize.of(x).panels, traits)
+
+
+def _byte_defines(fmt: Format, panels: Panels, traits: DeviceTraits) -> dict[str, int | str]:
+    """Build options where instructions for bytes find or multiply what codes stand for."""
+    scheme = SCHEMES[fmt]
+    if isinstance(scheme, FloatScheme) or not traits.items_take_vectors:
+        return {"DOT4": traits.dot4} if panels.digits else {}
+    vnni = {"VNNI": 1} if traits.vnni else {}
+    if panels.digits:
+        return {**scheme.digit_defines, **vnni}
+    if panels.bits == 8:
+        return {**scheme.byte_defines, **vnni}
+    return scheme.positive_defines if scheme.table and has_bytes(traits) else {}
 
 
 def team_of_lanes(traits: DeviceTraits) -> int:

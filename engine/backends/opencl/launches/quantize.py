@@ -5,7 +5,7 @@ from typing import Literal
 
 from engine.backends.opencl.launch import Args, DeviceTraits, Launch
 from engine.backends.opencl.launches.sizes import Defines, aligned, ints, rows_in, strides
-from engine.backends.opencl.tiles.schemes import SCHEMES
+from engine.backends.opencl.tiles.schemes import SCHEMES, FloatScheme
 from engine.device.backend import TypeOf
 from engine.gguf.formats import Format
 from engine.graph.lowered import Panels, Quantize
@@ -41,6 +41,11 @@ def has_dots(traits: DeviceTraits) -> bool:
     return bool(traits.dot4) and not traits.items_take_vectors
 
 
+def has_bytes(traits: DeviceTraits) -> bool:
+    """True if activations of one row are digits, for vectors with instructions for bytes."""
+    return traits.items_take_vectors and traits.vector_bytes
+
+
 def is_wide(fmt: Format, rows: int, traits: DeviceTraits) -> bool:
     """True if groups make 64 rows of such weights times 64 of so many rows of x."""
     fits = traits.max_work_group >= WIDE_ITEMS and traits.local_memory >= WIDE_BYTES
@@ -68,13 +73,13 @@ def panel_bits(fmt: Format, rows: int, panel: int, traits: DeviceTraits) -> Lite
     formats, that multiply bytes no quicker.
     """
     scheme = SCHEMES[fmt]
-    if scheme.exact:
+    if isinstance(scheme, FloatScheme):
         return 32
     if panel > 1 and traits.matrix_halves and is_wide(fmt, rows, traits):
         return 16
     several = rows > panel > 1 and traits.items_take_vectors
     needed = _FOURS_OF_WIDE if has_wide_vectors(traits) else _FOURS
-    quicker = traits.vector_ints >= 8 and (traits.vnni or scheme.fours >= needed)
+    quicker = traits.vector_ints >= 8 and (traits.vnni or scheme.fours() >= needed)
     chosen = traits.activation_bits == 8 and scheme.takes_bytes
     return 8 if chosen and several and quicker else 12
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from engine.backends.opencl.launch import DeviceTraits
 from engine.backends.opencl.launches.matmul_tiled import AT_ONCE, is_tiled
-from engine.backends.opencl.launches.quantize import has_dots, panel_bits, panel_rows
+from engine.backends.opencl.launches.quantize import has_bytes, has_dots, panel_bits, panel_rows
 from engine.backends.opencl.lowering.helpers import (
     grouped_ids,
     in_place_of,
@@ -58,10 +58,6 @@ def lower(
             lowered.append(node)
         return made[key]
 
-    def panels(x: Tensor, weight: Tensor, rows: int) -> Tensor:
-        bits = panel_bits(weight.fmt, x.nelements // x.shape[0], rows, traits)
-        return once(panels_of(x, Panels(rows, bits, bits == 12 and has_dots(traits))))
-
     for node in nodes:
         parts: Sequence[Tensor] = (node,)
         if node.op is Op.ATTENTION:
@@ -72,18 +68,27 @@ def lower(
             parts = split_best(node)
         elif node.op is Op.MATMUL_ID and is_tiled(MatmulId.of(node).a, type_of):
             product = MatmulId.of(node)
-            x, grouped = panels(product.b, product.a, 1), grouped_ids(product)
+            grouped = grouped_ids(product)
+            x = once(_panels(product.b, product.a, 1, grouped is None, traits))
             experts = MatmulExperts(product.a, x, once(grouped) if grouped else product.ids)
             parts = (in_place_of(node, Op.MATMUL_EXPERTS, experts),)
         elif node in together and node is together[node][0]:
             a, b = Matmul.of(node).a, Matmul.of(node).b
-            x = panels(b, a, panel_rows(b.nelements // b.shape[0], traits))
+            rows = panel_rows(b.nelements // b.shape[0], traits)
+            x = once(_panels(b, a, rows, rows == 1, traits))
             parts = _products(together[node], x)
         elif node in together:
             parts = ()
         lowered.extend(parts)
         computes.update((part, tuple(together.get(node, (node,)))) for part in parts)
     return tuple(lowered)
+
+
+def _panels(x: Tensor, weight: Tensor, rows: int, alone: bool, traits: DeviceTraits) -> Tensor:
+    """x as a product with `weight` reads it, so many rows a panel; `alone`: one row at a time."""
+    bits = panel_bits(weight.fmt, x.nelements // x.shape[0], rows, traits)
+    digits = bits == 12 and (has_dots(traits) or (alone and has_bytes(traits)))
+    return panels_of(x, Panels(rows, bits, digits))
 
 
 def _together(nodes: Sequence[Tensor], type_of: TypeOf) -> dict[Tensor, list[Tensor]]:

@@ -19,7 +19,7 @@ TILE = 32
 BLOCK = 32
 """Elements of K that make a block of a record."""
 
-MOST_OF_8_BITS, MOST_OF_16_BITS = 127, 32767
+MOST_OF_8_BITS, MOST_OF_DIGIT, MOST_OF_16_BITS = 127, 32, 32767
 
 Defines = dict[str, int | str]
 
@@ -78,12 +78,11 @@ class Scheme:
         pays = panels > 1 and (self.scales > 0 or not keeps)
         return (self.sums == 1 or self.scales > 0) and (pays or self.high > 0)
 
-    @property
-    def fours(self) -> int:
-        """Products of four codes and four activations of 8 bits that are added in 16 bits, two at a
-        time (tiled_bytes.cl): as many as surely fit, a power of two; 0 where none do.
+    def fours(self, most: int = MOST_OF_8_BITS) -> int:
+        """Products of four codes and four activations of at most `most` that are added in 16 bits,
+        two at a time (tiled_vectors.cl): as many as surely fit, a power of two; 0 where none do.
         """
-        fit = MOST_OF_16_BITS // (2 * MOST_OF_8_BITS * self.most_code)
+        fit = MOST_OF_16_BITS // (2 * most * self.most_code)
         return min(8 // self.sums, 1 << fit.bit_length() - 1) if fit else 0
 
     @property
@@ -98,8 +97,18 @@ class Scheme:
 
     @property
     def byte_defines(self) -> Defines:
-        """Further build options where activations have 8 bits."""
-        return {"OFFSET": self._offset, "GROUP": self.fours}
+        """Build options that differ where activations have 8 bits."""
+        return {**self.positive_defines, "GROUP": self.fours()}
+
+    @property
+    def digit_defines(self) -> Defines:
+        """Build options that differ where vectors multiply digits of activations."""
+        return {**self.positive_defines, "GROUP": self.fours(MOST_OF_DIGIT)}
+
+    @property
+    def positive_defines(self) -> Defines:
+        """Build options that differ where instructions for bytes need positive codes."""
+        return {"OFFSET": self._offset, "BIAS": self.bias + self._offset}
 
     @property
     def _offset(self) -> int:
@@ -171,18 +180,13 @@ class FloatScheme:
 
     exact: ClassVar[bool] = True
     takes_bytes: ClassVar[bool] = False
-    fours: ClassVar[int] = 0
+    table: ClassVar[tuple[int, ...]] = ()
     repacked: ClassVar[bool] = False
     elements: ClassVar[int] = BLOCK
 
     def stages(self, panels: int, keeps: bool) -> bool:
         """Never: there is nothing to unpack."""
         return False
-
-    @property
-    def byte_defines(self) -> Defines:
-        """Nothing: activations are not rounded."""
-        return {}
 
     @property
     def record_bytes(self) -> int:
