@@ -26,6 +26,7 @@ __all__ = ["pytest_runtest_protocol"]
 
 LONGEST = (
     "tests/line/test_types.py",
+    "tests/damage/test_table.py",
     "tests/app/end_to_end/test_close.py",
     "tests/app/end_to_end/test_screen.py",
     "tests/engine/selftest/test_simulated.py",

@@ -7,6 +7,7 @@ is a line with the exit status and what was printed. `fail` are variables of tes
 """
 
 import ctypes
+import gc
 import json
 import os
 import signal
@@ -30,6 +31,7 @@ from app.commands import doctor, models, plan, run, serve
 from app.defaults.places import keep_generation_config
 from app.language import use
 from app.state.preferences import PreferencesState, chosen_language
+from app.state.presets import AnswerLimits
 from app.state.talk.disk.picture_files import PictureError
 from app.state.talk.disk.store import ChatStore
 from app.state.talk.embedder import MAGIC as VECTORS
@@ -129,6 +131,7 @@ def window_door(model: str) -> int:
         for _ in range(2):  # prepared weights are checked before the second answer, not the first
             bench.chat.open(None)
             bench.chat.details.set_sampling(Sampling(temperature=0))
+            bench.chat.details.set_limits(AnswerLimits(max_tokens=3))
             if bench.session.status == "ready" and bench.chat.send(ASKED):
                 _wait(app, lambda: not bench.chat.busy)
                 told["answer"] = bench.chat.path[-1].text[:12]
@@ -237,6 +240,8 @@ def main() -> None:
     fork_workers()
     families()
     toolkit()
+    gc.collect()
+    gc.freeze()  # no child searches what was imported for garbage
     for line in sys.stdin:
         asked = json.loads(line)
         child = os.fork()

@@ -18,7 +18,7 @@ from gguf import GGMLQuantizationType, GGUFValueType
 
 from app.checks.kept import Kind
 from tests.damage.damages import DAMAGES, failing
-from tests.failing.preload import compiled, compiler
+from tests.failing.preload import MEMORY, compiled, compiler
 from tests.goldens.tiny import Draws, E, write_tiny
 from tests.program import ROOT
 
@@ -164,7 +164,8 @@ class Home:
 @contextmanager
 def filled_home() -> Iterator[Home]:
     """A home that is filled."""
-    top = Path(tempfile.mkdtemp(prefix="cutaway-damage-"))
+    in_memory = MEMORY if os.access(MEMORY, os.W_OK) else None
+    top = Path(tempfile.mkdtemp(prefix="cutaway-damage-", dir=in_memory))
     home = Home(top)
     try:
         home.fill()

@@ -20,6 +20,10 @@ pytestmark = [pytest.mark.device, pytest.mark.timeout(1800)]
 
 
 READERS = {
+    "doctor": ("measured speeds", "permissions of tools", "kept chats", "vectors of documents"),
+    "models": ("headers of models",),
+    "run": ("model files", "prepared weights", "tuning", "trials of devices", "makers' sampling"),
+    "serve": ("built kernels",),
     "window": (
         "chats",
         "pictures of chats",
@@ -27,10 +31,6 @@ READERS = {
         "servers of tools",
         "partial downloads",
     ),
-    "run": ("model files", "prepared weights", "tuning", "trials of devices", "makers' sampling"),
-    "serve": ("built kernels",),
-    "models": ("headers of models",),
-    "doctor": ("measured speeds", "permissions of tools", "kept chats", "vectors of documents"),
 }
 """A door that reads each kind, which another may leave alone."""
 

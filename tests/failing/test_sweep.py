@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.failing.operations import OPERATIONS
-from tests.failing.preload import compiled, compiler
+from tests.failing.preload import MEMORY, compiled, compiler
 from tests.program import ROOT
 
 QUICK = {  # how many are drawn; 0: all of them
@@ -29,8 +29,6 @@ QUICK = {  # how many are drawn; 0: all of them
     "chat-import": 10,
 }
 RANDOM = 300  # failures of an operation, each maybe with a kill later
-MEMORY = Path("/dev/shm")
-"""Where syncs cost nothing: they are played, not needed."""
 
 pytestmark = pytest.mark.skipif(
     compiler() is None or sys.platform != "linux", reason="needs Linux and a C compiler (cc)"
