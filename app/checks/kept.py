@@ -2,8 +2,8 @@
 
 A new kind of file gets a row in `TABLE`: its name, its folder and pattern, the module that owns it,
 what its loss costs, and how damage is found: at a glance, and by reading a large file whole.
-Caches are deleted, since they are made again; what a
-person wrote is renamed and never deleted.
+Caches are deleted, since they are made again; what a person wrote is renamed and never deleted, and
+single rows of a database are restored in their place.
 """
 
 import errno
@@ -19,7 +19,9 @@ from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
+from typing import NamedTuple
 
+from app.checks.row_sums import find_changed, restore_changed
 from engine.errors import BadFile, CutawayError
 from engine.gguf import open_gguf
 from engine.kept import DIGEST, PART, is_sealed, prepared_folder, read_kept
@@ -38,8 +40,8 @@ FIRST = 4 << 20  # bytes of a large file that are looked at
 @dataclass(frozen=True)
 class Kind:
     """A kind of file. `pattern` is relative to `folder()`; `problem` says what is wrong with one,
-    "" if nothing is, and `deep` the same of one that is read whole. `cache` is true of what is
-    made again by itself.
+    "" if nothing is, and `deep` the same of one that is read whole, as are its `parts`. `cache` is
+    true of what is made again by itself.
     """
 
     name: str
@@ -50,6 +52,17 @@ class Kind:
     problem: Callable[[Path], str]
     cache: bool = True
     deep: Callable[[Path, "Reading"], str] | None = None
+    parts: "Parts | None" = None
+
+
+class Parts(NamedTuple):
+    """Damage of single parts of a file that is whole otherwise, mended within the file: `find` says
+    what is damaged, "" if nothing is, and `mend` what was done.
+    """
+
+    find: Callable[[Path], str]
+    mend: Callable[[Path], str]
+    repair: str
 
 
 @dataclass(frozen=True)
@@ -69,6 +82,7 @@ class Damage:
     kind: Kind
     path: Path
     problem: str
+    parts: Parts | None = None
 
     @property
     def is_deleted(self) -> bool:
@@ -80,6 +94,8 @@ class Damage:
     @property
     def repair(self) -> str:
         """The repair that `mend` makes."""
+        if self.parts is not None:
+            return self.parts.repair
         if self.is_deleted:
             return f"delete it ({self.kind.loss})"
         return f"rename it to {self.path.name}{ASIDE}… ({self.kind.loss})"
@@ -91,9 +107,15 @@ def find_damage(reading: Reading | None = None) -> Iterator[Damage]:
     """
     for kind in TABLE:
         for path in _files(kind):
-            problem = _problem(kind, path, reading)
+            problem = _problem(path, kind.problem)
+            if not problem and reading is not None and kind.deep is not None:
+                problem = _problem(path, partial(kind.deep, reading=reading))
             if problem:
                 yield Damage(kind, path, problem)
+            elif reading is not None and kind.parts is not None:
+                problem = _problem(path, kind.parts.find)
+                if problem:
+                    yield Damage(kind, path, problem, kind.parts)
 
 
 def find_unfinished() -> Iterator[str]:
@@ -114,6 +136,8 @@ def mend(damage: Damage) -> str:
     """
     path = damage.path
     try:
+        if damage.parts is not None:
+            return damage.parts.mend(path)
         if damage.is_deleted:
             _delete(path)
             return f"deleted {path}"
@@ -126,6 +150,8 @@ def mend(damage: Damage) -> str:
         return f"renamed {path} to {aside.name}"
     except OSError as error:
         raise CutawayError(f"{path}: {error.strerror}") from None
+    except sqlite3.Error as error:
+        raise CutawayError(f"{path}: {error}") from None
 
 
 def kind_of(path: Path) -> Kind | None:
@@ -145,17 +171,14 @@ def _files(kind: Kind) -> Iterator[Path]:
         yield from (within.parent / name for name in names if ASIDE not in name)
 
 
-def _problem(kind: Kind, path: Path, reading: Reading | None) -> str:
+def _problem(path: Path, check: Callable[[Path], str]) -> str:
     try:
         told = path.lstat()
         if stat.S_ISLNK(told.st_mode) and not path.exists():
             return "a link to nothing"
         if not stat.S_ISREG(path.stat().st_mode):
             return "not a regular file"
-        problem = kind.problem(path)
-        if problem or reading is None or kind.deep is None:
-            return problem
-        return kind.deep(path, reading)
+        return check(path)
     except FileNotFoundError:  # it was there a moment ago
         return ""
     except (OSError, RuntimeError) as error:
@@ -268,24 +291,33 @@ def _chats(path: Path) -> str:
 
 
 def _chats_deep(path: Path, reading: Reading) -> str:
-    """Its pages and indexes; a text has no checksum."""
+    """Its pages and indexes."""
     reading.report(path.name, 0, path.stat().st_size)
     return _checked(path, "integrity_check(1)")
 
 
 def _checked(path: Path, check: str) -> str:
     """The verdict of a check of SQLite's, "" if it finds nothing."""
+
+    def verdict(path: Path) -> str:
+        address = f"{path.absolute().as_uri()}?mode=ro"
+        with closing(sqlite3.connect(address, uri=True, timeout=2)) as database:
+            (found,) = database.execute(f"PRAGMA {check}").fetchone()
+        return "" if found == "ok" else str(found)
+
+    return _asked(path, verdict)
+
+
+def _asked(path: Path, check: Callable[[Path], str]) -> str:
+    """What a check of a database says, which others may write meanwhile."""
     if path.stat().st_size == 0:
         return ""  # a new one
     try:
-        address = f"{path.absolute().as_uri()}?mode=ro"
-        with closing(sqlite3.connect(address, uri=True, timeout=2)) as database:
-            (verdict,) = database.execute(f"PRAGMA {check}").fetchone()
+        return check(path)
     except sqlite3.OperationalError as error:
         return "" if "locked" in str(error) or "readonly" in str(error) else str(error)
     except (sqlite3.Error, UnicodeDecodeError) as error:
         return str(error)
-    return "" if verdict == "ok" else str(verdict)
 
 
 def _fine(path: Path) -> str:
@@ -318,6 +350,10 @@ TABLE = (
     Kind(
         *("chats", _data, "chats.sqlite", "app/state/talk/disk/database.py"),
         *("the chats are kept in that file; the list begins empty", _chats, False, _chats_deep),
+        Parts(
+            *(partial(_asked, check=find_changed), restore_changed),
+            "restore each message that the index of search has; the rest stays as it is now",
+        ),
     ),
     Kind(
         *("pictures of chats", _data, "pictures/*", "app/state/talk/disk/picture_files.py"),

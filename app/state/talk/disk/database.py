@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from app.checks.row_sums import TABLE as SUMS
+from app.checks.row_sums import sum_all, sum_from_now
 from app.language import tr
 from engine.errors import CutawayError
 
@@ -85,6 +87,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "ALTER TABLE runs ADD COLUMN token INTEGER",
         "CREATE INDEX runs_by_word ON runs (message, token)",
     ),
+    (SUMS,),
 )
 VERSION = len(MIGRATIONS)
 
@@ -233,6 +236,7 @@ class Database:
                     raise sqlite3.DatabaseError(verdict)
             self._migrate(connection)
             _check_columns(connection)
+            sum_from_now(connection)
         except BaseException:
             connection.close()
             raise
@@ -289,6 +293,7 @@ class Database:
         for statements in MIGRATIONS[version:]:
             for statement in statements:
                 connection.execute(statement)
+        sum_all(connection)
         connection.execute(f"PRAGMA user_version = {VERSION}")
         connection.execute("COMMIT")
 
@@ -352,6 +357,7 @@ COLUMNS = {
     "vectors": "hash data",
     "runs": "id made model title data message token",
     "attachments": "chat message place hash name kind size",
+    "sums": "name row sum",
 }
 
 

@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from app.checks import row_sums
 from app.state.talk.disk import database
 from app.state.talk.disk.exchange import BadChatFile, as_json, as_markdown, import_chat
 from app.state.talk.disk.store import ChatStore, StoreError
@@ -173,6 +174,7 @@ def test_an_older_answer_of_a_changed_model_is_an_edited_one(
         patch.setattr(database, "MIGRATIONS", older)
         patch.setattr(database, "VERSION", len(older))
         patch.setattr(database, "COLUMNS", {})
+        patch.setattr(row_sums, "COLUMNS", {})
         database.Database(path).close()
     changes = [Change(3), Change(4, "attention", 2, 0.5)]
     stats = msgspec.json.encode(Stats(1, 0, 2, 0.1, 0.2, 0.3, 0.4, 1, 3, changes=changes))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from app.checks import row_sums
 from app.state.talk.disk import database, picture_files
 from app.state.talk.disk import store as store_module
 from app.state.talk.disk.database import StoreError
@@ -322,6 +323,7 @@ def test_pictures_of_an_older_cutaway_have_no_limits(
         patch.setattr(database, "MIGRATIONS", older)
         patch.setattr(database, "VERSION", len(older))
         patch.setattr(database, "COLUMNS", {})
+        patch.setattr(row_sums, "COLUMNS", {})
         before = ChatStore(path)
         hash = before.pictures.keep(CAT, "cat.png")
         before.db.connection.execute(
