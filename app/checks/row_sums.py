@@ -83,7 +83,7 @@ def sum_from_now(connection: sqlite3.Connection) -> None:
 
 
 def find_changed(path: Path) -> str:
-    """Which rows of a file are not as they were stored, "" if all are. Raises `sqlite3.Error`."""
+    """Find the rows of a file that are not as they were stored; "" if all are. Raises `sqlite3.Error`."""
     with closing(_opened(path, "ro")) as connection:
         found = list(_changed(connection))
     return f"{_named(found)}: not as stored" if found else ""
@@ -91,7 +91,7 @@ def find_changed(path: Path) -> str:
 
 def restore_changed(path: Path) -> str:
     """Write the text of a changed message again where the index of search has it; leave the other
-    rows as they are, with new sums. What was done as a sentence. Raises `sqlite3.Error`.
+    rows as they are, with new sums. Returns a sentence. Raises `sqlite3.Error`.
     """
     kept = []
     with closing(_opened(path, "rw")) as connection:
