@@ -309,7 +309,7 @@ def _checked(path: Path, check: str) -> str:
 
 
 def _asked(path: Path, check: Callable[[Path], str]) -> str:
-    """What a check of a database says, which others may write meanwhile."""
+    """Run a check of a database, which others may write meanwhile."""
     if path.stat().st_size == 0:
         return ""  # a new one
     try:

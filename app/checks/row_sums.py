@@ -83,7 +83,9 @@ def sum_from_now(connection: sqlite3.Connection) -> None:
 
 
 def find_changed(path: Path) -> str:
-    """Find the rows of a file that are not as they were stored; "" if all are. Raises `sqlite3.Error`."""
+    """Name the rows of a file that are not as they were stored; "" if all are. Raises
+    `sqlite3.Error`.
+    """
     with closing(_opened(path, "ro")) as connection:
         found = list(_changed(connection))
     return f"{_named(found)}: not as stored" if found else ""
