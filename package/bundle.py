@@ -31,11 +31,12 @@ OF_BASE = {
     "installed_platbase": sys.base_exec_prefix,
 }
 UNCHECKED = PycInvalidationMode.UNCHECKED_HASH  # files of an archive keep no times
-# Of Python: tests, and what needs Tcl or makes other environments.
+# Of Python: tests, and what needs Tcl or libnsl or makes other environments.
 UNUSED_PYTHON = (
     *("test", "tests", "idlelib", "tkinter", "turtledemo", "ensurepip", "lib2to3", "venv"),
     *(
         "_tkinter*",
+        "nis.*",
         "site-packages",
         "dist-packages",
         "__pycache__",
