@@ -1,5 +1,7 @@
 """Kernels as the vendors' compilers make them get no worse; a planted fault is seen."""
 
+import shutil
+import subprocess
 from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
@@ -10,6 +12,8 @@ import pytest
 from engine.backends.opencl.source import source
 from tests.judge import judge
 from tests.judge.compilers import (
+    AS_CL,
+    CLANG,
     DOTS,
     HALVES,
     INTEL,
@@ -22,7 +26,7 @@ from tests.judge.compilers import (
 )
 from tests.judge.figures import UNITS, Figures, Instruction, figures, hottest, repeated
 from tests.judge.judge import judged, kept, worse
-from tests.judge.plans import Program, programs
+from tests.judge.plans import OWN, Program, programs
 
 one_of_each = pytest.mark.full_cases("sm_80|gfx906|gfx90a|pvc")
 """Of each vendor's devices one; the others with `-m full`."""
@@ -204,6 +208,38 @@ def test_what_a_listing_tells() -> None:
     assert (found.registers, found.scratch, found.occupancy) == (40, 24, 51)
     assert found.loads == {"8": 1, "32": 1, "128": 1}
     assert (found.loop, found.narrow, found.each) == (4, 1, 2.0)
+
+
+NOTHING_OPTIONAL = ("--target=spir64", "-Xclang", "-cl-ext=-all", "-fsyntax-only")
+"""A compiler without halves as numbers (cl_khr_fp16) and without functions of sub-groups."""
+
+
+def refused(text: str, *defines: str) -> str:
+    """What such a compiler says against a program."""
+    if shutil.which(CLANG) is None:
+        pytest.skip(f"needs {CLANG}: apt-get install {CLANG}")
+    words = [CLANG, *AS_CL, *NOTHING_OPTIONAL, *(f"-D{one}" for one in defines), "-"]
+    return subprocess.run(words, input=text, capture_output=True, text=True, check=False).stderr
+
+
+@pytest.mark.parametrize("dot4", ["", "AMD"])
+def test_devices_without_halves_and_sub_groups_take_every_kernel(
+    dot4: str, headers: Callable[[str, str, str], list[Program]]
+) -> None:
+    """Those of the plans that they get, each once, with and without dot products in hardware."""
+    asked = {(p.family, p.kernel, "SHARED=1" in p.defines): p for p in headers(dot4, "", "")}
+    assert len(asked) > 12
+    for program in asked.values():
+        assert not any(one.startswith(OWN[1:]) for one in program.defines)
+        plain = (one for one in program.defines if not one.startswith(OWN))
+        assert not refused(source(program.family), *plain), program.name
+
+
+@pytest.mark.parametrize("line", ["half v = (half)x[0];", "x[0] = sub_group_reduce_add(x[0]);"])
+def test_a_planted_half_and_a_planted_sub_group_are_seen(line: str) -> None:
+    kernel = "__kernel void planted(__global float *x) {"
+    assert not refused(f"{source('best')}\n{kernel} }}")
+    assert refused(f"{source('best')}\n{kernel} {line} }}")
 
 
 def test_headers_make_the_steps_of_whole_models(

@@ -1,5 +1,5 @@
-"""Groups as large as a kernel takes, which may be fewer than its device says; numbers in memory
-where a driver refuses structs by value.
+"""Groups as large as a kernel takes, which may be fewer than its device says; compilers without
+halves as numbers and without sub-groups; numbers in memory where a driver refuses structs by value.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 
 from engine.backends.host.backend import HostBackend
-from engine.backends.opencl import commands
+from engine.backends.opencl import commands, program
 from engine.backends.opencl.backend import OpenCLBackend
 from engine.backends.opencl.commands import OpenCLCommands
 from engine.backends.opencl.drivers.device import Device, open_device
+from engine.backends.opencl.drivers.loader import cl
 from engine.backends.opencl.launch import Launch
 from engine.backends.opencl.program import ProgramKey, Programs
+from engine.backends.opencl.source import OPTIONS, source
 from engine.device.backend import Where
 from engine.graph.tensor import Tensor
 from engine.selftest.check import check
@@ -40,17 +42,36 @@ LAPTOP: dict[str, Any] = {
 }
 """A GPU beside a processor that has nothing but what OpenCL asks for, and says so."""
 
+SUB_GROUPS = "barrier ballot broadcast shuffle shuffle_xor reduce_add reduce_max block_read"
+NOTHING_OPTIONAL = "\n".join(
+    [
+        "#pragma OPENCL EXTENSION all : disable",
+        "#pragma GCC poison get_sub_group_local_id get_sub_group_id get_sub_group_size",
+        *(
+            f"#pragma GCC poison sub_group_{name} intel_sub_group_{name}"
+            for name in SUB_GROUPS.split()
+        ),
+        "",
+    ]
+)
+"""What makes a compiler refuse halves as numbers (cl_khr_fp16) and functions of sub-groups."""
 
-@pytest.fixture(params=["kernels", "device"])
+
+@pytest.fixture(params=["kernels", "device", "compiler"])
 def small(
     backend: OpenCLBackend, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[OpenCLBackend]:
-    """`backend` as a GPU that says 1024 and refuses more than 64; and as one that says 64."""
+    """`backend` as a GPU that says 1024 and refuses more than 64; as one that says 64; and as that
+    with a compiler that knows no halves and no sub-groups.
+    """
     handle = open_device(backend.name).handle
     traits = replace(backend.info.traits, is_cpu=False, max_work_group=1024)
     programs: Programs = SmallGroups(backend.context, backend.name, handle)
-    if request.param == "device":
+    if request.param != "kernels":
         traits, programs = replace(traits, **LAPTOP), backend.programs
+    if request.param == "compiler":
+        monkeypatch.setattr(program, "source", lambda family: NOTHING_OPTIONAL + source(family))
+        programs = Programs(backend.context, backend.name, handle)
     device = Device(replace(backend.info, traits=traits), handle)
     opened = OpenCLBackend(device, context=backend.context, programs=programs)
     prepare = OpenCLBackend.prepare
@@ -68,11 +89,23 @@ def small(
 
 
 @pytest.mark.parametrize("op", CASES.split())
-def test_operations_run_in_groups_of_64(small: OpenCLBackend, op: str) -> None:
+def test_operations_run_on_small_devices(small: OpenCLBackend, op: str) -> None:
     cases = chosen(f"^{op}", quick=True)[:6]
     statuses = {check(case, small, HostBackend()).status for case in cases}
     assert "passed" in statuses
     assert "failed" not in statuses
+
+
+@pytest.mark.parametrize(
+    "plain",
+    ["half v = (half)x[0]; x[0] = (float)(v * v);", "x[0] = sub_group_reduce_add(x[0]);"],
+    ids=["halves", "sub-groups"],
+)
+def test_such_a_compiler_refuses_what_is_optional(backend: OpenCLBackend, plain: str) -> None:
+    """What the simulation above is worth."""
+    text = f"{NOTHING_OPTIONAL}__kernel void k(__global float *x) {{ {plain} }}"
+    with pytest.raises(cl.Error, match="not allowed|poisoned"):
+        cl.Program(backend.context, text).build(list(OPTIONS))
 
 
 @pytest.mark.parametrize("op", ["norm_chain", "rope_store", "matmul_tiled"])
