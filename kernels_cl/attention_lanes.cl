@@ -1,9 +1,11 @@
 // attention_lanes: attention (parts/attention_units.cl) by teams of items that are lanes.
 //
 // A group is LOCAL items and makes one unit: each item takes one cell of LOCAL for the scores, then
-// every LOCAL-th channel of DIM_V for the values, whose sums it keeps. Blocks of LOCAL cells that no row sees are passed over: of
-// every LOCAL blocks, each item has looked through one.
+// channels of DIM_V for the values, whose sums it keeps. Blocks of LOCAL cells that no row sees are
+// passed over: of every LOCAL blocks, each item has looked through one.
 //
+//   PARTS   an item has eight channels that are neighbours, of every PARTS-th cell, which halves the
+//           instructions; if it is missing every LOCAL-th channel, of all cells
 //   STORES  of one token: q is turned first, and the new k, turned, and v go into the caches, as in
 //           rope_store.cl; the group does so whose share has their cell, which no other group reads
 //   MERGES  most chunks: the group of a unit that is done last makes the result of the shares, as
@@ -18,6 +20,16 @@
 #define EACH_ROW EACH(r, ROWS)
 #define EACH_CHANNEL EACH(c, CHANNELS)
 #define PLUS(a, b) ((a) + (b))
+
+// Eight halves of a row are one load.
+#if defined(ALIGNED) && SIZE(KV) == 2
+  #define WIDE 8
+static float8 fetch_wide(const __global char *row, int i) {
+  uint words[4];
+  vstore4(*(const __global uint4 *)(row + 2 * i), 0, words);
+  return vload_half8(0, (const half *)words);
+}
+#endif
 
 // p[r][0] becomes what OP makes of the row p[r], for all rows at once.
 #define REDUCE(name, OP)                                                                          \
@@ -43,6 +55,7 @@ REDUCE(reduce_sum, PLUS)
 // An item's pairs of a head of q.
 WITH_LOCAL void turn_here(__local float *out, Head head) {
   int step = head.neox ? 1 : 2, apart = head.neox ? head.half_rot : 1;
+#pragma unroll 1  // there is one turn, as a rule
   for (int pair = head.chunk; pair < head.half_rot; pair += head.chunks) {
     float a = normed(head, pair * step), b = normed(head, pair * step + apart);
     float c = head.cosines[pair], s = head.sines[pair];
@@ -88,6 +101,15 @@ static float published(__global float *from) {
 // k.q of one cell for every row.
 WITH_LOCAL void dot_one(float s[ROWS], const __global char *key, const Q_IN float *q[ROWS], int dim) {
   int d = 0;
+#ifdef WIDE
+  for (; d + WIDE <= dim; d += WIDE) {
+    float8 x = fetch_wide(key, d);
+    EACH_ROW {
+      const Q_IN float4 *of_q = (const Q_IN float4 *)(q[r] + d);
+      s[r] += sum4(x.lo * of_q[0] + x.hi * of_q[1]);
+    }
+  }
+#else
   for (; d + W <= dim; d += W) {
     floatW x = FETCHW(KV, key, d);
     EACH_ROW s[r] += sumW(x * CAT(vload, W)(0, q[r] + d));
@@ -96,30 +118,67 @@ WITH_LOCAL void dot_one(float s[ROWS], const __global char *key, const Q_IN floa
     float x = FETCH(KV, key, d);
     EACH_ROW s[r] += x * q[r][d];
   }
+#endif
 }
 
+#ifdef PARTS
+typedef float8 Mixed;
+  #define OF_MIXED 1
+#else
+typedef float Mixed;
+  #define OF_MIXED CHANNELS
+#endif
+#define EACH_MIXED EACH(c, OF_MIXED)
+
 // An item's channels: sums = sums * shrink + sum over the n cells from `start` on of p v.
-WITH_LOCAL void mix_values(float sums[CHANNELS][ROWS], const float shrink[ROWS],
+WITH_LOCAL void mix_values(Mixed sums[OF_MIXED][ROWS], const float shrink[ROWS],
                            __local float p[ROWS][LOCAL], const __global char *v, long v2, int start,
                            int n, int me) {
-  EACH_CHANNEL EACH_ROW sums[c][r] *= shrink[r];
+  EACH_MIXED EACH_ROW sums[c][r] *= shrink[r];
+#ifdef PARTS
+  for (int i = me / (LOCAL / PARTS); i < n; i += PARTS) {
+#else
   for (int i = 0; i < n; i++) {
+#endif
     float used = 0.0f;
     EACH_ROW used += p[r][i];
     if (used == 0.0f) continue;
+#ifdef PARTS
+    float8 x = fetch_wide(v + (start + i) * v2, me % (LOCAL / PARTS) * WIDE);
+    EACH_ROW sums[0][r] += p[r][i] * x;
+#else
     EACH_CHANNEL {
       int d = me + c * LOCAL;
       float x = IS_CHANNEL(d) ? FETCH(KV, v + (start + i) * v2, d) : 0.0f;
       EACH_ROW sums[c][r] += p[r][i] * x;
     }
+#endif
   }
 }
+
+#ifdef PARTS
+// Every LOCAL-th channel, of all parts.
+WITH_LOCAL void add_parts(float sums[CHANNELS][ROWS], Mixed mixed[OF_MIXED][ROWS],
+                          __local float8 each[PARTS][DIM_V / WIDE], int me) {
+  EACH_ROW {
+    each[me / (LOCAL / PARTS)][me % (LOCAL / PARTS)] = mixed[0][r];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    EACH_CHANNEL {
+      sums[c][r] = 0.0f;
+      for (int k = 0; k < PARTS; k++)
+        if (IS_CHANNEL(me + c * LOCAL))
+          sums[c][r] += ((const __local float *)each[k])[me + c * LOCAL];
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+  }
+}
+#endif
 
 // Whether some row sees some of a block of LOCAL cells.
 static int any_sees(const int4 span[ROWS], const __global int *cells, int start, int to) {
   int seen = 0;
   for (int c = start; c < min(start + LOCAL, to); c++) {
-    int2 cell = vload2(c, cells);
+    int2 cell = INT2_AT(c, cells);
     EACH_ROW seen |= sees(span[r], cell);
   }
   return seen;
@@ -140,11 +199,12 @@ __kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void attention(ATTEN
   int me = get_local_id(0);
   const Q_IN float *q[ROWS];
 #ifdef STORES
-  __local float turned_q[ROWS][DIM];
+  __local float turned_q[ROWS][DIM] __attribute__((aligned(16)));
   const __global char *table = table_buf + given.table_off;
 #endif
   int4 span[ROWS];
   float top[ROWS], total[ROWS], shrink[ROWS], sums[CHANNELS][ROWS];
+  Mixed mixed[OF_MIXED][ROWS];
   EACH_ROW {
     int2 query = query_of(&a, &u, r);
 #ifdef STORES
@@ -157,7 +217,7 @@ __kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void attention(ATTEN
     span[r] = span_of(&a, query);
     top[r] = -INFINITY;
     total[r] = 0.0f;
-    EACH_CHANNEL sums[c][r] = 0.0f;
+    EACH_MIXED mixed[c][r] = 0.0f;
   }
 #ifdef STORES
   int id = *(const __global int *)(ids_buf + given.ids_off);
@@ -180,7 +240,7 @@ __kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void attention(ATTEN
       int start = from + i * LOCAL;
       int n = min(LOCAL, share.to - start), seen[ROWS], any_seen = 0;
       EACH_ROW {
-        seen[r] = me < n && sees(span[r], vload2(min(start + me, share.to - 1), a.cells));
+        seen[r] = me < n && sees(span[r], INT2_AT(min(start + me, share.to - 1), a.cells));
         any_seen |= seen[r];
       }
       float s[ROWS];
@@ -204,10 +264,16 @@ __kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void attention(ATTEN
         total[r] = total[r] * shrink[r] + p[r][me];
       }
       barrier(CLK_LOCAL_MEM_FENCE);
-      mix_values(sums, shrink, p, u.v, a.v2, start, n, me);
+      mix_values(mixed, shrink, p, u.v, a.v2, start, n, me);
       barrier(CLK_LOCAL_MEM_FENCE);
     }
   }
+#ifdef PARTS
+  __local float8 parts[PARTS][DIM_V / WIDE];
+  add_parts(sums, mixed, parts, me);
+#else
+  EACH_CHANNEL EACH_ROW sums[c][r] = mixed[c][r];
+#endif
   EACH_ROW p[r][me] = total[r];
   reduce_sum(p, me);
 #ifdef MERGES

@@ -30,15 +30,32 @@
 // Compilers would otherwise make all turns at once, and keep what they bring in registers.
 #define ONE_AT_A_TIME _Pragma("unroll 1")
 #define HALF_OF_GROUP (ITEM / ITEMS)
+
+// A function that begins so computes by itself what follows from the item's number: NVIDIA's compiler
+// would keep all of that in registers from the first turn on, and then a unit holds one group.
+#define ITEM_HERE const uint item = item_here();
+#undef ITEM
+#define ITEM item
+#if MATRIX_IS(HMMA)
+static uint item_here(void) {
+  uint item;
+  __asm__ volatile("mov.u32 %0, %%tid.x;" : "=r"(item));
+  return item;
+}
+#else
+  #define item_here() get_local_id(0)
+#endif
 #define LN_2 0.693147181f
 
 typedef float Sums[FRAGMENTS_DOWN][FRAGMENTS_ACROSS][LANE_SUMS];
 
-// All of local memory. Cells of which no query of the group sees anything have no bits.
+// All of local memory. Cells of which no query of the group sees anything have no bits; `all` is a span
+// that holds those of all queries.
 typedef struct {
   uint4 a[SIDE * A_STRIDE / 4], x[2 * SIDE * X_STRIDE / 4];
+  int4 all;
   int2 cells[SIDE];
-  uint q_at[SIDE], out_at[SIDE];
+  uint q_at[SIDE], out_at[SIDE], tokens[SIDE];
   float tops[4][SIDE], factors[SIDE];
   int seen[2 * ITEMS];
 } Room;
@@ -93,6 +110,7 @@ static uint4 fetch_words(const __global char *row, int i) {
 
 // Queries' dims from `from` on: eight items a row.
 WITH_LOCAL void put_queries(__local Room *room, const Attention *a, float factor, int from) {
+  ITEM_HERE
   int d = from + ITEM % 8 * W;
   ONE_AT_A_TIME
   for (int row = ITEM / 8; row < SIDE; row += 2 * ITEMS / 8) {
@@ -117,6 +135,7 @@ WITH_LOCAL void put_queries(__local Room *room, const Attention *a, float factor
 
 // The first half of the dims goes to the first 64 lines.
 WITH_LOCAL void put_keys(__local Room *room, const __global char *k, long k2, int from) {
+  ITEM_HERE
   int vector = ITEM % 8, d = from + vector * W;
   ONE_AT_A_TIME
   for (int cell = ITEM / 8; cell < SIDE; cell += 2 * ITEMS / 8) {
@@ -130,6 +149,7 @@ WITH_LOCAL void put_keys(__local Room *room, const __global char *k, long k2, in
 // what memory gives at once is used.
 WITH_LOCAL void put_values(__local Room *room, const __global char *v, long v2, int turn,
                            int channel) {
+  ITEM_HERE
   int word = ITEM / 2 % LINE;
   ONE_AT_A_TIME
   for (int vector = ITEM % 2 + ITEM / 32 * 2; vector < 2 * SIDE / W; vector += 16) {
@@ -163,6 +183,7 @@ WITH_LOCAL void put_values(__local Room *room, const __global char *v, long v2, 
 
 // Products of lines, of the first side from word `from` on.
 WITH_LOCAL void add_lines(Sums acc, const __local Room *room, int from) {
+  ITEM_HERE
   const __local uint *a = (const __local uint *)room->a + WAVE_ROW * A_STRIDE + from;
   const __local uint *x = (const __local uint *)room->x + WAVE_COLUMN * X_STRIDE;
   ONE_AT_A_TIME
@@ -183,6 +204,7 @@ static void clear_fragment(float acc[LANE_SUMS]) {
 // All scores of 64 queries and 64 cells, left where the queries were.
 WITH_LOCAL void make_scores(__local Room *room, const Attention *a, float factor,
                             const __global char *k) {
+  ITEM_HERE
   Sums acc;
   EACH_FRAGMENT(CLEAR)
   ONE_AT_A_TIME
@@ -222,7 +244,6 @@ WITH_LOCAL void make_scores(__local Room *room, const Attention *a, float factor
 
 // A row's maximum and sum; four items have one, each of a quarter of the cells.
 typedef struct {
-  int4 span;
   float top, total;
 } Row;
 
@@ -235,11 +256,13 @@ WITH_LOCAL float4 seen_scores(float4 s, const __local Room *room, int4 span, int
 }
 
 // Scores become exponentials, the sums' factors what they shrink by.
-WITH_LOCAL void make_exponentials(__local Room *room, Row *row, float cap) {
+WITH_LOCAL void make_exponentials(__local Room *room, Row *row, const Attention *a) {
+  ITEM_HERE
   uint at = ITEM % SIDE, part = ITEM / SIDE;
   __local float4 *scores = (__local float4 *)room->a + at * (A_STRIDE / 4);
+  int4 span = INT4_AT(room->tokens[at], a->spans);
   float4 s[4];
-#define SEEN(i) s[i] = seen_scores(scores[part * 4 + i], room, row->span, part * 16 + 4 * i, cap);
+#define SEEN(i) s[i] = seen_scores(scores[part * 4 + i], room, span, part * 16 + 4 * i, a->cap);
   REPEAT(4, SEEN)
   room->tops[part][at] = max_of4(fmax(fmax(s[0], s[1]), fmax(s[2], s[3])));
   barrier(CLK_LOCAL_MEM_FENCE);
@@ -264,6 +287,7 @@ WITH_LOCAL void make_exponentials(__local Room *room, Row *row, float cap) {
 }
 
 WITH_LOCAL void shrink_fragment(float acc[LANE_SUMS], const __local Room *room, const int down) {
+  ITEM_HERE
 #define SHRINK_SUM(i) acc[i] *= room->factors[ROW_AT(down, i)];
   REPEAT(LANE_SUMS, SHRINK_SUM)
 }
@@ -272,6 +296,7 @@ WITH_LOCAL void shrink_fragment(float acc[LANE_SUMS], const __local Room *room, 
 // The cells' values.
 WITH_LOCAL void add_values(Sums acc, __local Room *room, const __global char *v, long v2,
                            int channel) {
+  ITEM_HERE
   const int halves = CHANNELS == SIDE ? 2 : 1;
   EACH_FRAGMENT(SHRINK)
   ONE_AT_A_TIME
@@ -287,46 +312,24 @@ WITH_LOCAL void add_values(Sums acc, __local Room *room, const __global char *v,
 static int any_of_block(int4 all, const __global int *cells, int start, int to) {
   int seen = 0;
   ONE_AT_A_TIME
-  for (int c = start; c < min(start + SIDE, to) && !seen; c++) seen = sees(all, vload2(c, cells));
+  for (int c = start; c < min(start + SIDE, to) && !seen; c++) seen = sees(all, INT2_AT(c, cells));
   return seen;
 }
 
-__kernel __attribute__((reqd_work_group_size(2 * ITEMS, 1, 1))) void attention(ATTENTION) {
-  const Attention a = ATTENTION_GIVEN;
-  const Share share = SHARE_GIVEN(&a);
-  const Unit u = unit_of(&a, share.first, share.first_head);
-  const int4 all = span_of_tile(&a, share.first, ROWS);
-  const float factor = a.scale * (a.cap > 0 ? 1.0f : LOG2_E);
-  const int channel = get_group_id(1) * CHANNELS;
-  __local Room whole;
-  __local Room *room = &whole;
+// Cells from `start` on as the queries see them.
+WITH_LOCAL void put_cells(__local Room *room, const __global int *cells, int start, int to) {
+  ITEM_HERE
+  if (ITEM >= SIDE) return;
+  int2 cell = INT2_AT(min(start + (int)ITEM, to - 1), cells);
+  int seen = start + (int)ITEM < to && sees(room->all, cell);
+  room->cells[ITEM] = seen ? cell : (int2)(0);
+}
+
+// The sums, as the result has them or as a share of it.
+WITH_LOCAL void store_sums(Sums acc, __local Room *room, const Attention *a, const Unit *u, Row row,
+                           int chunk, int channel) {
+  ITEM_HERE
   const uint at = ITEM % SIDE, part = ITEM / SIDE;
-  const int2 query = query_of(&a, &u, at);
-  Row row = {span_of(&a, query), -INFINITY, 0.0f};
-  if (part == 0) {
-    room->q_at[at] = (query.y * a.q1 + query.x * a.q2) / 4;
-    room->out_at[at] = (share.chunk * a.tokens + query.x) * a.kv_heads * a.group + query.y;
-  }
-  Sums acc;
-  EACH_FRAGMENT(CLEAR)
-  ONE_AT_A_TIME
-  for (int start = share.from, i = 0; start < share.to; start += SIDE, i++) {
-    if (i % (2 * ITEMS) == 0) {
-      barrier(CLK_LOCAL_MEM_FENCE);
-      room->seen[ITEM] = any_of_block(all, a.cells, start + ITEM * SIDE, share.to);
-      barrier(CLK_LOCAL_MEM_FENCE);
-    }
-    if (!room->seen[i % (2 * ITEMS)]) continue;
-    if (part == 0) {
-      int2 cell = vload2(min(start + (int)at, share.to - 1), a.cells);
-      int seen = start + (int)at < share.to && sees(all, cell);
-      room->cells[at] = seen ? cell : (int2)(0);
-    }
-    barrier(CLK_LOCAL_MEM_FENCE);
-    make_scores(room, &a, factor, u.k + start * a.k2);
-    make_exponentials(room, &row, a.cap);
-    add_values(acc, room, u.v + start * a.v2, a.v2, channel);
-  }
   room->tops[part][at] = row.total;
 #if CHANNELS == SIDE
   __local float *scores = (__local float *)room->a - HALF_OF_GROUP * SIDE;
@@ -336,18 +339,19 @@ __kernel __attribute__((reqd_work_group_size(2 * ITEMS, 1, 1))) void attention(A
 #endif
   barrier(CLK_LOCAL_MEM_FENCE);
   if (part == 0) {
+    int2 query = query_of(a, u, at);
     float total = (room->tops[0][at] + room->tops[1][at]) + (room->tops[2][at] + room->tops[3][at]);
-    float top = row.top * LN_2, whole_row = whole_of(top, total, sink_of(&a, query), a.has_sinks);
-    room->factors[at] = a.chunks > 1 ? 1.0f : whole_row;
-    if (a.chunks > 1 && channel == 0 && (int)at < u.real) {
-      __global float *left = row_of_out(&a, query, share.chunk) + DIM_V;
+    float top = row.top * LN_2, whole_row = whole_of(top, total, sink_of(a, query), a->has_sinks);
+    room->factors[at] = a->chunks > 1 ? 1.0f : whole_row;
+    if (a->chunks > 1 && channel == 0 && (int)at < u->real) {
+      __global float *left = row_of_out(a, query, chunk) + DIM_V;
       left[0] = top;
       left[1] = total;
     }
   }
   barrier(CLK_LOCAL_MEM_FENCE);
-  __global float *out = (__global float *)a.out;
-  const long width = a.chunks > 1 ? DIM_V + 2 : DIM_V;
+  __global float *out = (__global float *)a->out;
+  const long width = a->chunks > 1 ? DIM_V + 2 : DIM_V;
 #if CHANNELS == SIDE
   #define WHOLE_SUM(i) (acc[down_][across_][i] + AT_SCORE(i))
 #else
@@ -356,7 +360,8 @@ __kernel __attribute__((reqd_work_group_size(2 * ITEMS, 1, 1))) void attention(A
 #define STORE_SUM(i)                                                                              \
   {                                                                                               \
     int r = ROW_AT(down_, i), d = channel + COLUMN_AT(across_, i);                                \
-    if (r < u.real && d < DIM_V) out[room->out_at[r] * width + d] = WHOLE_SUM(i) * room->factors[r]; \
+    if (r < u->real && d < DIM_V)                                                                 \
+      out[room->out_at[r] * width + d] = WHOLE_SUM(i) * room->factors[r];                         \
   }
 #define STORE_SUMS(down, across)                                                                  \
   {                                                                                               \
@@ -366,6 +371,42 @@ __kernel __attribute__((reqd_work_group_size(2 * ITEMS, 1, 1))) void attention(A
   if (CHANNELS > SIDE || HALF_OF_GROUP == 0) {
     EACH_FRAGMENT(STORE_SUMS)
   }
+}
+
+__kernel __attribute__((reqd_work_group_size(2 * ITEMS, 1, 1))) void attention(ATTENTION) {
+  ITEM_HERE
+  const Attention a = ATTENTION_GIVEN;
+  const Share share = SHARE_GIVEN(&a);
+  const Unit u = unit_of(&a, share.first, share.first_head);
+  const float factor = a.scale * (a.cap > 0 ? 1.0f : LOG2_E);
+  const int channel = get_group_id(1) * CHANNELS;
+  __local Room whole;
+  __local Room *room = &whole;
+  if (ITEM == 0) room->all = span_of_tile(&a, share.first, ROWS);
+  if (ITEM < SIDE) {
+    const int2 query = query_of(&a, &u, ITEM);
+    room->q_at[ITEM] = (query.y * a.q1 + query.x * a.q2) / 4;
+    room->out_at[ITEM] = (share.chunk * a.tokens + query.x) * a.kv_heads * a.group + query.y;
+    room->tokens[ITEM] = query.x;
+  }
+  Row row = {-INFINITY, 0.0f};
+  Sums acc;
+  EACH_FRAGMENT(CLEAR)
+  ONE_AT_A_TIME
+  for (int start = share.from, i = 0; start < share.to; start += SIDE, i++) {
+    if (i % (2 * ITEMS) == 0) {
+      barrier(CLK_LOCAL_MEM_FENCE);
+      room->seen[ITEM] = any_of_block(room->all, a.cells, start + ITEM * SIDE, share.to);
+      barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    if (!room->seen[i % (2 * ITEMS)]) continue;
+    put_cells(room, a.cells, start, share.to);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    make_scores(room, &a, factor, u.k + start * a.k2);
+    make_exponentials(room, &row, &a);
+    add_values(acc, room, u.v + start * a.v2, a.v2, channel);
+  }
+  store_sums(acc, room, &a, &u, row, share.chunk, channel);
   if (a.panel && a.chunks == 1) {
     barrier(CLK_GLOBAL_MEM_FENCE);
     int blocks = min(CHANNELS, DIM_V - channel) / 32;

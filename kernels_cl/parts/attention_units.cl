@@ -171,7 +171,7 @@ static __global float *row_of_out(const Attention *a, int2 query, int chunk) {
          (((long)chunk * a->tokens + query.x) * heads + query.y) * width;
 }
 
-static int4 span_of(const Attention *a, int2 query) { return vload4(query.x, a->spans); }
+static int4 span_of(const Attention *a, int2 query) { return INT4_AT(query.x, a->spans); }
 
 // A span that holds both. One that sees nothing adds nothing.
 #define NO_SPAN (int4)(0, INT_MAX, INT_MIN, 0)
@@ -185,7 +185,7 @@ static int4 span_of_tile(const Attention *a, int tile, int size) {
   int4 all = NO_SPAN;
   int last = min((tile + 1) * size, a->queries) - 1;
   for (int token = tile * size / a->group; token <= last / a->group; token++)
-    all = joined(all, vload4(token, a->spans));
+    all = joined(all, INT4_AT(token, a->spans));
   return all;
 }
 

@@ -45,7 +45,7 @@
   #define RUN 1    // vectors of a row that an item takes, one after the other
 #endif
 
-// ALIGNED: rows of f32 begin at 16 bytes, so that vectors of four are one load. Of vload a compiler
+// ALIGNED: rows begin at 16 bytes, so that vectors of four floats are one load. Of vload a compiler
 // knows no more than that an element is aligned: NVIDIA's makes a load of each.
 
 #define CAT_(a, b) a##b
@@ -83,12 +83,16 @@ static float16 vector16(int i, const __global float *p) {
 }
   #define VLOAD16(i, p) vector16(i, p)
   #define VLOADW(i, p) ((const __global floatW *)(p))[i]
+  #define INT2_AT(i, p) ((const __global int2 *)(p))[i]
+  #define INT4_AT(i, p) ((const __global int4 *)(p))[i]
 #else
 static floatW loadw_f32(const __global char *p) {
   return CAT(vload, W)(0, (const __global float *)p);
 }
   #define VLOAD16(i, p) vload16(i, p)
   #define VLOADW(i, p) CAT(vload, W)(i, p)
+  #define INT2_AT(i, p) vload2(i, p)
+  #define INT4_AT(i, p) vload4(i, p)
 #endif
 static floatW loadw_f16(const __global char *p) {
   return CAT(vload_half, W)(0, (const __global half *)p);
@@ -245,8 +249,8 @@ WITH_SHARED void quantize_into(PANELS_IN char *out, int blocks, int panel, int r
 WITH_SHARED void quantize_head(PANELS_IN char *x, const __global float *out, int b, int dim_v, int heads,
                           int tokens, int panel, int token, int head) {
   int blocks = dim_v / 32;
-  quantize_into(x, heads * blocks, panel, tokens, token, head * blocks + b, vload16(2 * b, out),
-                vload16(2 * b + 1, out));
+  quantize_into(x, heads * blocks, panel, tokens, token, head * blocks + b, VLOAD16(2 * b, out),
+                VLOAD16(2 * b + 1, out));
 }
 // Elementwise kernels: an item takes columns `begin` to `end` of `per_item` rows. On CPUs that is
 // thousands of elements, elsewhere one vector.

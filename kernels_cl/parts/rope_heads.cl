@@ -9,7 +9,14 @@
   #define KV_BLOCK 1 // elements of KV's blocks: 1 or 32
 #endif
 #define floatH CAT(float, HALF)  // W / 2 neighbours
-#define vloadH CAT(vload, HALF)
+// Where rows are ALIGNED, heads and halves of them are whole vectors.
+#ifdef ALIGNED
+  #define HAS_REST 0
+  #define VLOADH(p) (*(const __global floatH *)(p))
+#else
+  #define HAS_REST 1
+  #define VLOADH(p) CAT(vload, HALF)(0, p)
+#endif
 #define ROW_BYTES(n) ((n) / KV_BLOCK * SIZE(KV))
 
 typedef struct {
@@ -20,8 +27,8 @@ typedef struct {
 
 // W elements of a head from i on, normalised, or one.
 static floatW normedw(Head head, int i) {
-  floatW v = CAT(vload, W)(0, head.x + i);
-  return head.weight ? v * head.factor * CAT(vload, W)(0, head.weight + i) : v;
+  floatW v = VLOADW(0, head.x + i);
+  return head.weight ? v * head.factor * VLOADW(0, head.weight + i) : v;
 }
 static float normed(Head head, int i) {
   return head.weight ? head.x[i] * head.factor * head.weight[i] : head.x[i];
@@ -36,22 +43,22 @@ static float normed(Head head, int i) {
     if (head.neox) {                                                                              \
       for (; pair + W <= end; pair += W) {                                                        \
         floatW a = normedw(head, pair), b = normedw(head, half_rot + pair);                       \
-        floatW c = CAT(vload, W)(0, head.cosines + pair);                                         \
-        floatW s = CAT(vload, W)(0, head.sines + pair);                                           \
+        floatW c = VLOADW(0, head.cosines + pair);                                                \
+        floatW s = VLOADW(0, head.sines + pair);                                                  \
         STOREW(type, out + pair * SIZE(type), a * c - b * s);                                     \
         STOREW(type, out + (half_rot + pair) * SIZE(type), a * s + b * c);                        \
       }                                                                                           \
     } else {                                                                                      \
       for (; pair + W / 2 <= end; pair += W / 2) {                                                \
         floatW v = normedw(head, 2 * pair), turned;                                               \
-        floatH c = vloadH(0, head.cosines + pair), s = vloadH(0, head.sines + pair);              \
+        floatH c = VLOADH(head.cosines + pair), s = VLOADH(head.sines + pair);                    \
         turned.even = v.even * c - v.odd * s;                                                     \
         turned.odd = v.even * s + v.odd * c;                                                      \
         STOREW(type, out + 2 * pair * SIZE(type), turned);                                        \
       }                                                                                           \
     }                                                                                             \
     int step = head.neox ? 1 : 2, apart = head.neox ? half_rot : 1;                               \
-    for (; pair < end; pair++) {                                                                  \
+    for (; HAS_REST && pair < end; pair++) {                                                      \
       float a = normed(head, pair * step), b = normed(head, pair * step + apart);                 \
       float c = head.cosines[pair], s = head.sines[pair];                                         \
       STORE(type, out + pair * step * SIZE(type), a * c - b * s);                                 \
@@ -69,13 +76,13 @@ TURN(KV, turn_into_cache)
 static void store_values(__global char *out, const __global char *v, int n, int chunk, int chunks) {
   int i = chunk * W;
   for (; i + W <= n; i += chunks * W) STOREW(KV, out + i * SIZE(KV), loadw_f32(v + i * 4));
-  for (int end = min(i + W, n); i < end; i++) STORE(KV, out + i * SIZE(KV), load_f32(v + i * 4));
+  for (int end = min(i + W, n); HAS_REST && i < end; i++) STORE(KV, out + i * SIZE(KV), load_f32(v + i * 4));
 }
 #else
 
 static float16 normed16(Head head, int i) {
-  float16 v = vload16(0, head.x + i);
-  return head.weight ? v * head.factor * vload16(0, head.weight + i) : v;
+  float16 v = VLOAD16(0, head.x + i);
+  return head.weight ? v * head.factor * VLOAD16(0, head.weight + i) : v;
 }
 
 // Channel i of a head, turned.
@@ -95,7 +102,7 @@ static float16 turned16(Head head, int i) {
   if (head.neox && half_rot % 16 == 0) {
     int second = i >= half_rot, pair = i - second * half_rot;
     float16 self = normed16(head, i), other = normed16(head, second ? pair : half_rot + pair);
-    float16 c = vload16(0, head.cosines + pair), s = vload16(0, head.sines + pair);
+    float16 c = VLOAD16(0, head.cosines + pair), s = VLOAD16(0, head.sines + pair);
     return self * c + (second ? other : -other) * s;
   }
   float16 v;
@@ -119,7 +126,7 @@ static void turn_into_cache(__global char *out, Head head) {
 static void store_values(__global char *out, const __global char *v, int n, int chunk, int chunks) {
   const __global float *x = (const __global float *)v;
   for (int b = chunk; b < n / 32; b += chunks)
-    PUT(KV, out + b * SIZE(KV), vload16(2 * b, x), vload16(2 * b + 1, x));
+    PUT(KV, out + b * SIZE(KV), VLOAD16(2 * b, x), VLOAD16(2 * b + 1, x));
 }
 #endif
 
@@ -128,11 +135,11 @@ static float norm_factor(const __global float *x, int dim, float eps) {
   floatW squares = 0.0f;
   int i = 0;
   for (; i + W <= dim; i += W) {
-    floatW v = CAT(vload, W)(0, x + i);
+    floatW v = VLOADW(0, x + i);
     squares += v * v;
   }
   float sum = sumW(squares);
-  for (; i < dim; i++) sum += x[i] * x[i];
+  for (; HAS_REST && i < dim; i++) sum += x[i] * x[i];
   return 1.0f / sqrt(sum / dim + eps);
 }
 

@@ -135,7 +135,7 @@ def test_prompts_attend_by_matrix_units(target: str, asked: list[Program]) -> No
 @pytest.mark.parametrize("target", ["sm_90"], indirect=True)
 def test_rows_of_floats_are_read_in_fours(target: str, asked: list[Program]) -> None:
     """By NVIDIA's compiler, which makes a load of each element where no more is known (ALIGNED)."""
-    rows = ("norm_chain", "quantize", "activation_quantize")
+    rows = ("norm_chain", "quantize", "activation_quantize", "rope_store", "attention_wide")
     chosen = [p for p in asked if p.family in rows or any("NORMED" in one for one in p.defines)]
     assert len(chosen) > 8
     for program in chosen:
@@ -144,6 +144,17 @@ def test_rows_of_floats_are_read_in_fours(target: str, asked: list[Program]) -> 
         floats = figure.loads["128"]
         assert floats >= (8 if program.family in rows else 16)
         assert program.family not in rows or floats > 4 * figure.narrow
+
+
+@pytest.mark.parametrize("target", ["sm_90"], indirect=True)
+def test_keys_and_values_are_read_in_eights(target: str, asked: list[Program]) -> None:
+    """By lanes that attend: no half is read alone."""
+    chosen = [p for p in asked if p.family == "attention_lanes" and "KV=f16" in p.defines]
+    assert len(chosen) >= 3
+    for program in chosen:
+        loads = judged(target, [program])[program.name].loads
+        assert loads["128"] >= 16
+        assert "16" not in loads
 
 
 @one_of_each

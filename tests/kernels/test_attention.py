@@ -185,6 +185,15 @@ def test_attention(either: OpenCLBackend, sizes: Sizes, mask: str) -> None:
     check(either, mask, sizes)
 
 
+@pytest.mark.parametrize("sizes", [*SIZES[:3], SIZES[4], *SIZES[6:8], *SIZES[-3:]], ids=str)
+def test_rows_that_begin_at_whole_loads(either: OpenCLBackend, sizes: Sizes) -> None:
+    """Lanes read eight halves of keys and values at once, and take eight channels where all of a
+    group have some.
+    """
+    check(either, "causal", sizes, apart=4)
+    check(either, "two sequences", sizes, apart=4, with_sinks=True)
+
+
 @pytest.mark.parametrize("sizes", [*SIZES[1:4], *SIZES[-2:]], ids=str)
 def test_softcap_and_sinks(either: OpenCLBackend, sizes: Sizes) -> None:
     check(either, "causal", sizes, softcap=5.0)

@@ -17,7 +17,9 @@ from engine.backends.opencl.launches.quantize import panel_defines
 from engine.backends.opencl.launches.sizes import (
     BLOCK_NAMES,
     TYPE_NAMES,
+    WIDE_LOAD,
     Defines,
+    aligned,
     are,
     extents,
     floats,
@@ -83,13 +85,17 @@ def attention(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[L
     split = split_of(given, traits)
     team = min(TEAM, team_size(traits))
     width = lane_width(traits) if team == 1 else vector_width(traits)
+    reads = _aligned(node, given, traits)
     if split.parts:
-        return [_launch("attention_wide", node, split, WIDE_TEAM, _wide_defines(given, traits))]
+        defines: Defines = {**reads, **_wide_defines(given, traits)}
+        return [_launch("attention_wide", node, split, WIDE_TEAM, defines)]
     if not split.lanes:
         family = "attention_vectors" if traits.items_take_vectors else "attention_lanes"
         more = {"STORES": 1, "KV_BLOCK": given.k.fmt.block, "DIM": given.q.shape[0]}
-        defines: Defines = {
+        defines = {
             "W": width,
+            **reads,
+            **_parts(given, traits, team if reads else 1),
             **({} if traits.items_take_vectors else {"DIM_V": given.v.shape[0]}),
             **(more if given.table is not None else {}),
             **({"MERGES": MOST_MERGED} if given.shares is not None else {}),
@@ -152,6 +158,30 @@ def _launch(
     return Launch(family, "attention", args, size, local, {**common, **defines}, packs=True)
 
 
+def _aligned(node: Tensor, given: LoweredAttention, traits: DeviceTraits) -> Defines:
+    """Return build option ALIGNED where all that is read begins at whole wide loads: rows, both
+    halves of those that are turned, spans and cells.
+    """
+    read = [given.q, given.new_k, given.new_v, given.table, given.q_weight, given.k_weight]
+    read += [given.k, given.v] if given.k.fmt.block == 1 else []
+    read += [node] if given.panels else []  # its rows are read to be rounded
+    turned = given.table.shape[0] // 2 if given.table is not None else 0
+    bytes_each = 2 if given.k.fmt is F16 else 4
+    sizes = (bytes_each * given.k.shape[0], bytes_each * given.v.shape[0], 4 * turned)
+    places = (given.spans.offset, given.cells.offset, *sizes)
+    return {} if any(n % WIDE_LOAD for n in places) else aligned(traits, *read)
+
+
+def _parts(given: LoweredAttention, traits: DeviceTraits, team: int) -> Defines:
+    """Return build option PARTS of attention_lanes, where items take eight channels of halves that
+    are whole loads, and all of a team have some. Registers of Intel's threads do not hold them.
+    """
+    eight = WIDE_LOAD // F16.bytes
+    lanes, rest = divmod(given.v.shape[0], eight)
+    whole = given.k.fmt is F16 and not rest and 0 < lanes <= team and team % lanes == 0
+    return {"PARTS": team // lanes} if whole and traits.dot4 != "INTEL" else {}
+
+
 def _stored_buffers(given: LoweredAttention) -> Args:
     """Return buffers of what attention stores first, and of where, if it does."""
     if given.table is None:
@@ -196,6 +226,7 @@ def attention_merge(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequ
     }
     # Its own program, but one for every number of rows.
     defines: Defines = {"W": vector_width(traits), "LOCAL": team, **panel_defines(panels)}
+    defines = {**defines, **({} if given.shares.offset % WIDE_LOAD else aligned(traits, node))}
     return [Launch("attention_merge", "attention_merge", args, size, local, defines, packs=True)]
 
 

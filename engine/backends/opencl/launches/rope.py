@@ -6,6 +6,7 @@ from engine.backends.opencl.launch import Args, DeviceTraits, Launch
 from engine.backends.opencl.launches.attention import KV_NAMES
 from engine.backends.opencl.launches.sizes import (
     Defines,
+    aligned,
     are,
     floats,
     gapless,
@@ -108,4 +109,7 @@ def rope_store(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[
         **floats(eps_q=given.q_eps, eps_k=given.k_eps),
     }
     defines: Defines = {"KV": KV_NAMES[k_cache.fmt], "KV_BLOCK": k_cache.fmt.block, "W": width}
+    if not any(n % width for n in (dim, v.shape[0], half_rot)):
+        weights = given.q_weight, given.k_weight
+        defines = {**defines, **aligned(traits, q, k, v, table, *weights)}
     return [Launch("rope_store", "rope_store", args, size, local, defines, packs=True)]

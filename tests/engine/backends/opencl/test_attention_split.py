@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from engine.backends.opencl.launch import DeviceTraits
+from engine.backends.opencl.launches.attention import attention as launches_of_attention
 from engine.backends.opencl.launches.attention_split import (
     LANE_TOKENS,
     SHARES,
@@ -27,6 +28,17 @@ from engine.kvcache.causal import PAGE
 
 def traits_of(is_cpu: bool, compute_units: int) -> DeviceTraits:
     return DeviceTraits(is_cpu, compute_units, 1024, 1 << 16)
+
+
+def heads_of(dim: int, dim_v: int) -> tuple[Tensor, ...]:
+    """q, k, v, spans, cells and their number, of one token behind 64 cells."""
+    q = leaf("q", F32, (dim, 4, 1), Role.INPUT)
+    k, v = (leaf("kv", F16, (n, 2, 64), Role.CACHE) for n in (dim, dim_v))
+    return q, k, v, *(leaf("x", I32, shape, Role.INPUT) for shape in ((4, 1), (2, 64), (1,)))
+
+
+def none_packed(tensor: Tensor) -> None:
+    """No tensor has a layout of the device's own."""
 
 
 def attention(heads: int, kv_heads: int, n_tokens: int, capacity: int, dim: int = 64) -> Tensor:
@@ -136,3 +148,13 @@ def test_groups_of_lanes_that_do_not_fit_make_few_queries(dim: int, changed: Any
     node, gpu = attention(8, 2, 512, 600, dim), traits_of(False, 16)
     assert split(attention(8, 2, 512, 600), gpu).parts == 1
     assert split(node, replace(gpu, **changed)).parts == 0
+
+
+@pytest.mark.parametrize(
+    ("dim_v", "dot4", "parts"), [(128, "NVIDIA", 4), (64, "", 8), (24, "AMD", 0), (128, "INTEL", 0)]
+)
+def test_lanes_take_eight_channels_where_all_have_some(dim_v: int, dot4: str, parts: int) -> None:
+    node = ops.attention(*heads_of(64, dim_v), scale=0.125)
+    (launch,) = launches_of_attention(node, none_packed, replace(traits_of(False, 16), dot4=dot4))
+    assert launch.defines["ALIGNED"] == 1
+    assert launch.defines.get("PARTS", 0) == parts
