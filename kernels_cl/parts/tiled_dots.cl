@@ -56,7 +56,8 @@ WITH_SHARED fours four_codes(const RECORDS_IN char *a, int lane, const int j) {
   // Their further bits stand above each nibble's place, of the second 16 in the neighbour's byte.
   const int by = HIGH * (j % 4) % 4;
   fours high = WORD_AT(a, HIGH * (j % 4) / 4, lane);
-  fours moved = j < 4 ? high >> (fours)by : CROSSED_BYTES(high) << (fours)(4 - by);
+  fours crossed = CROSSED_BYTES(high);
+  fours moved = j < 4 ? high >> (fours)by : crossed << (fours)(4 - by);
   codes |= moved & (fours)(HIGH == 2 ? 0x30303030 : 0x10101010);
     #endif
   return codes;
