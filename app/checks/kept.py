@@ -51,7 +51,7 @@ class Kind:
     loss: str
     problem: Callable[[Path], str]
     cache: bool = True
-    deep: Callable[[Path, "Reading"], str] | None = None
+    deep: Callable[["Reading", Path], str] | None = None
     parts: "Parts | None" = None
 
 
@@ -109,7 +109,7 @@ def find_damage(reading: Reading | None = None) -> Iterator[Damage]:
         for path in _files(kind):
             problem = _problem(path, kind.problem)
             if not problem and reading is not None and kind.deep is not None:
-                problem = _problem(path, partial(kind.deep, reading=reading))
+                problem = _problem(path, partial(kind.deep, reading))
             if problem:
                 yield Damage(kind, path, problem)
             elif reading is not None and kind.parts is not None:
@@ -229,7 +229,7 @@ def _prepared(path: Path) -> str:
     return "it was cut" if max(ends, default=0) > path.stat().st_size else ""
 
 
-def _prepared_deep(path: Path, reading: Reading) -> str:
+def _prepared_deep(reading: Reading, path: Path) -> str:
     """The sums of its buffers."""
     if path.suffix == PART:
         return ""
@@ -249,7 +249,7 @@ def _prefix(path: Path) -> str:
     return "" if path.suffix == PART else problem_of(path)
 
 
-def _prefix_deep(path: Path, reading: Reading) -> str:
+def _prefix_deep(reading: Reading, path: Path) -> str:
     """The sums of its rows."""
     return "" if path.suffix == PART else problem_of(path, partial(reading.report, path.name))
 
@@ -267,7 +267,7 @@ def _model(path: Path) -> str:
         return ""
 
 
-def _model_deep(path: Path, reading: Reading) -> str:
+def _model_deep(reading: Reading, path: Path) -> str:
     """Its SHA-256, if it is a file of which that is known."""
     size, done, digest = path.stat().st_size, 0, sha256()
     known = reading.sums.get((path.name, size))
@@ -290,7 +290,7 @@ def _chats(path: Path) -> str:
     return _checked(path, "quick_check(1)")
 
 
-def _chats_deep(path: Path, reading: Reading) -> str:
+def _chats_deep(reading: Reading, path: Path) -> str:
     """Its pages and indexes."""
     reading.report(path.name, 0, path.stat().st_size)
     return _checked(path, "integrity_check(1)")
