@@ -5,7 +5,7 @@
 Between two ticks of a timer of 10 ms the processor time of the window's thread is measured, so that
 other programs do not count, and beside it in brackets the clock. Promised are 50 ms at most, and
 16 ms for a key, on a machine of today on which nothing else runs: what a plain loop takes
-before and after is the unit in which turns are measured (`Longest.quiet`). What a person does
+before and after a turn is the unit in which it is measured (`Longest.quiet`). What a person does
 begins at a tick, so that one turn has one act and its painting. A text is a question and its
 answer, in a window of 1600 x 1000 before a scripted engine. "nothing" is an empty chat: what a
 change of the window's size or text takes without a message.
@@ -65,7 +65,8 @@ QUIET = 1.5  # `slowness` of two cores of Zen 5 in a cloud, when nothing else ru
 SIZES = ((1200, 800), (900, 700), (1601, 1000), (1400, 900), (1600, 1000))
 IDLE = 8  # ticks in which next to nothing happened end a measurement
 TICK = 0.010
-PATIENCE = 20.0
+LOOPS = 4000  # of a plain loop at each tick: others slow this processor down for moments only
+PATIENCE = 60.0  # seconds for all acts of a measurement
 
 
 class Longest(NamedTuple):
@@ -98,21 +99,21 @@ class Blocks:
     def each(self, acts: Iterator[Callable[[], object]], rest: int = 0) -> Longest:
         """Like `longest`, for acts between which there are only so many ticks of rest."""
         turns: list[Longest] = []
-        slow = slowness()
-        last, idle, ticks, ended = time.thread_time(), 0, 0, False
-        began = time.perf_counter()
+        idle, ticks, ended = 0, 0, False
+        slow, last, began = slowness(LOOPS, 1), time.thread_time(), time.perf_counter()
 
         def tick() -> None:
-            nonlocal last, began, idle, ticks, ended
-            now, at = time.thread_time(), time.perf_counter()
-            turns.append(Longest(now - last, at - began))
-            last, began, ticks = now, at, ticks + 1
-            idle = idle + 1 if turns[-1].own < TICK / 2 else 0
+            nonlocal slow, last, began, idle, ticks, ended
+            own, clock = time.thread_time() - last, time.perf_counter() - began
+            before, slow = slow, slowness(LOOPS, 1)
+            turns.append(Longest(own, clock, (before + slow) / 2))
+            ticks, idle = ticks + 1, idle + 1 if own < TICK / 2 else 0
             if not ended and (idle >= rest if rest else ticks % 2):
                 act = next(acts, None)
                 ended, idle = act is None, 0
                 if act is not None:
                     QTimer.singleShot(0, act)  # not here: it may process events itself
+            last, began = time.thread_time(), time.perf_counter()
 
         timer = QTimer(interval=round(TICK * 1000), timerType=Qt.TimerType.PreciseTimer)
         timer.timeout.connect(tick)
@@ -122,8 +123,9 @@ class Blocks:
             self.app.processEvents()
             time.sleep(0.001)
         timer.stop()
-        slow = max(slow, slowness())
-        return Longest(max(turn.own for turn in turns), max(turn.clock for turn in turns), slow)
+        assert ended, f"not all was done within {PATIENCE:.0f} s"
+        longest = max(turns, key=lambda turn: turn.quiet)
+        return longest._replace(clock=max(turn.clock for turn in turns))
 
     # What a person does
 

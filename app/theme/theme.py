@@ -180,22 +180,22 @@ def undressed() -> Iterator[None]:
         return
     keeper = QWidget()  # without any sheet Qt forgets what a sheet has changed in other widgets
     keeper.setStyleSheet(";")
-    marks = [
-        (widget, widget.testAttribute(_POLISHED), widget.testAttribute(_HAS_STYLE))
-        for widget in app.allWidgets()
-    ]
-    for widget, _, _ in marks:  # Qt passes these over
+    widgets = app.allWidgets()
+    followed = [widget for widget in widgets if not widget.testAttribute(_HAS_STYLE)]
+    polished = [widget for widget in widgets if widget.testAttribute(_POLISHED)]
+    for widget in polished:  # Qt passes these over,
         widget.setAttribute(_POLISHED, False)
+    for widget in followed:  # and does not tell these that the style has changed
         widget.setAttribute(_HAS_STYLE)
     app.setStyleSheet("")
     try:
         yield
     finally:
         app.setStyleSheet(sheet)
-        for widget, polished, has_style in marks:
-            if isValid(widget):
-                widget.setAttribute(_POLISHED, polished)
-                widget.setAttribute(_HAS_STYLE, has_style)
+        for widget in filter(isValid, polished):
+            widget.setAttribute(_POLISHED)
+        for widget in filter(isValid, followed):
+            widget.setAttribute(_HAS_STYLE, False)
         keeper.deleteLater()
 
 

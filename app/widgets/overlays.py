@@ -155,6 +155,8 @@ class Sheet(QWidget):
         inside = QVBoxLayout(self.card)
         inside.setContentsMargins(1, 1, 1, 1)
         inside.addWidget(content)
+        self._paints = QTimer(self, singleShot=True, interval=0)  # a turn after it was made
+        self._paints.timeout.connect(lambda: self.setUpdatesEnabled(True))
         self.setAccessibleName(content.accessibleName())
         parent.installEventFilter(self)
         self.hide()
@@ -164,6 +166,8 @@ class Sheet(QWidget):
         if not self.isVisible():
             self._before = QApplication.focusWidget()
             self._place()
+            self.setUpdatesEnabled(False)
+            self._paints.start()
             self.show()
             self.raise_()
         focus_first(self.content)
