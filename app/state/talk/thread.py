@@ -3,8 +3,7 @@
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from app.documents.document import Document
 from app.state.presets import OwnSampling
@@ -13,38 +12,27 @@ from app.state.talk.disk.store import ChatStore
 from app.state.talk.edits import NO_EDITS, EditSet
 from app.state.talk.message import Message, Picture, Role, title_of
 from app.state.talk.tokens import Tokens
-from app.state.talk.tree import Tree
+from app.state.talk.tree import Branch, Tree
 from engine.protocol import Alternative, AnswerForm, Edit
 
 
-@dataclass(frozen=True)
-class Removed:
-    """A message and all below it, parents first; `chosen` are those that the path went through,
-    `hidden` is the deleted chat that has them.
-    """
+class Removed(NamedTuple):
+    """What was deleted; `hidden` is the deleted chat that has it."""
 
-    messages: list[Message]
-    chosen: list[Message]
+    branch: Branch
     hidden: int
 
 
 def take_out(store: ChatStore, tree: Tree, message: Message) -> Removed:
     """Remove a message with all that follows it. Raises StoreError; then nothing has changed."""
-    below = tree.below(message)
-    chosen = [m for m in below if tree.chosen(m.parent) is m]
     hidden = store.remove(message, tree.beside(message))
-    tree.remove(message)
-    return Removed(below, chosen, hidden)
+    return Removed(tree.remove(message), hidden)
 
 
 def put_back(store: ChatStore, tree: Tree, gone: Removed) -> None:
     """Undo `take_out`. Raises StoreError; then nothing has changed."""
-    first = gone.messages[0]
-    store.restore(first, gone.hidden, any(message is first for message in gone.chosen))
-    for message in gone.messages:
-        tree.add(message)
-    for message in gone.chosen:
-        tree.choose(message)
+    store.restore(gone.branch.first, gone.hidden, gone.branch.in_path)
+    tree.put_back(gone.branch)
 
 
 class Thread:
@@ -179,7 +167,7 @@ class Thread:
     def delete(self, row: int) -> int:
         """Remove a message with all that follows it; how many they were."""
         self._removed = take_out(self._store, self.tree, self.path[row])
-        return len(self._removed.messages)
+        return len(self._removed.branch.messages)
 
     def unsend(self, row: int) -> None:
         """Remove a question that was not sent yet, for good."""

@@ -2,8 +2,21 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from app.state.talk.message import Message
+
+
+class Branch(NamedTuple):
+    """A message that was removed, `first`, with all below it; `in_path` says that it was the chosen
+    child of its parent.
+    """
+
+    first: Message
+    in_path: bool
+    messages: dict[int, Message]
+    children: dict[int | None, list[int]]
+    chosen: dict[int | None, int]
 
 
 class Tree:
@@ -35,22 +48,33 @@ class Tree:
         after = siblings[place + 1 : place + 2] or siblings[max(0, place - 1) : place]
         return after[0] if after else None
 
-    def remove(self, message: Message) -> None:
+    def remove(self, message: Message) -> Branch:
         """Take out a message with all below it; the one beside it becomes the chosen one."""
-        if self.chosen(message.parent) is message:
+        in_path = self.chosen(message.parent) is message
+        if in_path:
             following = self.beside(message)
             self._chosen.pop(message.parent, None)
             if following is not None:
                 self._chosen[message.parent] = following.id
         self._children[message.parent].remove(message.id)
-        for gone in self._below(message.id):
-            del self.messages[gone]
-            self._children.pop(gone, None)
-            self._chosen.pop(gone, None)
+        below = self._below(message.id)
+        return Branch(
+            message,
+            in_path,
+            {n: self.messages.pop(n) for n in below},
+            {n: self._children.pop(n) for n in below if n in self._children},
+            {n: self._chosen.pop(n) for n in below if n in self._chosen},
+        )
 
-    def below(self, message: Message) -> list[Message]:
-        """The message and all that follows it in any branch, parents first."""
-        return [self.messages[n] for n in self._below(message.id)]
+    def put_back(self, branch: Branch) -> None:
+        """Undo `remove`."""
+        first = branch.first
+        self.messages |= branch.messages
+        self._children |= branch.children
+        self._chosen |= branch.chosen
+        self._children[first.parent].append(first.id)
+        if branch.in_path:
+            self._chosen[first.parent] = first.id
 
     def show(self, message: Message) -> None:
         """Choose the path that goes through a message."""
@@ -84,8 +108,9 @@ class Tree:
         path: list[Message] = []
         parent = None
         while children := self._children.get(parent):
-            wanted = self._chosen.get(parent)
-            place = children.index(wanted) if wanted in children else len(children) - 1
+            place = len(children) - 1
+            if place and (wanted := self._chosen.get(parent)) in children:
+                place = children.index(wanted)
             parent = children[place]
             message = self.messages[parent]
             message.place, message.siblings = place, len(children)

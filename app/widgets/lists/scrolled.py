@@ -140,6 +140,7 @@ class ScrolledRows(QAbstractScrollArea, OwnOrder):
             return
         self._arranging = True
         self._makes = 0
+        turn.left()  # its time begins, so that what can wait goes on in the next one
         try:
             for _ in range(8):  # measuring a row moves others into sight
                 self._again = False
@@ -240,9 +241,9 @@ class ScrolledRows(QAbstractScrollArea, OwnOrder):
             widget.installEventFilter(self)
             self._live[row] = widget
             widget.show()
-        for row, widget in self._live.items():
-            height = widget.heightForWidth(width)
-            if height != self._heights[row]:
+        for row in self._in_sight(tops, NEAR):
+            height = self._live[row].heightForWidth(width) if row in self._live else 0
+            if height and height != self._heights[row]:
                 self._heights[row] = height
                 moved = True
         return moved
@@ -255,9 +256,13 @@ class ScrolledRows(QAbstractScrollArea, OwnOrder):
         bar.setPageStep(self.viewport().height())
         bar.setValue(scroll)
         left = max(0, (self.width() - width) // 2)  # the scroll bar is as wide as the padding
+        near = set(self._in_sight(tops, NEAR))
         for row, widget in self._live.items():
-            widget.setGeometry(left, tops[row] - scroll, width, self._heights[row])
-        self._forget(set(self._in_sight(tops, NEAR)))
+            if row in near:
+                widget.setGeometry(left, tops[row] - scroll, width, self._heights[row])
+            else:  # laid out for its width when it comes near
+                widget.move(left, tops[row] - scroll)
+        self._forget(near)
 
     def _forget(self, near: set[int]) -> None:
         spare = [row for row in self._live if row not in near and not self._in_use(row)]

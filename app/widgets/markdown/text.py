@@ -359,8 +359,8 @@ class MarkdownText(QWidget):
             self._put(0)
         if fresh or (self._height < SHORT and not self.visibleRegion().isEmpty()):
             self._stack.measure_more(0)
-        else:  # what is in sight is laid out as it is painted
-            self._stack.measure_more(turn.left(), least=1)
+        else:  # what is in sight is laid out as it is painted, the rest in turns to come
+            self._stack.measure_more(0, least=1)
         self._height = self._guessed_height()
         self.bars.place()
         if not self.complete:

@@ -1,6 +1,7 @@
 """Sheets are made at their first use, from the state of that moment."""
 
 from PySide6.QtCore import QEvent, QObject
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QApplication, QLabel, QWidget
 
 from app.state.models.downloads import Download
@@ -53,6 +54,38 @@ def test_no_part_of_a_view_is_a_window_while_it_is_made(
         window.inspector.page(page.id)
     qapp.removeEventFilter(windows)
     assert not windows.shown, windows.shown
+
+
+class Paints(QObject):
+    """Notes what is painted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: set[object] = set()
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
+        if event.type() == QEvent.Type.Paint:
+            self.seen.add(watched)
+        return False
+
+
+def test_a_sheet_is_painted_a_turn_after_it_was_made(
+    window: MainWindow, qapp: QApplication
+) -> None:
+    """Each takes tens of milliseconds; what is typed in between is the sheet's."""
+    qapp.processEvents()
+    window.sheets.show_palette()
+    palette, paints = window.sheets.palette, Paints()
+    qapp.installEventFilter(paints)
+    QApplication.sendPostedEvents()
+    assert palette.isVisible()
+    assert not paints.seen & {palette, palette.query}
+    QTest.keyClicks(window.focusWidget(), "news")
+    for _ in range(3):
+        qapp.processEvents()
+    qapp.removeEventFilter(paints)
+    assert palette.query.text() == "news"
+    assert {palette, palette.query} <= paints.seen
 
 
 def test_a_sheet_is_made_at_its_first_use_and_once(window: MainWindow) -> None:

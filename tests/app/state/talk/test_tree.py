@@ -74,7 +74,8 @@ def test_any_tree(parents: list[int], data: st.DataObject) -> None:
     gone = data.draw(st.sampled_from(pairs))[0]
     chosen = data.draw(st.sampled_from(pairs))[0]
     tree.choose(tree.messages[chosen])
-    tree.remove(tree.messages[gone])
+    before = shown(tree)
+    removed = tree.remove(tree.messages[gone])
 
     def left(number: int | None) -> bool:
         parent = dict(pairs).get(number or 0)
@@ -88,3 +89,7 @@ def test_any_tree(parents: list[int], data: st.DataObject) -> None:
     assert bool(path) == bool(expected)
     if chosen in expected and dict(pairs)[chosen] is None:
         assert path[0].id == chosen
+    tree.put_back(removed)
+    assert set(tree.messages) == {n for n, _ in pairs}
+    if gone in before:
+        assert shown(tree) == before

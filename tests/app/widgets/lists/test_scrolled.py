@@ -39,3 +39,37 @@ def test_a_jump_makes_few_widgets_before_the_window_has_its_turn(qtbot: QtBot) -
     shown = [row for row in rows.live.values() if 0 <= row.y() < 800 - 50]
     assert len(shown) >= 14
     assert bar.value() < 50 * 4
+
+
+def test_rows_out_of_sight_are_laid_out_when_they_come_near(qtbot: QtBot) -> None:
+    laid: set[int] = set()
+
+    class Counted(Row):
+        def __init__(self, row: int) -> None:
+            super().__init__()
+            self.row = row
+
+        def heightForWidth(self, width: int) -> int:  # noqa: N802
+            laid.add(self.row)
+            return 50 if width > 500 else 70
+
+    rows = ScrolledRows(Counted, lambda rows, width: [50] * len(rows), 600)
+    qtbot.addWidget(rows)
+    rows.resize(640, 400)
+    rows.show()
+    rows.set_rows(0, 60)
+    qtbot.waitUntil(lambda: {59, 58} <= set(rows.live))
+    bar = rows.verticalScrollBar()
+    bar.setValue(0)
+    qtbot.waitUntil(lambda: set(range(15)) <= set(rows.live))
+    assert 59 in rows.live  # kept, far below
+    laid.clear()
+    rows.resize(300, 400)
+    QApplication.processEvents()
+    assert laid
+    assert max(laid) < 20
+    assert rows.live[3].height() == 70
+    bar.setValue(bar.maximum())
+    assert rows.live[59].height() == 70
+    assert rows.live[59].width() == rows.live[3].width() < 300
+    assert rows.live[59].y() + 70 <= 400
