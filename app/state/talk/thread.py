@@ -17,7 +17,7 @@ from engine.protocol import Alternative, AnswerForm, Edit
 
 
 class Removed(NamedTuple):
-    """What was deleted; `hidden` is the deleted chat that has it."""
+    """Keeps what was deleted; `hidden` is the deleted chat that has it."""
 
     branch: Branch
     hidden: int

@@ -8,8 +8,8 @@ from app.state.talk.message import Message
 
 
 class Branch(NamedTuple):
-    """A message that was removed, `first`, with all below it; `in_path` says that it was the chosen
-    child of its parent.
+    """Keeps a message that was removed, `first`, and all below it; `in_path` is True if it was the
+    chosen child of its parent.
     """
 
     first: Message
