@@ -26,7 +26,10 @@ typedef BY_LANE(uint) fours;
 typedef fours fours_apart __attribute__((aligned(4)));  // of PoCL's vload16 come three loads
     #define WORD_AT(a, i, lane)                                                                   \
       (*(const RECORDS_IN fours_apart *)((const RECORDS_IN uint *)(a) + (i) * TILE + (lane)))
-    #define CROSSED_BYTES(word) ((word) << (fours)8 & (fours)0xff00ff00 | (word) >> (fours)8 & (fours)0x00ff00ff)
+static fours crossed_bytes(bits halves) {
+  return __builtin_astype(halves << (bits)8 | halves >> (bits)8, fours);
+}
+    #define CROSSED_BYTES(word) crossed_bytes(__builtin_astype(word, bits))
   #endif
 
 // The numbers that bytes of codes stand for.
