@@ -53,8 +53,8 @@ typedef float Sums[FRAGMENTS_DOWN][FRAGMENTS_ACROSS][LANE_SUMS];
 // that holds those of all queries.
 typedef struct {
   uint4 a[SIDE * A_STRIDE / 4], x[2 * SIDE * X_STRIDE / 4];
-  int4 all;
   int2 cells[SIDE];
+  int4 all;
   uint q_at[SIDE], out_at[SIDE], tokens[SIDE];
   float tops[4][SIDE], factors[SIDE];
   int seen[2 * ITEMS];

@@ -22,6 +22,7 @@ from engine.selftest.case import Case
 from engine.selftest.check import check
 from engine.selftest.operands import Operands
 from engine.selftest.table import chosen
+from tests.kernels import test_attention
 
 MOST = 60_000  # float operations of a case; the simulator takes seconds for more
 # A row is a group's work on a GPU: a thousand rows of five take seconds and show one thing, so only
@@ -63,9 +64,20 @@ def shares() -> list[Case]:
     return chosen(rf"^(best 64 of \[3000|{products}|{stored})")
 
 
+def attend(backend: OpenCLBackend) -> int:
+    """Compute attention over rows that lanes read four words at once, of few queries and of as many
+    as one group makes (attention_wide.cl); return how many cases passed. Raises `AssertionError`.
+    """
+    few, many = (4, 2, 64, 64, 1, 256, 200), (2, 1, 64, 64, 32, 128, 100)
+    for sizes, most in ((few, 1e-11), (many, 1e-6)):
+        test_attention.check(backend, "causal", test_attention.Sizes(*sizes), apart=4, most=most)
+    return 2
+
+
 def main(kind: str, every: int) -> None:
     """Print what failed, and how many passed, as a CPU or as a GPU; one case of so many. `dots` are
-    the products of a GPU that adds four products of bytes at once, `shares` those of `shares`.
+    the products of a GPU that adds four products of bytes at once, `shares` those of `shares`,
+    `attention` what `attend` does on a GPU that has halves for fragments.
     """
     cores = sorted(os.sched_getaffinity(0))
     # Oclgrind crashes where two threads build programs; the two kinds may run beside each other.
@@ -74,6 +86,8 @@ def main(kind: str, every: int) -> None:
     dot4 = "PLAIN" if kind == "dots" else ""
     traits = replace(device.info.traits, is_cpu=kind == "cpu", slow_launches=True, dot4=dot4)
     traits = replace(traits, compute_units=2 if kind == "shares" else traits.compute_units)
+    if kind == "attention":
+        traits = replace(traits, halves="HALVES", own_local_memory=True, max_work_group=1024)
     backend = OpenCLBackend(Device(replace(device.info, traits=traits), device.handle))
     cases = [case for case in reduced() if not dot4 or case.op.startswith("matmul")][::every]
     if kind == "shares":
@@ -87,6 +101,13 @@ def main(kind: str, every: int) -> None:
         return prepare(launches, where)
 
     backend.prepare = noting  # type: ignore[method-assign]
+    if kind == "attention":
+        made = attend(backend)
+        print(
+            *sorted(defined & {"ALIGNED=1", "PARTS=8", "ROWS=64"}), f"\npassed: {made}", flush=True
+        )
+        backend.close()
+        return
     results = [check(case, backend, HostBackend()) for case in cases]
     if dot4:
         results += [check(case, backend, HostBackend()) for case in wide()]

@@ -19,6 +19,7 @@ NO_PREFETCH = "-D__builtin_prefetch(...)=(void)0"  # which the simulator does no
         ("gpu", 16),
         ("dots", 8),
         ("shares", 1),
+        ("attention", 1),
         *(pytest.param(kind, 1, marks=pytest.mark.full) for kind in ("cpu", "gpu", "dots")),
     ],
 )
@@ -42,7 +43,10 @@ def test_no_invalid_access_and_no_race(kind: str, every: int, tmp_path: Path) ->
     assert "failed" not in done.stdout, done.stdout
     passed = [int(line.split()[1]) for line in done.stdout.splitlines() if "passed" in line]
     assert len(passed) == 1
-    if kind == "shares":
+    if kind == "attention":
+        assert "ALIGNED=1 PARTS=8 ROWS=64" in done.stdout
+        assert passed == [2]
+    elif kind == "shares":
         assert "MERGES=1 MERGES=32 STORES=1" in done.stdout
         assert passed == [3]
     else:
