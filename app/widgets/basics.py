@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from PySide6.QtCore import QEvent, QSize, Qt
+from PySide6.QtCore import QEvent, QObject, QSize, Qt
 from PySide6.QtGui import QKeyEvent, QPaintEvent
 from PySide6.QtWidgets import (
     QAbstractButton,
@@ -45,6 +45,29 @@ def set_tone(widget: QWidget, tone: str) -> None:
         widget.setProperty("tone", tone)
         widget.style().unpolish(widget)
         widget.style().polish(widget)
+
+
+class _Height(QObject):
+    """Keeps a fixed height of its parent that follows the size of text."""
+
+    def __init__(self, widget: QWidget, px: int) -> None:
+        super().__init__(widget)
+        self._widget, self._px = widget, px
+        widget.installEventFilter(self)
+        self._set()
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
+        if event.type() in TEXT_SIZE:
+            self._set()
+        return False
+
+    def _set(self) -> None:
+        self._widget.setFixedHeight(fonts.px(self._px))
+
+
+def set_height(widget: QWidget, px: int) -> None:
+    """Fix a height in pixels at normal text; it follows the size of text."""
+    _Height(widget, px)
 
 
 def divider(vertical: bool = False) -> QFrame:

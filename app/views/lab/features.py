@@ -12,12 +12,11 @@ from app.language import tr
 from app.state.lab.repeat import command_of_features
 from app.state.lab.runs import text_of_run
 from app.state.workbench import Workbench
-from app.theme import fonts
 from app.views.lab.fields import PathField, check_box, column_of, form_of
 from app.views.lab.map import PROMPT
 from app.views.token.features import FeatureTable
 from app.views.token.section import shown
-from app.widgets.basics import label
+from app.widgets.basics import label, set_height
 from app.widgets.numbers import grouped
 from engine.protocol import FeaturesFound, FindFeatures
 
@@ -109,7 +108,7 @@ class FeaturesResult(QWidget):
         self.words.setFlow(QListWidget.Flow.LeftToRight)
         self.words.setWrapping(True)
         self.words.setResizeMode(QListWidget.ResizeMode.Adjust)
-        self.words.setFixedHeight(fonts.px(WORDS))
+        set_height(self.words, WORDS)
         self.features = FeatureTable(bench)
         column = column_of(self)
         for widget in (self.title, self.says, self.words, self.features):

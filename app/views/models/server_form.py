@@ -15,9 +15,8 @@ from PySide6.QtWidgets import (
 from app.language import tr
 from app.remote.connection import Connection
 from app.state.models.servers import ServersState, ServerState
-from app.theme import fonts
 from app.theme.tokens import GRID
-from app.widgets.basics import Button, label
+from app.widgets.basics import Button, label, set_height
 from engine.errors import BadSetting, CutawayError
 
 KEPT = tr("Leave empty to keep the saved key")
@@ -49,7 +48,7 @@ class ServerForm(QWidget):
         self.headers.setAccessibleName(tr("Additional headers, one per line"))
         self.headers.setPlaceholderText("X-Team: research")
         self.headers.setTabChangesFocus(True)
-        self.headers.setFixedHeight(fonts.px(LINES * 24))
+        set_height(self.headers, LINES * 24)
         self._warns = label(tone="warn", wrap=True)
         self._problem = label(tone="bad", wrap=True)
         certificates = QHBoxLayout()

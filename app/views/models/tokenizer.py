@@ -12,7 +12,7 @@ from app.state.models.model import ModelState
 from app.theme import fonts
 from app.theme.theme import tokens
 from app.theme.tokens import DEVICES, GRID, PADDING, RADIUS_CONTROL, mix
-from app.widgets.basics import label, set_tone
+from app.widgets.basics import label, set_height, set_tone
 from app.widgets.numbers import grouped
 from app.widgets.plots.chart import Chart
 from app.widgets.plots.paper import CENTER, Paper, text_width
@@ -108,7 +108,7 @@ class TokenizerPage(QWidget):
         self.text = QPlainTextEdit(SAMPLE)
         self.text.setAccessibleName(tr("Text to tokenize"))
         self.text.setTabChangesFocus(True)
-        self.text.setFixedHeight(fonts.px(96))
+        set_height(self.text, 96)
         self._says = label(tone="quiet")
         self.chips = Chips(tr("Tokens"))
         scroll = QScrollArea()

@@ -23,7 +23,7 @@ from app.state.workbench import Workbench
 from app.theme import fonts
 from app.theme.tokens import GRID, PADDING
 from app.views.talk.settings import AnswerFormChoice, LimitsForm
-from app.widgets.basics import Button, IconButton, label
+from app.widgets.basics import Button, IconButton, label, set_height
 from app.widgets.controls.number_slider import NAME, NumberSlider
 from app.widgets.popover import Popover
 from app.widgets.tips import set_tip
@@ -102,7 +102,7 @@ class SamplingPopover(Popover):
         self.system.setAccessibleName(tr("System prompt"))
         self.system.setPlaceholderText(tr("Instructions sent before the chat"))
         self.system.setTabChangesFocus(True)
-        self.system.setFixedHeight(fonts.px(72))
+        set_height(self.system, 72)
         self.system.textChanged.connect(self._system_typed)
         self._soon = QTimer(self, singleShot=True, interval=SAVE_MS)
         self._soon.timeout.connect(self._save_system)

@@ -13,7 +13,7 @@ from app.state.presets import LONGEST, MOST_STOPS, AnswerLimits
 from app.state.workbench import Workbench
 from app.theme import fonts
 from app.theme.tokens import GRID
-from app.widgets.basics import label
+from app.widgets.basics import label, set_height
 from app.widgets.controls.number_slider import NAME, NumberSlider
 from app.widgets.tips import plain_tip, set_tip
 from engine.protocol import (
@@ -59,7 +59,7 @@ class AnswerFormChoice(QWidget):
         self.text = QPlainTextEdit()
         self.text.setFont(fonts.mono())
         self.text.setTabChangesFocus(True)
-        self.text.setFixedHeight(fonts.px(88))
+        set_height(self.text, 88)
         self.text.textChanged.connect(self._typed)
         self.problem = label("", tone="quiet", wrap=True)
         self._soon = QTimer(self, singleShot=True, interval=CHECK_MS)
@@ -244,7 +244,7 @@ class LimitsForm(QWidget):
         set_tip(self.stops, STOPS_HINT)
         self.stops.setPlaceholderText(tr("Generation stops at any of these, one per line"))
         self.stops.setTabChangesFocus(True)
-        self.stops.setFixedHeight(fonts.px(52))
+        set_height(self.stops, 52)
         self.stops.installEventFilter(self)
         self.when_full = WhenFullChoice(bench)
         form = QFormLayout(self)

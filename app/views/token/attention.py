@@ -5,7 +5,7 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from PySide6.QtCore import QEvent, QRectF, QSize, Signal
+from PySide6.QtCore import QRectF, QSize, Signal
 from PySide6.QtWidgets import QHBoxLayout, QToolButton, QVBoxLayout, QWidget
 
 from app.language import tr
@@ -19,7 +19,7 @@ from app.theme import fonts
 from app.theme.theme import tokens
 from app.theme.tokens import GRID, mix
 from app.views.token.section import NumberStepper, percent, shown
-from app.widgets.basics import TEXT_SIZE, label
+from app.widgets.basics import label, set_height
 from app.widgets.numbers import UNKNOWN
 from app.widgets.plots.bars import Bar, Bars
 from app.widgets.plots.cells import grid_of, number_text
@@ -140,7 +140,8 @@ class AttentionPanel(QWidget):
         self.choices = {measure: self._choice(measure) for measure in MEASURES}
         self.effect = _toggle(*EFFECT, partial(self._show_effects, True))
         self._lay_out()
-        self._scale()
+        set_height(self.map, MAP)
+        set_height(self.blank, MAP)
 
     def refresh(self) -> None:
         """Show what is known of the word now."""
@@ -369,15 +370,6 @@ class AttentionPanel(QWidget):
         column.addWidget(self.says)
         column.addWidget(self.list)
         column.addStretch(1)
-
-    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
-        super().changeEvent(event)
-        if event.type() in TEXT_SIZE:
-            self._scale()
-
-    def _scale(self) -> None:
-        self.map.setFixedHeight(fonts.px(MAP))
-        self.blank.setFixedHeight(fonts.px(MAP))
 
 
 class BlankMap(Painted):

@@ -1,16 +1,14 @@
 """The picture that was looked at most, its patches as bright as they were looked at."""
 
-from PySide6.QtCore import QEvent
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.client import Latest
 from app.language import tr
 from app.state.workbench import Workbench
-from app.theme import fonts
 from app.theme.tokens import GRID
 from app.views.talk.pictures.seen import tiled_of
 from app.views.token.section import percent
-from app.widgets.basics import TEXT_SIZE, label
+from app.widgets.basics import label, set_height
 from app.widgets.pictures.side_by_side import Cell, CellPictures
 from app.widgets.tips import set_tip
 from engine.protocol import (
@@ -44,7 +42,7 @@ class LookedAtPicture(QWidget):
         column.setSpacing(GRID // 2)
         column.addWidget(self.says)
         column.addWidget(self.views)
-        self._scale()
+        set_height(self.views, HIGH)
         self.hide()
 
     def choose(self, picture: int) -> None:
@@ -146,11 +144,3 @@ class LookedAtPicture(QWidget):
             )
             self.views.setAccessibleDescription(said)
             set_tip(self.views, said)
-
-    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
-        super().changeEvent(event)
-        if event.type() in TEXT_SIZE:
-            self._scale()
-
-    def _scale(self) -> None:
-        self.views.setFixedHeight(fonts.px(HIGH))

@@ -1,15 +1,18 @@
 """Sheets are made at their first use, from the state of that moment."""
 
+import pytest
 from PySide6.QtCore import QEvent, QObject
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QApplication, QLabel, QWidget
 
 from app.state.models.downloads import Download
 from app.views.models.chooser import DISCOVER, Chooser
+from app.views.models.server_form import ServerForm
 from app.views.news import NewsView
 from app.window.main_window import MainWindow
 from app.window.panes.pages import PAGES
 from app.window.sheets import Sheets
+from tests.app.rest import come_to_rest
 from tests.app.window.scenes.trial_scenes import patched
 
 SHEETS = (
@@ -143,3 +146,16 @@ def test_a_sheet_that_is_made_late_shows_what_an_early_one_does(window: MainWind
     assert says(late.chooser) == says(early.chooser)
     assert "Paris against Rome" in "".join(says(late.runs))
     late.deleteLater()
+
+
+@pytest.mark.styled
+def test_fields_of_a_fixed_height_grow_with_the_text_of_an_open_sheet(window: MainWindow) -> None:
+    window.sheets.show_runs()
+    window.sheets.add_server()
+    words = window.sheets.runs.features.words
+    fields = [words, *(form.headers for form in window.findChildren(ServerForm))]
+    assert len(fields) == 2
+    before = [field.height() for field in fields]
+    window.bench.preferences.update(font_scale=2.0)
+    come_to_rest(window, window.bench)
+    assert [field.height() for field in fields] == [2 * height for height in before]
