@@ -147,7 +147,7 @@ AT: dict[str, tuple[Callable[[Path, str], Request[object]], type]] = {
     "embedding": (lambda *_: Embed(0, [LONG[:60]] * 200), Progress),
     "tower": (lambda _, digest: Generate(0, messages=[looking_at(digest)]), Progress),
 }
-WITHOUT_END = Generate(0, prompt="zz", sampling=ENDLESS, endless=True)
+WITHOUT_END = Generate(0, prompt="zz", sampling=ENDLESS, endless=True)  # of ten contexts
 ENDS = Failed | Loaded | Finished | Embedded | PictureInfo
 
 
@@ -200,7 +200,7 @@ def test_stopped_anywhere(
     end_of(window, number)
     server.client.cancel(others)  # where the first one had ended, nothing was replaced
     ended = end_of(server, others)
-    assert isinstance(ended, Failed) or ended.reason == "cancelled"
+    assert isinstance(ended, Failed) or ended.reason in ("cancelled", "length")
     assert isinstance(end_of(window, window.client.ask(Load(0, str(tiny_path), HOST))), Loaded)
     again = window.client.ask(
         Generate(0, prompt="a", sampling=Sampling(temperature=0), max_tokens=2)
