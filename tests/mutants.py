@@ -63,6 +63,13 @@ OTHERS = (
         "tests/app/test_library.py::test_one_bit_of_the_cache_of_headers",
     ),
     Mutant(
+        "a changed bit in a chat is believed",
+        "app/checks/row_sums.py",
+        "        total = crc32(value or b\"\", total)\n",
+        "",
+        "tests/app/state/talk/disk/test_row_sums.py::test_a_bit_of_a_text_is_restored",
+    ),
+    Mutant(
         "an edited question is stored without its answer, and twice when it is sent again",
         "app/state/talk/chat.py",
         "            with self._thread.together():\n                question = self._thread.add(",
