@@ -65,7 +65,7 @@ OTHERS = (
     Mutant(
         "a changed bit in a chat is believed",
         "app/checks/row_sums.py",
-        "        total = crc32(value or b\"\", total)\n",
+        '        total = crc32(value or b"", total)\n',
         "",
         "tests/app/state/talk/disk/test_row_sums.py::test_a_bit_of_a_text_is_restored",
     ),

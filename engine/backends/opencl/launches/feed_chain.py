@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from engine.backends.opencl.launch import Args, DeviceTraits, Launch, Shared
 from engine.backends.opencl.launches.matmul_tiled import (
     records,
+    row_defines,
     rows_of_item,
     vector_defines,
 )
 from engine.backends.opencl.launches.sizes import Defines, floats, ints, longs, vector_width
-from engine.backends.opencl.tiles.schemes import SCHEMES, TILE
+from engine.backends.opencl.tiles.schemes import TILE
 from engine.device.backend import TypeOf
 from engine.gguf.formats import Format
 from engine.graph.lowered import FeedChain
@@ -50,11 +51,9 @@ def feed_chain(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[
         **floats(eps=given.eps),
     }
     defines: Defines = {
-        **SCHEMES[fmt].defines,
+        **row_defines(fmt, traits),
         **vector_defines(TILE, 1, traits),
-        "PANEL": 1,
         "CHUNK": 1,
-        "AHEAD": traits.tuned.ahead,
         "NORMED": m,
         "W": vector_width(traits),
         "ACT": given.act.upper(),

@@ -8,6 +8,7 @@ from engine.backends.opencl.launches.matmul_tiled import (
     larger_team,
     products,
     records,
+    row_defines,
     rows_of_item,
     team_of_lanes,
     vector_defines,
@@ -160,11 +161,10 @@ def _row(given: NormedRow) -> Args:
 
 def _defines(given: NormedRow, fmt: Format, rows: int, traits: DeviceTraits) -> Defines:
     return {
-        **SCHEMES[fmt].defines,
+        **row_defines(fmt, traits),
         **vector_defines(rows, 1, traits),
         **_row_defines(given, traits),
         "CHUNK": 1,
-        "AHEAD": traits.tuned.ahead,
     }
 
 

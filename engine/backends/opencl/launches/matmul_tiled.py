@@ -229,6 +229,15 @@ def tile_defines(fmt: Format, x: Tensor, panel: int, traits: DeviceTraits) -> di
     return defines | _byte_defines(fmt, Quantize.of(x).panels, traits)
 
 
+def row_defines(fmt: Format, traits: DeviceTraits) -> dict[str, int | str]:
+    """Build options of a program for vectors whose items make the panels of one row themselves, as
+    the product that reads what it writes has them, too (lowering/lower.py).
+    """
+    panels = Panels(1, 12, has_bytes(traits))
+    defines = {**SCHEMES[fmt].defines, **panel_defines(panels), "PANEL": 1}
+    return defines | {"AHEAD": traits.tuned.ahead, **_byte_defines(fmt, panels, traits)}
+
+
 def _byte_defines(fmt: Format, panels: Panels, traits: DeviceTraits) -> dict[str, int | str]:
     """Build options where instructions for bytes find or multiply what codes stand for."""
     scheme = SCHEMES[fmt]
