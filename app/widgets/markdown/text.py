@@ -388,7 +388,9 @@ class MarkdownText(QWidget):
             self._stack.release()  # else they would keep their old colours
             if kind == QEvent.Type.FontChange:
                 self._stack.set_width(self._width)
-            self._settle()
+            self._settle(least=1)  # painting measures what can be seen, later turns the rest
+            if not self.complete:
+                self._timer.start(1)
             self.update()
 
     # Drawing
