@@ -16,7 +16,7 @@ from app.widgets.markdown.parse import (
     plain_block,
 )
 
-STEP = 2000  # characters that are taken at once
+STEP = 1000  # characters that are taken at once
 LONG_LIST = 24  # items; of a longer list only the last ones are parsed again
 
 
