@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 import pytest
 from PIL import Image
-from PySide6.QtCore import QMimeData, Qt, QTimer
+from PySide6.QtCore import QEvent, QMimeData, Qt, QTimer
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from shiboken6 import isValid
@@ -242,6 +242,7 @@ def opened(
             window.close()
             bench.close()
             window.deleteLater()
+            app.sendPostedEvents(None, QEvent.Type.DeferredDelete)  # `processEvents` leaves these
             app.processEvents()
 
 
