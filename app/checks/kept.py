@@ -305,11 +305,11 @@ def _checked(path: Path, check: str) -> str:
             (found,) = database.execute(f"PRAGMA {check}").fetchone()
         return "" if found == "ok" else str(found)
 
-    return _asked(path, verdict)
+    return _database_problem(path, verdict)
 
 
-def _asked(path: Path, check: Callable[[Path], str]) -> str:
-    """Run a check of a database, which others may write meanwhile."""
+def _database_problem(path: Path, check: Callable[[Path], str]) -> str:
+    """The verdict of a check of a database, which another process may be writing."""
     if path.stat().st_size == 0:
         return ""  # a new one
     try:
@@ -351,7 +351,7 @@ TABLE = (
         *("chats", _data, "chats.sqlite", "app/state/talk/disk/database.py"),
         *("the chats are kept in that file; the list begins empty", _chats, False, _chats_deep),
         Parts(
-            *(partial(_asked, check=find_changed), restore_changed),
+            *(partial(_database_problem, check=find_changed), restore_changed),
             "restore each message that the index of search has; the rest stays as it is now",
         ),
     ),

@@ -9,6 +9,7 @@ from engine.backends.opencl.launches.quantize import (
     WIDE_ITEMS,
     has_bytes,
     has_wide_vectors,
+    in_digits,
     is_wide,
     panel_defines,
 )
@@ -230,10 +231,8 @@ def tile_defines(fmt: Format, x: Tensor, panel: int, traits: DeviceTraits) -> di
 
 
 def row_defines(fmt: Format, traits: DeviceTraits) -> dict[str, int | str]:
-    """Build options of a program for vectors whose items make the panels of one row themselves, as
-    the product that reads what it writes has them, too (lowering/lower.py).
-    """
-    panels = Panels(1, 12, has_bytes(traits))
+    """Build options of a program for vectors whose items make the panels of one row themselves."""
+    panels = Panels(1, 12, in_digits(True, traits))
     defines = {**SCHEMES[fmt].defines, **panel_defines(panels), "PANEL": 1}
     return defines | {"AHEAD": traits.tuned.ahead, **_byte_defines(fmt, panels, traits)}
 

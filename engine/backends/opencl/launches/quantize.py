@@ -42,8 +42,15 @@ def has_dots(traits: DeviceTraits) -> bool:
 
 
 def has_bytes(traits: DeviceTraits) -> bool:
-    """True if activations of one row are digits, for vectors with instructions for bytes."""
+    """True if items take vectors that have instructions for bytes."""
     return traits.items_take_vectors and traits.vector_bytes
+
+
+def in_digits(alone: bool, traits: DeviceTraits) -> bool:
+    """True if activations of 12 bits are two digits: always for lanes that multiply bytes, for
+    vectors where a product has one row at a time. A panel is written and read in the same way.
+    """
+    return has_dots(traits) or (alone and has_bytes(traits))
 
 
 def is_wide(fmt: Format, rows: int, traits: DeviceTraits) -> bool:

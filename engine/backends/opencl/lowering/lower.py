@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from engine.backends.opencl.launch import DeviceTraits
 from engine.backends.opencl.launches.matmul_tiled import AT_ONCE, is_tiled
-from engine.backends.opencl.launches.quantize import has_bytes, has_dots, panel_bits, panel_rows
+from engine.backends.opencl.launches.quantize import in_digits, panel_bits, panel_rows
 from engine.backends.opencl.lowering.helpers import (
     grouped_ids,
     in_place_of,
@@ -87,8 +87,7 @@ def lower(
 def _panels(x: Tensor, weight: Tensor, rows: int, alone: bool, traits: DeviceTraits) -> Tensor:
     """x as a product with `weight` reads it, so many rows a panel; `alone`: one row at a time."""
     bits = panel_bits(weight.fmt, x.nelements // x.shape[0], rows, traits)
-    digits = bits == 12 and (has_dots(traits) or (alone and has_bytes(traits)))
-    return panels_of(x, Panels(rows, bits, digits))
+    return panels_of(x, Panels(rows, bits, bits == 12 and in_digits(alone, traits)))
 
 
 def _together(nodes: Sequence[Tensor], type_of: TypeOf) -> dict[Tensor, list[Tensor]]:
