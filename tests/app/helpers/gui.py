@@ -123,8 +123,11 @@ def talk(bench: Workbench, qtbot: QtBot) -> Iterator[Talk]:
 
 
 @pytest.fixture
-def ask(bench: Workbench, engine: ScriptedEngine, qapp: QApplication) -> Callable[..., None]:
-    """Sends a question, has it answered, lets the window draw."""
+def ask(
+    bench: Workbench, engine: ScriptedEngine, qtbot: QtBot, request: pytest.FixtureRequest
+) -> Callable[..., None]:
+    """Sends a question, has it answered, waits until the window shows it."""
+    with_talk = "talk" in request.fixturenames
 
     def ask(question: str, *answer: str, end: bool = True) -> None:
         assert bench.chat.send(question)
@@ -132,7 +135,11 @@ def ask(bench: Workbench, engine: ScriptedEngine, qapp: QApplication) -> Callabl
             engine.write(*answer)
         if end:
             engine.end(n=len(answer))
-        qapp.processEvents()
+        QApplication.processEvents()
+        if with_talk:
+            column = request.getfixturevalue("talk").chat.column
+            # Where a turn has no time left, the row is made in a later one.
+            qtbot.waitUntil(lambda: not column.following or bool(column.widget(column.count - 1)))
 
     return ask
 

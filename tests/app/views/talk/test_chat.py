@@ -89,12 +89,12 @@ def test_what_is_read_stays_in_place_when_rows_above_are_measured(
             assert now.y() == y + 40
 
 
-def test_only_messages_near_the_sight_are_widgets(talk: Talk, ask: Ask) -> None:
+def test_only_messages_near_the_sight_are_widgets(talk: Talk, ask: Ask, qtbot: QtBot) -> None:
     for n in range(80):
         ask(f"Question {n}", f"Answer {n}")
     assert len(talk.chat.column.live) < 60
     talk.chat.column.verticalScrollBar().setValue(0)
-    assert talk.chat.column.widget(0) is not None
+    qtbot.waitUntil(lambda: talk.chat.column.widget(0) is not None)
     assert len(talk.chat.column.live) < 60
 
 
