@@ -4,6 +4,7 @@ import ctypes
 import mmap
 import os
 import secrets
+import select
 import signal
 import socket
 import subprocess
@@ -60,6 +61,15 @@ def read_at(handle: int, data: memoryview, start: int) -> int:
         found = os.read(handle, len(data))
     data[: len(found)] = found
     return len(found)
+
+
+def has_come(file: IO[bytes], seconds: float) -> bool:
+    """Wait until a file or pipe has bytes or has ended; False after `seconds`. On Windows, which
+    waits so for sockets alone, True at once: reading may wait for a writer.
+    """
+    if sys.platform == "win32":
+        return True
+    return bool(select.select([file], [], [], seconds)[0])
 
 
 def write_at(handle: int, data: memoryview, start: int) -> int:

@@ -18,7 +18,9 @@ import psutil
 ROOT = Path(__file__).parent.parent
 RUN = (sys.executable, "-m", "app")
 # Whatever was said becomes likelier: on a question that repeats a letter, an answer without an end.
-ENDLESS = ("--temp", "0", "--frequency-penalty=-100", "--max-tokens", "1000000")
+# It takes a form, as a loop ends an answer without one, and shifts, as a full context does too.
+UNBOUNDED = ("--regex", "(?s:.*)", "--when-full", "shift")
+ENDLESS = ("--temp", "0", "--frequency-penalty=-100", *UNBOUNDED, "--max-tokens", "1000000")
 REPEATS = "zzzzzzzzzzzz"
 MARK = "CUTAWAY_TEST_MARK"
 Ended = subprocess.CompletedProcess[str]

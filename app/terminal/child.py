@@ -1,13 +1,14 @@
 """A module of the engine run as a program: its lines as they come, and how it ended."""
 
 import os
-import selectors
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from time import monotonic
 
 import engine
@@ -31,38 +32,40 @@ class Child:
         self._timeout = timeout
         self._stop = stop
         self._silent = False
+        self._read: SimpleQueue[bytes] = SimpleQueue()
+        threading.Thread(target=self._reading, daemon=True).start()
 
     def lines(self) -> Iterator[bytes]:
         """Each as soon as it is there; none any more when the child was silent for too long.
 
         Raises `Cancelled`.
         """
+        while (line := self._next()).endswith(b"\n"):
+            yield line[:-1]
+
+    def _reading(self) -> None:
+        """Read in a thread: Windows waits for sockets with a time limit, for pipes without one."""
         pipe = self._process.stdout
         assert pipe is not None
-        with selectors.DefaultSelector() as ready:
-            ready.register(pipe, selectors.EVENT_READ)
-            rest = b""
-            while True:
-                if not self._wait(ready):
-                    self._silent = True
-                    self._process.kill()
-                    return
-                new = os.read(pipe.fileno(), 1 << 16)
-                if not new:
-                    return
-                *whole, rest = (rest + new).split(b"\n")
-                yield from whole
+        try:
+            with pipe:
+                for line in pipe:
+                    self._read.put(line)
+        finally:
+            self._read.put(b"")
 
-    def _wait(self, ready: selectors.BaseSelector) -> bool:
-        """Wait for output; return False after the time limit."""
+    def _next(self) -> bytes:
+        """The next line; without its end where the child has ended, or was silent for too long."""
         latest = monotonic() + self._timeout
         while (left := latest - monotonic()) > 0:
             if self._stop():
                 self._process.kill()
                 raise Cancelled("what runs on the device")
-            if ready.select(min(left, TICK)):
-                return True
-        return False
+            with suppress(Empty):
+                return self._read.get(timeout=min(left, TICK))
+        self._silent = True
+        self._process.kill()
+        return b""
 
     def kill(self) -> None:
         """End it; harmless when it has ended."""
@@ -101,5 +104,3 @@ def child(
     finally:
         process.kill()
         process.wait()
-        if process.stdout is not None:
-            process.stdout.close()

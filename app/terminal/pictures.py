@@ -1,7 +1,6 @@
 """Pictures for an engine: read from files, brought once, and again where it was restarted."""
 
 import os
-import select
 from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
@@ -19,7 +18,7 @@ from engine.protocol import (
     TextPart,
 )
 from engine.settings import MOST_PICTURE_BYTES
-from engine.system import open_to_read
+from engine.system import has_come, open_to_read
 from engine.units import MIB
 
 WAITS = 10.0  # seconds for the writer of a pipe
@@ -70,7 +69,7 @@ def _content(file: IO[bytes]) -> bytes:
     """
     data = bytearray()
     while len(data) <= MOST_PICTURE_BYTES:
-        if not select.select([file], [], [], WAITS)[0]:
+        if not has_come(file, WAITS):
             raise OSError(None, f"nothing came from its writer for {WAITS:g} s")
         part = file.read(MOST_PICTURE_BYTES + 1 - len(data))
         if not part:

@@ -44,6 +44,7 @@ def test_an_answer_about_two_pictures_tells_of_each(folder: Path) -> None:
     assert min(first["encode_s"], second["encode_s"]) > 0
 
 
+@pytest.mark.only_linux("pipes in folders")
 def test_a_pipe_is_read_while_its_writer_sends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -66,23 +67,29 @@ def test_a_pipe_is_read_while_its_writer_sends(
     assert brought == [b"a picture" * 20_000]
 
 
-def test_a_model_without_its_projector_says_what_is_missing(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.only_linux("pipes in folders")
+def test_a_pipe_to_which_nobody_writes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pictures, "WAITS", 0.05)
+    os.mkfifo(folder / "pipe.png")
+    assert_a_picture_is_refused(folder, "pipe.png", "nothing came")
+
+
+def assert_a_picture_is_refused(folder: Path, name: str, problem: str) -> None:
+    image = ("--image", str(folder / name))
+    ended = run_here("run", str(folder / "gemma3.gguf"), "-p", "what", *image, *HOST)
+    assert_one_line_error(ended)
+    assert name in ended.stderr
+    assert problem in ended.stderr
+
+
+def test_a_model_without_its_projector_says_what_is_missing(folder: Path) -> None:
     image = ("--image", str(folder / "a.png"))
     blind = run_here(
         "run", str(folder / "gemma3.gguf"), "-p", "what", *image, "--mmproj", "none", *HOST
     )
     assert_one_line_error(blind)
     assert "--mmproj" in blind.stderr
-    os.mkfifo(folder / "pipe.png")  # to which nobody writes
-    for name, problem in (("none.png", "No such file"), ("pipe.png", "nothing came")):
-        missing = ("--image", str(folder / name))
-        ended = run_here("run", str(folder / "gemma3.gguf"), "-p", "what", *missing, *HOST)
-        assert_one_line_error(ended)
-        assert name in ended.stderr
-        assert problem in ended.stderr
+    assert_a_picture_is_refused(folder, "none.png", "No such file")
 
 
 def test_a_picture_in_a_chat_stays_in_it(folder: Path) -> None:
