@@ -39,7 +39,10 @@ from tests.goldens.tiny import write_tiny
 from tests.kernels.conftest import backend, pytest_generate_tests
 
 __all__ = ["backend", "device", "own_files", "path", "pytest_generate_tests"]
-pytestmark = pytest.mark.device
+pytestmark = [
+    pytest.mark.device,
+    pytest.mark.only_linux("weights are prepared there alone"),
+]
 
 
 def test_another_file_or_packing_is_packed_anew(

@@ -35,7 +35,10 @@ from tests.kernels.conftest import backend, pytest_generate_tests
 from tests.kernels.test_pack import expected, random_bytes, wide
 
 __all__ = ["backend", "device", "own_files", "path", "pytest_generate_tests"]
-pytestmark = pytest.mark.device
+pytestmark = [
+    pytest.mark.device,
+    pytest.mark.only_linux("weights are prepared there alone"),
+]
 FAILING_STEPS = 6
 
 
