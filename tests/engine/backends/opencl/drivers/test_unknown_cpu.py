@@ -22,6 +22,7 @@ def test_known_cpu_of_narrower_vectors():
     assert names == {16: b"cascadelake", 8: b"haswell", 4: b"nehalem"}
 
 
+@pytest.mark.only_linux("PoCL's wheel")
 def test_pointers_are_found_and_wild_ones_survived():
     text = ctypes.create_string_buffer(b"generic")
     other = ctypes.create_string_buffer(b"another")

@@ -42,6 +42,7 @@ def run_limited(kind: str, *words: str) -> str:
     ).stdout
 
 
+@pytest.mark.only_linux("PoCL's wheel, and objdump")
 @pytest.mark.sampled(2)
 @pytest.mark.full_cases(r"\[(sse|auto)-.-pocl")  # kernels run on each driver by turns
 @pytest.mark.device
