@@ -348,3 +348,13 @@ def local_socket() -> socket.socket:
     if sys.platform == "win32":
         raise OSError("this system has no sockets at paths")
     return socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+
+
+def claim_address(one: socket.socket) -> None:
+    """Before a server's socket is bound: it may take the port of a server that has just ended, and
+    nobody else takes its own. Windows' SO_REUSEADDR would let them.
+    """
+    if sys.platform == "win32":
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)
+    else:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -17,6 +17,7 @@ from app.serve.served import OpenModel, State
 from app.serve.settings import ServeSettings
 from engine.errors import BadSetting, MissingPackage
 from engine.protocol import FileContent, Loaded
+from engine.system import claim_address
 
 BACKLOG = 128
 PATIENCE = 5.0  # seconds that answers may go on once the server is to stop
@@ -189,7 +190,7 @@ def _bound(host: str, port: int) -> socket.socket:
     )[0]
     one = socket.socket(family, kind, protocol)
     try:
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        claim_address(one)
         if family == socket.AF_INET6:
             one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         one.bind(address)

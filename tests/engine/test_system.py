@@ -5,6 +5,7 @@ import ctypes
 import mmap
 import os
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -38,6 +39,34 @@ def test_one_module_imports_what_one_system_has() -> None:
     files = [p for top in ("app", "engine") for p in (ROOT / top).rglob("*.py")]
     found = {path for path in files if imported(path) & (OF_ONE_SYSTEM | SOCKETS_ALONE)}
     assert found == {ROOT / "engine" / "system.py"}
+
+
+def test_one_module_knows_what_windows_means_by_reuse() -> None:
+    files = [p for top in ("app", "engine") for p in (ROOT / top).rglob("*.py")]
+    found = {path for path in files if "SO_REUSEADDR" in path.read_text("utf-8")}
+    assert found == {ROOT / "engine" / "system.py"}
+
+
+def test_a_claimed_port_is_nobody_elses_and_free_after_its_server() -> None:
+    def bound(address: tuple[str, int]) -> socket.socket:
+        one = socket.socket()
+        system.claim_address(one)
+        try:
+            one.bind(address)
+        except OSError:
+            one.close()
+            raise
+        one.listen()
+        return one
+
+    with bound(("127.0.0.1", 0)) as first:
+        address = first.getsockname()
+        with pytest.raises(OSError, match="in use"):
+            bound(address)
+        with socket.create_connection(address) as client:
+            first.accept()[0].close()  # its end waits for late packets of the other's now
+            assert client.recv(1) == b""
+    bound(address).close()
 
 
 @pytest.mark.parametrize("platform", ["win32", "darwin"])

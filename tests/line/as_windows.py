@@ -15,6 +15,7 @@ import importlib.machinery
 import importlib.util
 import os
 import re
+import socket
 import subprocess
 import sys
 import tempfile
@@ -66,11 +67,17 @@ class _Without(types.ModuleType):
         setattr(self._module, name, self._replaced.pop(name))
 
 
+ADDED = {"socket": {"SO_EXCLUSIVEADDRUSE": socket.SO_REUSEADDR}}
+
+
 def _reduced() -> dict[str, types.ModuleType]:
     missing: dict[str, list[str]] = {}
     for module, names in NAMES:
         missing.setdefault(module.__name__, []).extend(names)
-    return {name: _Without(importlib.import_module(name), gone) for name, gone in missing.items()}
+    return {
+        name: _Without(importlib.import_module(name), gone, **ADDED.get(name, {}))
+        for name, gone in missing.items()
+    }
 
 
 REDUCED = _reduced() | {
