@@ -29,6 +29,8 @@ CLOSED = "cutaway: error: the standard output is closed; send it to a file or to
 TOO_MANY_FILES = "too many open files; raise the limit, as with `ulimit -n 1024`, and try again"
 OUT_OF_MEMORY = "not enough memory; close other programs, or raise the limit (`ulimit -v`)"
 NO_ROOM = "failed to map segment", "annot allocate memory"  # the loader's words for a library
+# On Windows files and pipes get the user's code page, which lacks most of what models write.
+OUTPUT_ENCODING = "utf-8" if sys.platform == "win32" else None
 OK, FAILED, USAGE, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 130, 141
 
 
@@ -57,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - as above
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a name or text that it cannot write
-            stream.reconfigure(errors="replace")
+            stream.reconfigure(encoding=OUTPUT_ENCODING, errors="replace")
     with tamed_output():
         return _main(words)
 

@@ -49,3 +49,20 @@ def test_a_little_runs_as_if_on_windows() -> None:
     assert found is not None, ended.stdout[-500:]
     assert int(found[1]) > int(found[2])
     assert "only Linux: " in ended.stdout
+
+
+def test_what_is_redirected_is_utf8_as_if_on_windows(tmp_path: Path) -> None:
+    """In place of the user's code page, which has no such letters."""
+    name = "\u65e5\u672c\u8a9e.gguf"
+    code = (
+        "import tests.line.as_windows, sys; from app.cli import main; sys.exit(main(sys.argv[1:]))"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code, "inspect", str(tmp_path / name)],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONIOENCODING": "cp1252"},
+        capture_output=True,
+        check=False,
+    )
+    assert ended.returncode == 1
+    assert name in ended.stderr.decode("utf-8")
