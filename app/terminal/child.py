@@ -41,7 +41,7 @@ class Child:
         Raises `Cancelled`.
         """
         while (line := self._next()).endswith(b"\n"):
-            yield line[:-1]
+            yield line.rstrip(b"\r\n")
 
     def _reading(self) -> None:
         """Read in a thread: Windows waits for sockets with a time limit, for pipes without one."""
@@ -95,7 +95,7 @@ def child(
             [sys.executable, "-m", module, *args],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(paths), "PYTHONIOENCODING": "utf-8"},
         )
     except OSError as error:
         raise DeviceError("(any)", f"{module} does not start: {error}") from None
