@@ -5,6 +5,7 @@ import mmap
 import os
 import secrets
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -319,6 +320,15 @@ def pipe_of(name: str) -> Pipe:
     if name.isdigit() and sys.platform != "win32":
         return Connection(int(name))
     return Client(name, authkey=sys.stdin.buffer.read())
+
+
+def program_file(command: str, path: str | None) -> str:
+    """The file to start for `command`, from the folders of `path`. Windows itself finds .exe files
+    alone by a bare name, and `npx` is npx.cmd there.
+    """
+    if sys.platform == "win32":
+        return shutil.which(command, path=path) or command
+    return command
 
 
 def end_group(leader: int, force: bool) -> None:

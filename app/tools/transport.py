@@ -6,6 +6,7 @@ A process leads a group of its own. It ends with its input, else its group is en
 
 import asyncio
 import contextlib
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,7 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from app.tools.config import BadTools, ServerConfig, is_loopback, visible
-from engine.system import end_group, end_with_parent
+from engine.system import end_group, end_with_parent, program_file
 from engine.units import MIB
 
 GRACE_S = 1.0
@@ -65,10 +66,12 @@ class ServerProcess:
 
     async def _started(self) -> asyncio.subprocess.Process:
         config = self._config
-        posix: dict[str, Any] = {"start_new_session": True, "preexec_fn": end_with_parent}
+        options: dict[str, Any] = {"start_new_session": True, "preexec_fn": end_with_parent}
+        if sys.platform == "win32":
+            options = {"creationflags": subprocess.CREATE_NO_WINDOW}
         try:
             return await asyncio.create_subprocess_exec(
-                config.command,
+                program_file(config.command, self._environment.get("PATH")),
                 *config.args,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
@@ -76,7 +79,7 @@ class ServerProcess:
                 env=self._environment,
                 cwd=config.cwd or None,
                 limit=LONGEST_LINE,
-                **(posix if sys.platform != "win32" else {}),
+                **options,
             )
         except (OSError, ValueError) as error:
             why = error.strerror if isinstance(error, OSError) else str(error)

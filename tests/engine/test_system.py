@@ -19,6 +19,7 @@ from engine import system
 from engine.errors import WorkerDied
 from engine.protocol import ListDevices
 from engine.worker import handle
+from tests.line.elsewhere import MARK
 
 ROOT = Path(__file__).parents[2]
 OF_ONE_SYSTEM = {"fcntl", "resource", "msvcrt", "winreg", "pwd", "grp", "termios", "pty"}
@@ -187,6 +188,15 @@ def test_limits_of_a_job_are_laid_out_as_windows_reads_them() -> None:
     offsets = [getattr(system.JobLimits, name).offset for name in fields]
     assert offsets == [0, 16, 32, 40, 48, 56, 64, 112, 120, 136]
     assert ctypes.sizeof(system.JobLimits) == 144
+
+
+def test_a_command_is_looked_up_where_the_system_does_not(tmp_path: Path) -> None:
+    program = tmp_path / "npx"
+    program.write_text("")
+    program.chmod(0o700)
+    looks = MARK in os.environ
+    assert system.program_file("npx", str(tmp_path)) == (str(program) if looks else "npx")
+    assert system.program_file("no-such", str(tmp_path)) == "no-such"
 
 
 @pytest.mark.only_linux("it counts blocks")
