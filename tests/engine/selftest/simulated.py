@@ -30,7 +30,6 @@ MOST = 60_000  # float operations of a case; the simulator takes seconds for mor
 MANY_ROWS = re.compile(r"^(sum_rows (F16|BF16)|(mean|variance|stddev) \S+) \[5,")
 FEW_ROWS = r"^(sum_rows|mean|variance|stddev) \S+ \[128,"
 CONVOLUTION = "conv_2d"  # im2col and a product, which are cases of their own
-COUNTED = "patches in 1 windows"  # as a CPU: clang counts cells by ctpop, which Oclgrind lacks
 
 
 def table() -> list[Case]:
@@ -93,8 +92,6 @@ def main(kind: str, every: int) -> None:
     cases = [case for case in reduced() if not dot4 or case.op.startswith("matmul")][::every]
     if kind == "shares":
         cases = shares()
-    elif kind == "cpu":
-        cases = [case for case in cases if COUNTED not in case.name]
     defined: set[str] = set()
     prepare = backend.prepare
 
