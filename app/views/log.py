@@ -2,13 +2,14 @@
 
 import logging
 
-from PySide6.QtWidgets import QComboBox, QPlainTextEdit, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QPlainTextEdit, QWidget
 
 from app.language import tr
 from app.state.log import LogLine, LogState
 from app.theme import fonts
-from app.theme.tokens import GRID, PADDING
+from app.theme.tokens import PADDING
 from app.widgets.basics import Button
+from app.widgets.layouts import vbox
 from app.widgets.lists.rows import Column, TableRows
 from app.widgets.lists.table import Table
 from app.widgets.numbers import local_time
@@ -69,11 +70,7 @@ class LogView(QWidget):
         self.details.setMaximumHeight(200)
         self.details.setTabChangesFocus(True)
         self.details.hide()
-        column = QVBoxLayout(self)
-        column.setContentsMargins(PADDING, PADDING, PADDING, PADDING)
-        column.setSpacing(GRID)
-        column.addWidget(self.table, 1)
-        column.addWidget(self.details)
+        vbox((self.table, 1), self.details, on=self, margins=PADDING)
         self.level.currentIndexChanged.connect(self.refresh)
         self.source.currentIndexChanged.connect(self.refresh)
         self.table.chosen.connect(self._show_details)

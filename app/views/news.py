@@ -2,12 +2,13 @@
 
 from PySide6.QtCore import QUrl, Signal
 from PySide6.QtGui import QDesktopServices
-from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.language import tr
-from app.theme.tokens import GRID, PADDING
+from app.theme.tokens import PADDING
 from app.version import changes, version
 from app.widgets.basics import IconButton, divider, label, scrolled
+from app.widgets.layouts import hbox, vbox
 from app.widgets.markdown.view import MarkdownView
 
 
@@ -22,15 +23,8 @@ class NewsView(QWidget):
         self.title = label(f"Cutaway {version()}", size="strong")
         self.text = MarkdownView(tr("Changes by version"))
         self.text.link_clicked.connect(lambda address: QDesktopServices.openUrl(QUrl(address)))
-        head = QHBoxLayout()
-        head.addWidget(self.title, 1)
-        head.addWidget(IconButton("close", tr("Close"), self.done.emit, 16))
-        column = QVBoxLayout(self)
-        column.setContentsMargins(PADDING, PADDING, PADDING, PADDING)
-        column.setSpacing(GRID)
-        column.addLayout(head)
-        column.addWidget(divider())
-        column.addWidget(scrolled(self.text), 1)
+        head = hbox((self.title, 1), IconButton("close", tr("Close"), self.done.emit, 16))
+        vbox(head, divider(), (scrolled(self.text), 1), on=self, margins=PADDING)
         self.setFocusProxy(self.text)
 
     def refresh(self) -> None:

@@ -14,11 +14,9 @@ from PySide6.QtWidgets import (
     QComboBox,
     QFrame,
     QGridLayout,
-    QHBoxLayout,
     QLabel,
     QMenu,
     QSizePolicy,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -46,6 +44,7 @@ from app.widgets.basics import (
     surface,
 )
 from app.widgets.controls.growing_edit import GrowingEdit
+from app.widgets.layouts import STRETCH, hbox, vbox
 from app.widgets.tips import set_tip
 from app.widgets.tokens.text import TokenText
 
@@ -198,34 +197,20 @@ class PairView(QWidget):
         self._halves.setSpacing(PADDING)
         for side in self.sides:
             self._halves.addWidget(side, 1)
-        row = QHBoxLayout()
-        row.setSpacing(GRID)
         field = QFrame()
         surface(field, "card")
-        around = QVBoxLayout(field)
-        around.setContentsMargins(GRID, GRID // 2, GRID, GRID // 2)
-        around.addWidget(self.question)
-        row.addWidget(field, 1)
-        row.addWidget(self.stop)
-        row.addWidget(self.ask)
-        foot = QHBoxLayout()
-        foot.addWidget(self.copy)
-        foot.addWidget(self.under, 1)
-        foot.addWidget(Button(tr("Close"), self.done.emit))
+        vbox(self.question, on=field, margins=(GRID, GRID // 2, GRID, GRID // 2))
+        row = hbox((field, 1), self.stop, self.ask, spacing=GRID)
+        foot = hbox(self.copy, (self.under, 1), Button(tr("Close"), self.done.emit))
         content = QWidget()
-        inside = QVBoxLayout(content)
-        inside.setContentsMargins(0, 0, GRID, 0)
-        inside.setSpacing(GRID)
-        inside.addLayout(row)
-        inside.addWidget(self.says)
-        inside.addWidget(divider())
-        inside.addLayout(self._halves, 1)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(PADDING, PADDING, PADDING, PADDING)
-        column.setSpacing(GRID)
-        column.addWidget(label(tr("Two models side by side"), size="strong"))
-        column.addWidget(scrolled(content), 1)
-        column.addLayout(foot)
+        vbox(row, self.says, divider(), (self._halves, 1), on=content, margins=(0, 0, GRID, 0))
+        vbox(
+            label(tr("Two models side by side"), size="strong"),
+            (scrolled(content), 1),
+            foot,
+            on=self,
+            margins=PADDING,
+        )
 
     def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802
         super().hideEvent(event)
@@ -368,18 +353,8 @@ class _Half(QWidget):
         self.text.taken.connect(lambda at: self.show_others())
         self._area = area = scrolled(self.text)
         area.setAccessibleName(tr("Text of the answer, {side}", side=name))
-        row = QHBoxLayout()
-        row.setSpacing(GRID)
-        for button in (self.stop, self.branch, self.inspect):
-            row.addWidget(button)
-        row.addStretch(1)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(GRID // 2)
-        for widget in (self.choice, self.title, self.facts):
-            column.addWidget(widget)
-        column.addWidget(area, 1)
-        column.addLayout(row)
+        row = hbox(self.stop, self.branch, self.inspect, STRETCH, spacing=GRID)
+        vbox(self.choice, self.title, self.facts, (area, 1), row, on=self, spacing=GRID // 2)
         area.setMinimumHeight(fonts.px(LEAST_TEXT))
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802

@@ -11,8 +11,6 @@ from PySide6.QtWidgets import (
     QComboBox,
     QFileDialog,
     QFormLayout,
-    QHBoxLayout,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -24,6 +22,7 @@ from app.tools.config import visible
 from app.tools.consent import Allowance
 from app.widgets.basics import Button, IconButton, divider, label, scrolled
 from app.widgets.controls.elided import ElidedLabel
+from app.widgets.layouts import hbox, vbox
 from app.widgets.numbers import grouped
 from app.widgets.tips import set_tip
 from app.work import Work
@@ -84,15 +83,8 @@ class KeptFiles(QWidget):
         self._files, self._delete_files = files, delete
         self.size_shown = label("", "quiet")
         self.delete = Button(tr("Delete all"), self._delete, name=name)
-        line = QHBoxLayout()
-        line.setSpacing(GRID)
-        line.addWidget(self.size_shown, 1)
-        line.addWidget(self.delete)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(GRID)
-        column.addWidget(label(why, "quiet", wrap=True))
-        column.addLayout(line)
+        line = hbox((self.size_shown, 1), self.delete, spacing=GRID)
+        vbox(label(why, "quiet", wrap=True), line, on=self)
 
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
         super().showEvent(event)
@@ -127,12 +119,8 @@ class AllowedTools(QWidget):
         self.setAccessibleName(tr("Allowed tools"))
         self.none = label(tr("No server or tool is always allowed."), "quiet", wrap=True)
         self.revoke: list[Button] = []
-        self._rows = QVBoxLayout()
-        self._rows.setSpacing(GRID // 2)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.addWidget(self.none)
-        column.addLayout(self._rows)
+        self._rows = vbox(spacing=GRID // 2)
+        vbox(self.none, self._rows, on=self, spacing=6)
         tools.changed.connect(self._refresh)
 
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
@@ -159,9 +147,7 @@ class AllowedTools(QWidget):
 
     def _row(self, allowance: Allowance, words: str) -> QWidget:
         line = QWidget()
-        row = QHBoxLayout(line)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(GRID)
+        row = hbox(on=line)
         shown = ElidedLabel()
         shown.setText(words)
         act = partial(self._tools.revoke, allowance)
@@ -183,9 +169,7 @@ class PreferencesView(QWidget):
         self.tools = AllowedTools(tools) if tools is not None else None
         self._preferences = preferences
         title = label(tr("Preferences"), size="strong")
-        head = QHBoxLayout()
-        head.addWidget(title, 1)
-        head.addWidget(IconButton("close", tr("Close preferences"), self.done.emit, 16))
+        head = hbox((title, 1), IconButton("close", tr("Close preferences"), self.done.emit, 16))
         self.theme = self._choice(tr("Theme"), THEMES, "theme")
         self.language = self._choice(tr("Language"), LANGUAGES, "language")
         set_tip(self.language, tr("Takes effect when Cutaway starts again"))
@@ -209,12 +193,7 @@ class PreferencesView(QWidget):
             tr("Guess the next tokens and check several in one step. The answer stays the same."),
         )
         self.open_last = self._switch(tr("Reopen the last model"), "open_last_model")
-        column = QVBoxLayout(self)
-        column.setContentsMargins(PADDING, PADDING, PADDING, PADDING)
-        column.setSpacing(12)
-        column.addLayout(head)
-        column.addWidget(divider())
-        column.addWidget(scrolled(self._rows()), 1)
+        vbox(head, divider(), (scrolled(self._rows()), 1), on=self, margins=PADDING, spacing=12)
         self.setFocusProxy(self.theme)
         preferences.changed.connect(self.refresh)
         self.refresh()
@@ -282,9 +261,7 @@ class PreferencesView(QWidget):
 
     def _folder(self) -> QWidget:
         line = QWidget()
-        row = QHBoxLayout(line)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(GRID)
+        row = hbox(on=line)
         self._shown_folder = ElidedLabel(where=Qt.TextElideMode.ElideMiddle)
         row.addWidget(self._shown_folder, 1)
         row.addWidget(

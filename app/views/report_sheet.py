@@ -9,9 +9,7 @@ from PySide6.QtWidgets import (
     QCheckBox,
     QComboBox,
     QFileDialog,
-    QHBoxLayout,
     QProgressBar,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -21,6 +19,7 @@ from app.report.document import summary
 from app.state.workbench import Workbench
 from app.theme.tokens import GRID, PADDING
 from app.widgets.basics import Button, IconButton, label, scrolled, set_tone
+from app.widgets.layouts import STRETCH, hbox, vbox
 from engine.protocol import Devices, ListDevices
 
 ABOUT = tr(
@@ -93,30 +92,25 @@ class ReportView(QWidget):
         set_tone(self.says, "bad" if state.problem else "good")
 
     def _lay_out(self) -> None:
-        head = QHBoxLayout()
-        head.addWidget(label(tr("Device report"), size="strong"), 1)
-        head.addWidget(IconButton("close", tr("Close the report"), self.done.emit, 16))
+        head = hbox(
+            (label(tr("Device report"), size="strong"), 1),
+            IconButton("close", tr("Close the report"), self.done.emit, 16),
+        )
         inside = QWidget()
-        texts = QVBoxLayout(inside)
-        texts.setContentsMargins(0, 0, 0, 0)
-        texts.setSpacing(GRID)
-        texts.addWidget(label(ABOUT, "quiet", wrap=True))
-        for chosen in (self.device, self.full, self.tune):
-            texts.addWidget(chosen)
-        for said in (self.doing, self.bar, self.found, self.says):
-            texts.addWidget(said)
-        texts.addStretch(1)
-        buttons = QHBoxLayout()
-        buttons.setSpacing(GRID)
-        buttons.addStretch(1)
-        for button in (self.cancel, self.open, self.start, self.save):
-            buttons.addWidget(button)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(PADDING, PADDING, PADDING, PADDING)
-        column.setSpacing(GRID)
-        column.addLayout(head)
-        column.addWidget(scrolled(inside), 1)
-        column.addLayout(buttons)
+        vbox(
+            label(ABOUT, "quiet", wrap=True),
+            self.device,
+            self.full,
+            self.tune,
+            self.doing,
+            self.bar,
+            self.found,
+            self.says,
+            STRETCH,
+            on=inside,
+        )
+        buttons = hbox(STRETCH, self.cancel, self.open, self.start, self.save, spacing=GRID)
+        vbox(head, (scrolled(inside), 1), buttons, on=self, margins=PADDING)
 
     def _show_devices(self, devices: Devices) -> None:
         chosen = self.device.currentData()

@@ -2,7 +2,7 @@
 
 from PySide6.QtCore import QPoint, Signal
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QHBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.language import tr
 from app.state.selection import Selected
@@ -11,6 +11,7 @@ from app.theme.devices import device_look
 from app.theme.tokens import GRID
 from app.widgets.basics import IconButton, set_tone, surface
 from app.widgets.controls.elided import ElidedLabel
+from app.widgets.layouts import hbox
 
 BETWEEN = " › "
 NOTHING = tr("Nothing selected")
@@ -38,17 +39,19 @@ class SelectionStrip(QWidget):
         self._link = IconButton("link", tr("Copy a link to the selection"), self.copy_link, 16)
         self.verbs = IconButton("edit", tr("Edit what is selected"), self._open_verbs, 16)
         self._clear = IconButton("close", tr("Clear the selection"), selection.clear, 16)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(GRID, 0, GRID, 0)
-        row.setSpacing(GRID // 2)
-        row.addWidget(self._back)
-        row.addWidget(self._forward)
-        row.addSpacing(GRID // 2)
-        row.addWidget(self.says, 1)
-        row.addWidget(self.verbs)
-        row.addWidget(self._copy)
-        row.addWidget(self._link)
-        row.addWidget(self._clear)
+        hbox(
+            self._back,
+            self._forward,
+            GRID // 2,
+            (self.says, 1),
+            self.verbs,
+            self._copy,
+            self._link,
+            self._clear,
+            on=self,
+            margins=(GRID, 0, GRID, 0),
+            spacing=GRID // 2,
+        )
         selection.changed.connect(self.refresh)
         bench.memory.changed.connect(self.refresh)  # it knows which layer is the output block
         bench.chat.path_changed.connect(self.refresh)

@@ -2,7 +2,7 @@
 
 import numpy as np
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QApplication, QHBoxLayout, QLabel, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QLabel, QScrollArea, QWidget
 
 from app.language import decimal, tr, tr_n
 from app.state.talk.edits import all_words
@@ -12,6 +12,7 @@ from app.theme.tokens import GRID, PADDING
 from app.views.talk.edits import CONTROL, CONTROL_HELP
 from app.widgets.basics import Button, IconButton, divider, label, scrolled
 from app.widgets.controls.flow import Flow
+from app.widgets.layouts import hbox, vbox
 from app.widgets.tips import set_tip
 from app.widgets.tokens.bands import band_of_probability
 from app.widgets.tokens.text import TokenText
@@ -168,8 +169,7 @@ class TrialView(QWidget):
         )
 
     def _lay_out(self) -> None:
-        sides = QHBoxLayout()
-        sides.setSpacing(PADDING)
+        sides = hbox(spacing=PADDING)
         for side in self.sides:
             sides.addWidget(side, 1)
         close = Button(tr("Close"), self.done.emit)
@@ -178,20 +178,22 @@ class TrialView(QWidget):
             [self.copy, self.back, self.stop, self.control, self.try_plain, self.try_it, close]
         )
         inside = QWidget()
-        column = QVBoxLayout(inside)
-        column.setContentsMargins(0, 0, GRID, 0)
-        column.setSpacing(GRID)
-        column.addWidget(self.edits)
-        column.addWidget(self.says)
-        column.addWidget(divider())
-        column.addLayout(sides, 1)
-        column.addWidget(self.under)
-        around = QVBoxLayout(self)
-        around.setContentsMargins(PADDING, PADDING, PADDING, PADDING)
-        around.setSpacing(GRID)
-        around.addWidget(label(tr("Compare with and without edits"), size="strong"))
-        around.addWidget(scrolled(inside, self), 1)
-        around.addWidget(row)
+        vbox(
+            self.edits,
+            self.says,
+            divider(),
+            (sides, 1),
+            self.under,
+            on=inside,
+            margins=(0, 0, GRID, 0),
+        )
+        vbox(
+            label(tr("Compare with and without edits"), size="strong"),
+            (scrolled(inside, self), 1),
+            row,
+            on=self,
+            margins=PADDING,
+        )
 
 
 class _Side(QWidget):
@@ -211,12 +213,7 @@ class _Side(QWidget):
         scroll.setAccessibleName(tr("Text of the answer: {title}", title=name))  # its keys scroll
         scroll.setWidget(self.text)
         scroll.setMinimumHeight(3 * self.text.fontMetrics().lineSpacing())
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(GRID // 2)
-        column.addWidget(self.title)
-        column.addWidget(self.facts)
-        column.addWidget(scroll, 1)
+        vbox(self.title, self.facts, (scroll, 1), on=self, spacing=GRID // 2)
 
     def show_answer(self, title: str, answer: TriedAnswer, by: Floats | None) -> None:
         """Painted by what another model makes of it, once that is known."""

@@ -11,7 +11,6 @@ from PySide6.QtWidgets import (
     QGridLayout,
     QLabel,
     QSizePolicy,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -22,6 +21,7 @@ from app.theme.theme import tokens
 from app.theme.tokens import GRID, RADIUS_CONTROL
 from app.widgets.basics import LOOKS, TEXT_SIZE, Button, IconButton, label, surface
 from app.widgets.focus import focus_first, has_focus, move_focus
+from app.widgets.layouts import vbox
 from app.widgets.plots.paper import painting
 
 LEAST_TEXT = 320  # pixels for the words beside the steps
@@ -152,9 +152,7 @@ class Sheet(QWidget):
         self.content = content
         self.card = QFrame(self)
         surface(self.card, "card")
-        inside = QVBoxLayout(self.card)
-        inside.setContentsMargins(1, 1, 1, 1)
-        inside.addWidget(content)
+        vbox(content, on=self.card, margins=1)
         self._paints = QTimer(self, singleShot=True, interval=0)  # a turn after it was made
         self._paints.timeout.connect(lambda: self.setUpdatesEnabled(True))
         self.setAccessibleName(content.accessibleName())

@@ -2,11 +2,12 @@
 
 from PySide6.QtCore import QEvent, QPoint, Qt, QTimer
 from PySide6.QtGui import QKeyEvent
-from PySide6.QtWidgets import QFrame, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QScrollArea, QWidget
 
 from app.theme import fonts
 from app.theme.tokens import GRID
 from app.widgets.basics import TEXT_SIZE, surface
+from app.widgets.layouts import vbox
 
 WIDTH = 448  # pixels
 NARROWEST = 280
@@ -27,9 +28,7 @@ class Popover(QFrame):
         self.area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.area.setWidgetResizable(True)
         self.area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        around = QVBoxLayout(self)
-        around.setContentsMargins(1, 1, 1, 1)
-        around.addWidget(self.area)
+        vbox(self.area, on=self, margins=1)
 
     def show_above(self, place: QWidget, wanted: int = WIDTH) -> None:
         """Open it above a widget, inside its screen, at most so many pixels wide at normal text."""

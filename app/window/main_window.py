@@ -6,7 +6,7 @@ from typing import Any
 
 from PySide6.QtCore import QByteArray, QEvent, QPoint, Qt
 from PySide6.QtGui import QCloseEvent
-from PySide6.QtWidgets import QMainWindow, QMenu, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QMainWindow, QMenu, QWidget
 
 from app.language import tr
 from app.state.workbench import Workbench
@@ -22,6 +22,7 @@ from app.widgets.basics import IconButton, divider, surface
 from app.widgets.commands import Actions
 from app.widgets.focus import Refuge, move_focus, take_refuge
 from app.widgets.guard import guard_overrides
+from app.widgets.layouts import vbox
 from app.widgets.pictures.loader import PictureLoader
 from app.widgets.plots.canvas import warm
 from app.window.commands import COMMANDS, MENUS
@@ -45,9 +46,7 @@ class ChatRail(QWidget):
     def __init__(self, commands: Actions[Any]) -> None:
         super().__init__()
         surface(self, "panel")
-        column = QVBoxLayout(self)
-        column.setContentsMargins(GRID // 2, GRID, GRID // 2, GRID)
-        column.setSpacing(GRID // 2)
+        column = vbox(on=self, margins=(GRID // 2, GRID, GRID // 2, GRID), spacing=GRID // 2)
         column.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignHCenter)
         for picture, name, command in (
             ("chats", tr("Show the chats (Ctrl+B)"), "view.chats"),
@@ -146,12 +145,7 @@ class MainWindow(QMainWindow, Refuge):
     def _lay_out(self) -> QWidget:
         middle = QWidget()
         surface(middle, "canvas")
-        column = QVBoxLayout(middle)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addWidget(self.top)
-        column.addWidget(divider())
-        column.addWidget(self.drawer, 1)
+        vbox(self.top, divider(), (self.drawer, 1), on=middle, spacing=0)
         self.setCentralWidget(middle)
         return middle
 

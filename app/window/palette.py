@@ -12,7 +12,6 @@ from PySide6.QtWidgets import (
     QStyle,
     QStyledItemDelegate,
     QStyleOptionViewItem,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -22,6 +21,7 @@ from app.theme.theme import tokens
 from app.theme.tokens import GRID, RADIUS_CONTROL
 from app.widgets.basics import label
 from app.widgets.commands import Actions, Command
+from app.widgets.layouts import vbox
 
 
 def score(query: str, title: str) -> float | None:
@@ -109,12 +109,7 @@ class Palette(QWidget):
         self.list.setUniformItemSizes(True)
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.nothing = label(tone="quiet", wrap=True)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(GRID, GRID, GRID, GRID)
-        column.setSpacing(GRID)
-        column.addWidget(self.query)
-        column.addWidget(self.nothing)
-        column.addWidget(self.list, 1)
+        vbox(self.query, self.nothing, (self.list, 1), on=self, margins=GRID)
         self.query.textChanged.connect(self._show)
         self.query.returnPressed.connect(self.run)
         self.list.itemClicked.connect(self.run)

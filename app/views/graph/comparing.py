@@ -1,6 +1,6 @@
 """A comparison with the host: its button, how far it is, and what came of it in words."""
 
-from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QProgressBar, QWidget
 
 from app.language import tr
 from app.state.graph.overlay import result_key
@@ -8,6 +8,7 @@ from app.state.tensors.comparison import verdict
 from app.state.workbench import Workbench
 from app.theme.tokens import GRID
 from app.widgets.basics import Button, label, set_tone
+from app.widgets.layouts import SPARE, hbox, vbox
 
 ABOUT = tr(
     "The host recomputes each operation from the device's inputs."
@@ -34,17 +35,8 @@ class CompareBar(QWidget):
         self.bar = QProgressBar()
         self.bar.setTextVisible(False)
         self.bar.setAccessibleName(tr("Comparing with the host"))
-        row = QHBoxLayout()
-        row.setSpacing(GRID)
-        for button in (self.compare, self.stop, self.go):
-            row.addWidget(button)
-        row.addWidget(self.bar, 1)
-        row.addStretch()
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(GRID // 2)
-        column.addWidget(self.says)
-        column.addLayout(row)
+        row = hbox(self.compare, self.stop, self.go, (self.bar, 1), SPARE, spacing=GRID)
+        vbox(self.says, row, on=self, spacing=GRID // 2)
         self._state.changed.connect(self._refresh)
         bench.session.changed.connect(self._refresh)
         self._refresh()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QEvent, Qt
 from PySide6.QtGui import QHideEvent, QKeySequence, QResizeEvent, QShortcut, QShowEvent
-from PySide6.QtWidgets import QBoxLayout, QFileDialog, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QBoxLayout, QFileDialog, QWidget
 
 from app.files import write_named
 from app.language import tr
@@ -37,6 +37,7 @@ from app.views.graph.picture.canvas import GraphCanvas
 from app.views.graph.picture.painting import marks_of, weight_of
 from app.views.graph.ribbon import SplitRibbon
 from app.widgets.basics import TEXT_SIZE, label, set_tone
+from app.widgets.layouts import vbox
 from app.widgets.lists.rows import ViewReport, table_of
 from engine.errors import CutawayError
 
@@ -388,9 +389,7 @@ class GraphView(QWidget):
         self._body.setSpacing(PADDING)
         self._body.addWidget(self.pages, 1)
         self._body.addWidget(self.panel)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(PADDING, GRID, PADDING, GRID)
-        column.setSpacing(GRID)
+        column = vbox(on=self, margins=(PADDING, GRID, PADDING, GRID))
         column.setAlignment(Qt.AlignmentFlag.AlignTop)
         for widget in (self.bar, self.ribbon, self.legend, self.compared, self.says, self.offer):
             column.addWidget(widget)

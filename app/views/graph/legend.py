@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from PySide6.QtCore import QRectF, Signal
-from PySide6.QtWidgets import QHBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.language import tr
 from app.state.graph.blocks import GraphIndex
@@ -13,6 +13,7 @@ from app.theme.devices import swatch_size
 from app.theme.theme import tokens
 from app.theme.tokens import DEVICES
 from app.views.graph.picture.painting import shade
+from app.widgets.layouts import hbox
 from app.widgets.numbers import kib, milliseconds
 from app.widgets.plots.legend import ChartLegend, LegendEntry
 from app.widgets.plots.paper import Paper
@@ -41,9 +42,7 @@ class GraphLegend(QWidget):
         self._said = ""
         self.chart = ChartLegend(tr("Colours of the graph"), self._draw, swatch_size)
         self.chart.picked.connect(self._pick)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.addWidget(self.chart)
+        hbox(self.chart, on=self)
 
     @property
     def says(self) -> str:

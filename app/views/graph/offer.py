@@ -3,7 +3,7 @@
 from functools import partial
 
 from PySide6.QtCore import QPoint, Qt
-from PySide6.QtWidgets import QHBoxLayout, QMenu, QWidget
+from PySide6.QtWidgets import QMenu, QWidget
 
 from app.language import tr
 from app.state.graph.difference import GraphChange
@@ -12,6 +12,7 @@ from app.state.graph.scene import can_pin, pinned
 from app.state.workbench import Workbench
 from app.theme.tokens import GRID
 from app.widgets.basics import Button, label, set_tone, surface
+from app.widgets.layouts import hbox
 from app.widgets.numbers import kib
 from engine.protocol import GraphNode
 
@@ -56,12 +57,13 @@ class PinOffer(QWidget):
         self.says = label(wrap=True)
         self.apply = Button(tr("Apply"), self._apply, "primary")
         self.drop = Button(tr("Cancel"), self._drop)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(GRID, GRID // 2, GRID, GRID // 2)
-        row.setSpacing(GRID)
-        row.addWidget(self.says, 1)
-        row.addWidget(self.apply)
-        row.addWidget(self.drop)
+        hbox(
+            (self.says, 1),
+            self.apply,
+            self.drop,
+            on=self,
+            margins=(GRID, GRID // 2, GRID, GRID // 2),
+        )
         self.hide()
         self._state.changed.connect(self._refresh)
         self._applying.changed.connect(self._refresh)

@@ -8,10 +8,8 @@ from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QTextCursor
 from PySide6.QtWidgets import (
     QBoxLayout,
-    QHBoxLayout,
     QPlainTextEdit,
     QStackedWidget,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -26,6 +24,7 @@ from app.views.graph.node_table import LAUNCHES, NODES, LaunchRow, NodeRow, laun
 from app.views.graph.picture.canvas import GraphCanvas
 from app.widgets.basics import TEXT_SIZE, IconButton, label
 from app.widgets.controls.elided import ElidedLabel
+from app.widgets.layouts import hbox, vbox
 from app.widgets.lists.rows import TableRows
 from app.widgets.lists.table import Table
 
@@ -52,16 +51,12 @@ class KernelSource(QWidget):
         self.text.setAccessibleName(tr("Kernel source"))
         self.text.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
         self.text.setFont(fonts.mono())
-        head = QHBoxLayout()
-        head.setSpacing(GRID)
-        head.addWidget(IconButton("chevron-left", tr("Back to the graph (Backspace)"), close))
-        head.addWidget(self.title, 1)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(GRID)
-        column.addLayout(head)
-        column.addWidget(self.defines)
-        column.addWidget(self.text, 1)
+        head = hbox(
+            IconButton("chevron-left", tr("Back to the graph (Backspace)"), close),
+            (self.title, 1),
+            spacing=GRID,
+        )
+        vbox(head, self.defines, (self.text, 1), on=self)
         self.text.installEventFilter(self)
 
     def show_kernel(self, kernel: str, defines: str) -> None:

@@ -22,6 +22,7 @@ from app.views.graph.pages import kernel_source
 from app.views.graph.ribbon import ArenaView, describe_life
 from app.widgets.basics import Button, label, scrolled
 from app.widgets.controls.elided import ElidedLabel
+from app.widgets.layouts import STRETCH, vbox
 from app.widgets.numbers import grouped, kib, milliseconds
 from engine.protocol import GraphNode, LaunchNode
 
@@ -54,19 +55,20 @@ class NodePanel(QWidget):
         self._links, self._buttons = QVBoxLayout(), QHBoxLayout()
         self._links.setSpacing(0)
         body = _Tall()
-        column = QVBoxLayout(body)
-        column.setContentsMargins(0, 0, GRID, 0)
-        column.setSpacing(GRID)
-        for widget in (self.title, self.kind, self.why, self.note):
-            column.addWidget(widget)
-        column.addLayout(self._buttons)
-        column.addLayout(self._facts)
-        column.addWidget(self.arena)
-        column.addLayout(self._links)
-        column.addStretch(1)
-        outer = QVBoxLayout(self)
-        outer.setContentsMargins(0, 0, 0, 0)
-        outer.addWidget(scrolled(body))
+        vbox(
+            self.title,
+            self.kind,
+            self.why,
+            self.note,
+            self._buttons,
+            self._facts,
+            self.arena,
+            self._links,
+            STRETCH,
+            on=body,
+            margins=(0, 0, GRID, 0),
+        )
+        vbox(scrolled(body), on=self)
         self.say("", "")
 
     @property

@@ -9,7 +9,6 @@ from PySide6.QtWidgets import (
     QDoubleSpinBox,
     QFileDialog,
     QFormLayout,
-    QHBoxLayout,
     QLineEdit,
     QSpinBox,
     QVBoxLayout,
@@ -19,8 +18,8 @@ from PySide6.QtWidgets import (
 from app.language import tr
 from app.state.workbench import Workbench
 from app.theme import fonts
-from app.theme.tokens import GRID
 from app.widgets.basics import Button, label
+from app.widgets.layouts import hbox, vbox
 from app.widgets.numbers import UNKNOWN, duration
 
 BETWEEN = "; "
@@ -44,11 +43,7 @@ class PathField(QWidget):
         self.field.textChanged.connect(self.changed)
         self.button = Button(tr("Choose…"), self._choose, name=tr("Choose: {name}", name=name))
         self.setFocusProxy(self.field)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(GRID)
-        row.addWidget(self.field, 1)
-        row.addWidget(self.button)
+        hbox((self.field, 1), self.button, on=self)
 
     @property
     def text(self) -> str:
@@ -108,10 +103,7 @@ def check_box(title: str) -> QCheckBox:
 
 def column_of(widget: QWidget, margin: int = 0) -> QVBoxLayout:
     """A column in a widget."""
-    column = QVBoxLayout(widget)
-    column.setContentsMargins(margin, margin, margin, margin)
-    column.setSpacing(GRID)
-    return column
+    return vbox(on=widget, margins=margin)
 
 
 def time_of(bench: Workbench, tokens: float) -> str:

@@ -8,7 +8,7 @@ from typing import TypeVar
 import msgspec
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QComboBox, QHBoxLayout, QProgressBar, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QProgressBar, QWidget
 
 from app.language import tr
 from app.state.talk.disk.run_rows import RunResult
@@ -22,6 +22,7 @@ from app.views.lab.quality import QualityForm, QualityResult
 from app.views.lab.record import RecordForm, RecordResult
 from app.widgets.basics import Button, divider, label, scrolled
 from app.widgets.controls.flow import Flow
+from app.widgets.layouts import STRETCH, hbox, vbox
 from app.widgets.tips import plain_tip
 from engine.protocol import FeaturesFound, PatchesMapped, QualityMeasured
 
@@ -56,7 +57,7 @@ class RunsView(QWidget):
         self.delete = Button(tr("Delete"), self._delete)
         self.copy_json = Button(tr("Copy as JSON"), self._copy_json)
         self.copy_command = Button(tr("Copy the command"), self._copy_command)
-        self._results = QVBoxLayout()
+        self._results = vbox()
         self._result: QWidget | None = None
         self._lay_out()
         self.setFocusProxy(self.kind)
@@ -213,9 +214,7 @@ class RunsView(QWidget):
         column.addWidget(results)
         column.addLayout(self._results)
         column.addStretch(1)
-        ends = QHBoxLayout()
-        ends.addStretch(1)
-        ends.addWidget(Button(tr("Close"), self.done.emit))
+        ends = hbox(STRETCH, Button(tr("Close"), self.done.emit))
         around = column_of(self, PADDING)
         around.addWidget(label(tr("Runs"), size="strong"))
         around.addWidget(scrolled(inside, self), 1)

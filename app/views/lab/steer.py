@@ -7,11 +7,9 @@ from PySide6.QtWidgets import (
     QComboBox,
     QFileDialog,
     QGridLayout,
-    QHBoxLayout,
     QLineEdit,
     QPlainTextEdit,
     QProgressBar,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -24,6 +22,7 @@ from app.views.talk.edits import layers_of, plain
 from app.widgets.basics import Button, divider, label, scrolled
 from app.widgets.controls.flow import Flow
 from app.widgets.controls.number_slider import NumberSlider
+from app.widgets.layouts import STRETCH, hbox, vbox
 from app.widgets.numbers import grouped
 from engine.errors import BadSetting
 
@@ -160,15 +159,8 @@ class SteerView(QWidget):
 
     def _lay_out(self) -> None:
         inside = QWidget()
-        column = QVBoxLayout(inside)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(GRID)
-        column.addWidget(label(NOTE, "quiet", wrap=True))
-        sides = QHBoxLayout()
-        sides.setSpacing(GRID)
-        sides.addWidget(self.positive, 1)
-        sides.addWidget(self.negative, 1)
-        column.addLayout(sides, 1)
+        sides = hbox((self.positive, 1), (self.negative, 1), spacing=GRID)
+        column = vbox(label(NOTE, "quiet", wrap=True), (sides, 1), on=inside)
         how, buttons = Flow(tr("How it is made")), Flow(tr("Make or open"))
         how.show_items([self.method, self.at, self.chat])
         column.addWidget(self.counts)
@@ -188,16 +180,14 @@ class SteerView(QWidget):
         grid.addWidget(self.layers, 0, 1)
         column.addLayout(grid)
         column.addWidget(self.strength)
-        around = QVBoxLayout(self)
-        around.setContentsMargins(PADDING, PADDING, PADDING, PADDING)
-        around.setSpacing(GRID)
-        around.addWidget(label(tr("Steer with a vector"), size="strong"))
-        around.addWidget(scrolled(inside, self), 1)
-        ends = QHBoxLayout()
-        ends.addStretch(1)
-        for button in (self.save, Button(tr("Close"), self.done.emit), self.use):
-            ends.addWidget(button)
-        around.addLayout(ends)
+        ends = hbox(STRETCH, self.save, Button(tr("Close"), self.done.emit), self.use)
+        vbox(
+            label(tr("Steer with a vector"), size="strong"),
+            (scrolled(inside, self), 1),
+            ends,
+            on=self,
+            margins=PADDING,
+        )
 
 
 class _Texts(QWidget):
@@ -211,11 +201,7 @@ class _Texts(QWidget):
         self.field.setMinimumHeight(96)
         name = label(title, "quiet")
         name.setBuddy(self.field)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(GRID // 2)
-        column.addWidget(name)
-        column.addWidget(self.field, 1)
+        vbox(name, (self.field, 1), on=self, spacing=GRID // 2)
 
     @property
     def text(self) -> str:

@@ -2,11 +2,9 @@
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
-    QHBoxLayout,
     QListWidget,
     QListWidgetItem,
     QProgressBar,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -14,8 +12,9 @@ from app.language import tr
 from app.state.lab.verbs import NO_OTHER
 from app.state.talk.message import Message
 from app.state.workbench import Workbench
-from app.theme.tokens import GRID, PADDING
+from app.theme.tokens import PADDING
 from app.widgets.basics import Button, label
+from app.widgets.layouts import STRETCH, hbox, vbox
 
 SNIPPET = 80  # characters of an answer
 
@@ -42,19 +41,8 @@ class TakeView(QWidget):
         self.button = Button(tr("Take"), self.take, kind="primary")
         self.cancel = Button(tr("Cancel"), self._cancel)
         self.problem = label("", "bad", wrap=True)
-        row = QHBoxLayout()
-        row.addWidget(self.bar, 1)
-        row.addStretch(1)
-        row.addWidget(self.cancel)
-        row.addWidget(self.button)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(PADDING, PADDING, PADDING, PADDING)
-        column.setSpacing(GRID)
-        column.addWidget(self.title)
-        column.addWidget(self.says)
-        column.addWidget(self.list, 1)
-        column.addWidget(self.problem)
-        column.addLayout(row)
+        row = hbox((self.bar, 1), STRETCH, self.cancel, self.button)
+        vbox(self.title, self.says, (self.list, 1), self.problem, row, on=self, margins=PADDING)
         self.setFocusProxy(self.list)
         self._verbs.changed.connect(self._show)
         self._verbs.added.connect(self._added)

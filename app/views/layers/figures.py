@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from PySide6.QtCore import QRectF, Qt
-from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QProgressBar, QSizePolicy, QWidget
 
 from app.language import tr
 from app.state.layers.lanes import HOST
@@ -17,6 +17,7 @@ from app.theme.devices import lettered
 from app.theme.theme import tokens
 from app.theme.tokens import GRID
 from app.widgets.basics import Button, label, set_tone
+from app.widgets.layouts import hbox, vbox
 from app.widgets.plots.chart import Painted
 from app.widgets.plots.paper import Paper, flow, text_width
 from app.widgets.tips import set_tip
@@ -138,16 +139,13 @@ class ApplyBar(QWidget):
         self.bar.setAccessibleName(tr("Progress of the move"))
         self.cancel = Button(tr("Cancel"), state.applying.cancel)
         self.button = Button(tr("Apply"), state.apply, "primary")
-        row = QHBoxLayout()
-        row.setSpacing(GRID)
-        row.addWidget(self.says, 1)
-        row.addWidget(self.cancel, 0, Qt.AlignmentFlag.AlignBottom)
-        row.addWidget(self.button, 0, Qt.AlignmentFlag.AlignBottom)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(GRID // 2)
-        column.addWidget(self.bar)
-        column.addLayout(row)
+        row = hbox(
+            (self.says, 1),
+            (self.cancel, Qt.AlignmentFlag.AlignBottom),
+            (self.button, Qt.AlignmentFlag.AlignBottom),
+            spacing=GRID,
+        )
+        vbox(self.bar, row, on=self, spacing=GRID // 2)
 
     def refresh(self) -> None:
         state, applying = self._state, self._state.applying

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 from PySide6.QtCore import QEvent, QObject, QPoint, QRect, QRectF, Qt
 from PySide6.QtGui import QHideEvent, QKeySequence, QShortcut, QShowEvent
-from PySide6.QtWidgets import QComboBox, QHBoxLayout, QMenu, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QMenu, QWidget
 
 from app.language import tr
 from app.state.lab.shading import Shade, drift_of, effect_of
@@ -26,6 +26,7 @@ from app.views.layers.picture import ShownTile
 from app.views.layers.rule import RuleField
 from app.widgets.basics import Button, IconButton, divider, label, scrolled
 from app.widgets.controls.elided import ElidedLabel
+from app.widgets.layouts import STRETCH, hbox, vbox
 from app.widgets.lists.rows import Column, TableRows, ViewReport, table_of
 from app.widgets.lists.table import Table
 from app.widgets.numbers import mib
@@ -312,37 +313,43 @@ class LayersView(QWidget):
         self.state.shown(False)
 
     def _lay_out(self) -> None:
-        head = QHBoxLayout()
-        head.setSpacing(GRID // 2)
-        for widget in (self.undo, self.redo, self.automatic, self.add, self.measure):
-            head.addWidget(widget)
-        head.addWidget(self._says, 1)
-        head.addWidget(self._switch)
+        head = hbox(
+            self.undo,
+            self.redo,
+            self.automatic,
+            self.add,
+            self.measure,
+            (self._says, 1),
+            self._switch,
+            spacing=GRID // 2,
+        )
         self.table.setMinimumHeight(fonts.px(LEAST_ROWS * ROW))
         self._body = Tall()
-        inside = QVBoxLayout(self._body)
-        inside.setContentsMargins(0, 0, GRID, 0)
-        inside.setSpacing(GRID)
         words = (self._keys, self.details, self.reasons)
-        for part in (self._empty, self.chart, self.legend, self.scale, *words):
-            inside.addWidget(part)
-        inside.addWidget(self.table, 100)
-        inside.addWidget(self.rule)
-        inside.addStretch(1)
+        vbox(
+            self._empty,
+            self.chart,
+            self.legend,
+            self.scale,
+            *words,
+            (self.table, 100),
+            self.rule,
+            STRETCH,
+            on=self._body,
+            margins=(0, 0, GRID, 0),
+        )
         self.area = scrolled(self._body)
         self.area.installEventFilter(self)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(PADDING, GRID, PADDING, GRID)
-        column.setSpacing(GRID)
-        column.addLayout(head)
-        second = QHBoxLayout()
-        second.setSpacing(GRID)
-        second.addWidget(self.figures, 1)
-        second.addWidget(self.colour, 0, Qt.AlignmentFlag.AlignTop)
-        column.addLayout(second)
-        column.addWidget(self.area, 1)
-        column.addWidget(divider())
-        column.addWidget(self.apply)
+        second = hbox((self.figures, 1), (self.colour, Qt.AlignmentFlag.AlignTop), spacing=GRID)
+        vbox(
+            head,
+            second,
+            (self.area, 1),
+            divider(),
+            self.apply,
+            on=self,
+            margins=(PADDING, GRID, PADDING, GRID),
+        )
 
     def _connect(self) -> None:
         selection = self._bench.selection

@@ -4,13 +4,14 @@ import shlex
 
 from PySide6.QtCore import QTimer, Signal
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.language import tr
 from app.state.layers.layers import LayersState
 from app.theme.tokens import GRID
 from app.widgets.basics import Button, label
 from app.widgets.controls.growing_edit import GrowingEdit
+from app.widgets.layouts import hbox, vbox
 
 MARGIN = 6
 WAIT_MS = 200  # after the last letter, before the engine is asked
@@ -41,17 +42,8 @@ class RuleField(QWidget):
         self.llama_cpp = Button(
             "llama.cpp", self.copy_llama_cpp, "flat", "copy", tr("Copy for llama.cpp")
         )
-        head = QHBoxLayout()
-        head.setSpacing(GRID // 2)
-        head.addWidget(label(tr("Rule"), "quiet"), 1)
-        head.addWidget(self.place)
-        head.addWidget(self.llama_cpp)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(GRID // 2)
-        column.addLayout(head)
-        column.addWidget(self.field)
-        column.addWidget(self.wrong)
+        head = hbox((label(tr("Rule"), "quiet"), 1), self.place, self.llama_cpp, spacing=GRID // 2)
+        vbox(head, self.field, self.wrong, on=self, spacing=GRID // 2)
         self._soon = QTimer(self, singleShot=True, interval=WAIT_MS)
         self._soon.timeout.connect(self._ask)
         self._showing = False

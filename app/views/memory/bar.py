@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from PySide6.QtCore import QPointF, QRectF, Signal
 from PySide6.QtGui import QMouseEvent
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.language import tr
 from app.state.memory.totals import MemoryPart, PoolSum
@@ -14,6 +14,7 @@ from app.theme import fonts
 from app.theme.devices import device_look, swatch_size
 from app.theme.theme import tokens
 from app.theme.tokens import GRID, mix
+from app.widgets.layouts import vbox
 from app.widgets.numbers import UNKNOWN, mib, milliseconds
 from app.widgets.plots.bands import Bands, Piece, component_look
 from app.widgets.plots.paper import CENTER, DASHED, RIGHT, Paper, text_width
@@ -283,9 +284,7 @@ class PoolBars(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.bars: list[PoolBar] = []
-        self._column = QVBoxLayout(self)
-        self._column.setContentsMargins(0, 0, 0, 0)
-        self._column.setSpacing(2 * GRID)
+        self._column = vbox(on=self, spacing=2 * GRID)
 
     def show_sums(self, sums: Sequence[PoolSum], busy: Mapping[str, int] = IDLE) -> None:
         while len(self.bars) < len(sums):

@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 from PySide6.QtCore import QEvent, QModelIndex, Qt, Signal
-from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QStackedWidget, QToolButton, QWidget
 
 from app.language import tr
 from app.state.memory.matrix import describe, grid, layer_title
@@ -21,6 +21,7 @@ from app.views.memory.splits import SPLITS, Numbered, SplitsChart, describe_spli
 from app.views.memory.timeline import WHAT, PoolTracks, describe_event, event_columns, is_of
 from app.widgets.basics import TEXT_SIZE, IconButton, divider, label, scrolled, set_tone
 from app.widgets.controls.elided import ElidedLabel
+from app.widgets.layouts import hbox, vbox
 from app.widgets.lists.rows import Column, TableRows, ViewReport, table_of
 from app.widgets.lists.table import Table
 from app.widgets.numbers import mib
@@ -224,8 +225,7 @@ class MemoryView(QWidget):
         return tr("Solid is held, dashed is planned; MiB.")
 
     def _lay_out(self) -> None:
-        head = QHBoxLayout()
-        head.setSpacing(GRID // 2)
+        head = hbox(spacing=GRID // 2)
         for choice in self._choices.values():
             head.addWidget(choice)
         head.addSpacing(GRID)
@@ -233,19 +233,13 @@ class MemoryView(QWidget):
         head.addWidget(self.copy_button)
         head.addWidget(self._switch)
         body = QWidget()
-        inside = QVBoxLayout(body)
-        inside.setContentsMargins(0, 0, 0, 0)
-        inside.setSpacing(GRID)
-        for widget in (self.bars, self.tracks, self.split_chart, self._line):
-            inside.addWidget(widget)
-        inside.addWidget(self._stack, 1)
+        inside = vbox(
+            self.bars, self.tracks, self.split_chart, self._line, (self._stack, 1), on=body
+        )
         inside.setAlignment(Qt.AlignmentFlag.AlignTop)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(PADDING, GRID, PADDING, GRID)
-        column.setSpacing(GRID)
-        column.addLayout(head)
-        column.addWidget(scrolled(body), 1)
-        column.addWidget(self.details)
+        vbox(
+            head, (scrolled(body), 1), self.details, on=self, margins=(PADDING, GRID, PADDING, GRID)
+        )
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         super().changeEvent(event)

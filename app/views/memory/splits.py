@@ -3,10 +3,11 @@
 from collections.abc import Callable
 
 from PySide6.QtCore import QRectF, Signal
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.language import decimal, tr, tr_n
 from app.theme.devices import swatch_size
+from app.widgets.layouts import vbox
 from app.widgets.lists.rows import Column
 from app.widgets.numbers import grouped, microseconds, milliseconds
 from app.widgets.plots.bands import Bands, Piece, component_look
@@ -117,11 +118,7 @@ class SplitsChart(QWidget):
         self.legend = ChartLegend(tr("Devices of the splits"), _draw_device, swatch_size)
         self.band.pointed.connect(self.pointed)
         self.legend.picked.connect(self.device_picked)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(2)
-        column.addWidget(self.band)
-        column.addWidget(self.legend)
+        vbox(self.band, self.legend, on=self, spacing=2)
 
     def show_times(self, times: StepTimes | None) -> None:
         self.band.show_times(times)

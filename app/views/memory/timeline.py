@@ -5,7 +5,7 @@ from time import localtime, strftime
 from typing import cast
 
 from PySide6.QtCore import QPointF, QRectF, Signal
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.language import tr
 from app.state.memory.allocations import Owner, Track
@@ -15,6 +15,7 @@ from app.theme.devices import component_brushes, device_look
 from app.theme.theme import tokens
 from app.theme.tokens import GRID, mix
 from app.views.memory.bar import pool_name
+from app.widgets.layouts import vbox
 from app.widgets.lists.rows import Column
 from app.widgets.numbers import mib
 from app.widgets.plots.chart import Chart
@@ -231,9 +232,7 @@ class PoolTracks(QWidget):
         self._now = Selected()
         self.tracks: list[PoolTrack] = []
         self.legends: list[ChartLegend] = []
-        self._column = QVBoxLayout(self)
-        self._column.setContentsMargins(0, 0, 0, 0)
-        self._column.setSpacing(GRID)
+        self._column = vbox(on=self)
 
     def show_tracks(self, tracks: Sequence[Track]) -> None:
         while len(self.tracks) < len(tracks):

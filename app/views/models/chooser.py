@@ -8,9 +8,7 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
     QBoxLayout,
     QFileDialog,
-    QHBoxLayout,
     QStackedWidget,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -27,6 +25,7 @@ from app.views.models.storage import StorageBar
 from app.widgets.basics import TEXT_SIZE, Button, IconButton, divider, label, scrolled, set_beside
 from app.widgets.controls.elided import ElidedLabel
 from app.widgets.controls.fitted_tabs import FittedTabs
+from app.widgets.layouts import STRETCH, hbox, vbox
 from app.widgets.lists.rows import Column, TableRows
 from app.widgets.lists.table import Table
 from app.widgets.numbers import mib
@@ -96,18 +95,14 @@ class Chooser(QWidget):
             self.tabs.put(title)
             self._pages.addWidget(page)
         self.tabs.currentChanged.connect(self._show_page)
-        head = QHBoxLayout()
-        head.setContentsMargins(PADDING, GRID, GRID, GRID // 2)
-        head.setSpacing(GRID)
-        head.addWidget(self.tabs, 1)
-        head.addWidget(Button(tr("Open a file…"), self.wants_file.emit, picture="folder"))
-        head.addWidget(IconButton("close", tr("Close"), self.done.emit, 16))
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addLayout(head)
-        column.addWidget(divider())
-        column.addWidget(self._pages, 1)
+        head = hbox(
+            (self.tabs, 1),
+            Button(tr("Open a file…"), self.wants_file.emit, picture="folder"),
+            IconButton("close", tr("Close"), self.done.emit, 16),
+            margins=(PADDING, GRID, GRID, GRID // 2),
+            spacing=GRID,
+        )
+        vbox(head, divider(), (self._pages, 1), on=self, spacing=0)
         self.table.chosen.connect(self.options.show_model)
         self.table.chosen.connect(self.storage.show_model)
         self.storage.changed.connect(bench.library.refresh)
@@ -122,13 +117,7 @@ class Chooser(QWidget):
         """The stored models, and the chosen one beside them."""
         self.table.setMinimumHeight(fonts.px(LEAST_ROWS * ROW))
         stored = QWidget()
-        left = QVBoxLayout(stored)
-        left.setContentsMargins(PADDING, PADDING, PADDING, PADDING)
-        left.setSpacing(GRID)
-        left.addWidget(self.table, 1)
-        left.addWidget(self._empty)
-        left.addWidget(self.storage)
-        left.addWidget(self.folders)
+        vbox((self.table, 1), self._empty, self.storage, self.folders, on=stored, margins=PADDING)
         body = QWidget()
         self._halves = QBoxLayout(QBoxLayout.Direction.LeftToRight, body)
         self._halves.setContentsMargins(0, 0, 0, 0)
@@ -137,12 +126,7 @@ class Chooser(QWidget):
         self._halves.addWidget(divider(vertical=True))
         self._halves.addWidget(self.options, 44)
         page = QWidget()
-        column = QVBoxLayout(page)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addWidget(scrolled(body), 1)
-        column.addWidget(divider())
-        column.addWidget(self.options.footer)
+        vbox((scrolled(body), 1), divider(), self.options.footer, on=page, spacing=0)
         return page
 
     @cached_property
@@ -161,10 +145,7 @@ class Chooser(QWidget):
         with undressed():
             view = ServersView(self._bench)
             page = QWidget()
-            column = QVBoxLayout(page)
-            column.setContentsMargins(PADDING, PADDING, PADDING, PADDING)
-            column.addWidget(view)
-            column.addStretch(1)
+            vbox(view, STRETCH, on=page, margins=PADDING, spacing=6)
             self._area = scrolled(page)
             self._put(SERVERS, self._area)
         view.opening.connect(self.done)
@@ -174,9 +155,7 @@ class Chooser(QWidget):
     def _put(self, at: int, page: QWidget) -> None:
         place = self._pages.widget(at)
         assert place is not None
-        column = QVBoxLayout(place)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.addWidget(page)
+        vbox(page, on=place)
 
     def _show_page(self, at: int) -> None:
         if at == DISCOVER:
@@ -249,10 +228,9 @@ class FoldersView(QWidget):
         self._bench = bench
         self._lines: list[QWidget] = []
         self.add_folder = Button(tr("Watch a folder…"), self._choose, "link")
-        self._column = QVBoxLayout(self)
-        self._column.setContentsMargins(0, 0, 0, 0)
-        self._column.setSpacing(GRID // 2)
-        self._column.addWidget(self.add_folder, 0, Qt.AlignmentFlag.AlignLeft)
+        self._column = vbox(
+            (self.add_folder, Qt.AlignmentFlag.AlignLeft), on=self, spacing=GRID // 2
+        )
         bench.preferences.changed.connect(self._on_changed)
         self.refresh()
 
@@ -275,13 +253,13 @@ class FoldersView(QWidget):
 
     def _line(self, folder: str) -> QWidget:
         line = QWidget()
-        row = QHBoxLayout(line)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(GRID)
         missing = "" if Path(folder).is_dir() else tr("Not found: ")
-        row.addWidget(ElidedLabel(missing + folder, Qt.TextElideMode.ElideMiddle, "small"), 1)
         name = tr("Stop watching {folder}", folder=folder)
-        row.addWidget(Button(tr("Remove"), lambda: self._remove(folder), "link", name=name))
+        hbox(
+            (ElidedLabel(missing + folder, Qt.TextElideMode.ElideMiddle, "small"), 1),
+            Button(tr("Remove"), lambda: self._remove(folder), "link", name=name),
+            on=line,
+        )
         return line
 
     def _remove(self, folder: str) -> None:

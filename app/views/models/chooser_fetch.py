@@ -5,7 +5,7 @@ use, to be accepted first.
 from collections.abc import Callable
 
 from PySide6.QtCore import QEvent, Signal
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLabel, QProgressBar, QWidget
 
 from app.fetch.known import KnownModel, Terms
 from app.language import tr
@@ -15,6 +15,7 @@ from app.theme import fonts
 from app.theme.tokens import GRID, PADDING
 from app.widgets.basics import TEXT_SIZE, Button, label, set_shown, set_tone
 from app.widgets.controls.elided import ElidedLabel
+from app.widgets.layouts import STRETCH, hbox, vbox
 from app.widgets.numbers import duration, mib
 
 ENDED = ("done", "stopped")
@@ -51,19 +52,13 @@ class DownloadBar(QWidget):
         self.cancel = Button(
             tr("Cancel"), lambda: downloads.cancel(self.name), name=tr("Cancel{of}", of=self._of)
         )
-        buttons = QHBoxLayout()
-        buttons.setSpacing(GRID)
+        buttons = hbox(spacing=GRID)
         if beside is not None:
             buttons.addWidget(beside, 1)
         for button in (self.get, self.pause, self.cancel):
             buttons.addWidget(button)
         buttons.addStretch(0 if beside is not None else 1)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(GRID)
-        column.addLayout(buttons)
-        column.addWidget(self.progress)
-        column.addWidget(self.text)
+        vbox(buttons, self.progress, self.text, on=self)
         downloads.changed.connect(self._on_changed)
         self.refresh()
 
@@ -128,10 +123,7 @@ class FetchView(QWidget):
         self.lines: dict[str, DownloadBar] = {}
         self.setMaximumWidth(fonts.px(WIDEST))
         self._title = label(tr("Small models to begin with, and downloads"), size="strong")
-        self._column = QVBoxLayout(self)
-        self._column.setContentsMargins(0, GRID, 0, 0)
-        self._column.setSpacing(GRID)
-        self._column.addWidget(self._title)
+        self._column = vbox(self._title, on=self, margins=(0, GRID, 0, 0))
         bench.library.changed.connect(self.refresh)
         bench.downloads.changed.connect(lambda name: self.refresh())
         self.refresh()
@@ -163,10 +155,7 @@ class FetchView(QWidget):
 
     def _line(self, name: str, model: KnownModel | None) -> DownloadBar:
         words = QWidget()
-        column = QVBoxLayout(words)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(2)
-        column.addWidget(ElidedLabel(name))
+        column = vbox(ElidedLabel(name), on=words, spacing=2)
         if model is not None:
             images = "" if model.parts else tr("reads pictures · ")
             size = f"{model.download_size / 1e6:.0f} MB"
@@ -223,18 +212,8 @@ class TermsView(QWidget):
         self._link.setAccessibleName(tr("Web address of the terms"))
         self.accept = Button(tr("Accept and download"), self._accept, "primary")
         self.setFocusProxy(self.accept)
-        row = QHBoxLayout()
-        row.setSpacing(GRID)
-        row.addStretch(1)
-        row.addWidget(Button(tr("Cancel"), self.done.emit))
-        row.addWidget(self.accept)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(PADDING, PADDING, PADDING, PADDING)
-        column.setSpacing(GRID)
-        for widget in (self._title, self._says, self._link):
-            column.addWidget(widget)
-        column.addSpacing(GRID)
-        column.addLayout(row)
+        row = hbox(STRETCH, Button(tr("Cancel"), self.done.emit), self.accept, spacing=GRID)
+        vbox(self._title, self._says, self._link, GRID, row, on=self, margins=PADDING)
 
     def ask(self, name: str, model: KnownModel | None, terms: Terms) -> None:
         """Show the terms of a model."""

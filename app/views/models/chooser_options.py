@@ -8,10 +8,8 @@ from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import (
     QComboBox,
     QFormLayout,
-    QHBoxLayout,
     QLabel,
     QSizePolicy,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -26,6 +24,7 @@ from app.views.memory.bar import PoolBars
 from app.views.models.devices import DevicesChoice
 from app.widgets.basics import Button, label, set_tone
 from app.widgets.controls.elided import ElidedLabel
+from app.widgets.layouts import STRETCH, hbox, vbox
 from app.widgets.numbers import grouped, mib
 from engine.protocol import Devices, PredictedMemory
 from engine.settings import ACTIVATION_BITS, KV_TYPES, EngineOptions
@@ -81,37 +80,28 @@ class OptionsView(QWidget):
         self.fits = label(wrap=True)
         self.fits.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         self.smaller = Button(tr("Use a smaller context"), self._use_smaller)
-        verdict = QHBoxLayout()
-        verdict.setSpacing(GRID)
-        verdict.addWidget(self._mark, 0, Qt.AlignmentFlag.AlignTop)
-        verdict.addWidget(self.fits, 1)
+        verdict = hbox((self._mark, Qt.AlignmentFlag.AlignTop), (self.fits, 1), spacing=GRID)
         self.advanced = Button(tr("Advanced"), self._fold, "link")
         self._inside = QWidget()
-        inside = QVBoxLayout(self._inside)
-        inside.setContentsMargins(0, 0, 0, 0)
-        inside.addWidget(self._form)
-        inside.addSpacing(GRID)
-        inside.addWidget(self._bars)
+        vbox(self._form, GRID, self._bars, on=self._inside, spacing=6)
         self.load = Button(tr("Load"), self._load, "primary")
         self.unload = Button(tr("Unload"), bench.session.unload)
         self.footer = QWidget()
-        buttons = QHBoxLayout(self.footer)
-        buttons.setContentsMargins(PADDING, GRID, PADDING, GRID)
-        buttons.setSpacing(GRID)
-        buttons.addStretch(1)
-        buttons.addWidget(self.unload)
-        buttons.addWidget(self.load)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(PADDING, PADDING, PADDING, PADDING)
-        column.setSpacing(GRID)
-        column.addWidget(self._name)
-        column.addWidget(self.says)
-        column.addLayout(verdict)
-        column.addWidget(self.smaller, 0, Qt.AlignmentFlag.AlignLeft)
-        column.addWidget(self._first)
-        column.addWidget(self.advanced, 0, Qt.AlignmentFlag.AlignLeft)
-        column.addWidget(self._inside)
-        column.addStretch(1)
+        hbox(
+            STRETCH, self.unload, self.load, on=self.footer, margins=(PADDING, GRID, PADDING, GRID)
+        )
+        vbox(
+            self._name,
+            self.says,
+            verdict,
+            (self.smaller, Qt.AlignmentFlag.AlignLeft),
+            self._first,
+            (self.advanced, Qt.AlignmentFlag.AlignLeft),
+            self._inside,
+            STRETCH,
+            on=self,
+            margins=PADDING,
+        )
         self._soon = QTimer(self, singleShot=True, interval=WAIT_MS)
         self._soon.timeout.connect(self._ask)
         bench.client.on(Devices, self._show_devices)

@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QCheckBox, QLineEdit, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QCheckBox, QLineEdit, QWidget
 
 from app.language import tr
 from app.theme.tokens import GRID
 from app.widgets.basics import label
+from app.widgets.layouts import vbox
 from app.widgets.tips import set_tip
 from engine.protocol import DeviceRow
 
@@ -29,11 +30,7 @@ class DevicesChoice(QWidget):
         self.place.setAccessibleName(tr("Split of the layers between devices"))
         self.place.setPlaceholderText(tr("As they fit, or a ratio such as 3,1"))
         self.place.editingFinished.connect(self.changed)
-        self._column = QVBoxLayout(self)
-        self._column.setContentsMargins(0, 0, 0, 0)
-        self._column.setSpacing(GRID // 2)
-        self._column.addWidget(self._says)
-        self._column.addWidget(self.place)
+        self._column = vbox(self._says, self.place, on=self, spacing=GRID // 2)
         self._show()
 
     @property

@@ -10,9 +10,7 @@ from PySide6.QtWidgets import (
     QCheckBox,
     QComboBox,
     QGridLayout,
-    QHBoxLayout,
     QLineEdit,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -25,6 +23,7 @@ from app.theme.tokens import GRID, PADDING, ROW
 from app.views.models.chooser_fetch import DownloadBar, FetchView, wrapped
 from app.widgets.basics import TEXT_SIZE, Button, divider, scrolled, set_beside, set_tone
 from app.widgets.controls.elided import ElidedLabel
+from app.widgets.layouts import SPARE, STRETCH, hbox, vbox
 from app.widgets.lists.rows import Column, TableRows
 from app.widgets.lists.table import Table
 from app.widgets.numbers import UNKNOWN, grouped
@@ -184,22 +183,13 @@ class DiscoverView(QWidget):
         self.refresh()
 
     def _lay_out(self) -> None:
-        search = QHBoxLayout()
-        search.setSpacing(GRID)
-        search.addWidget(self.words, 1)
-        search.addWidget(Button(tr("Search"), self.search, "primary"))
+        search = hbox((self.words, 1), Button(tr("Search"), self.search, "primary"), spacing=GRID)
         filters = QGridLayout()
         filters.setSpacing(GRID)
         for at, box in enumerate(self.filters.values()):
             filters.addWidget(box, at // 2, at % 2)
         found = QWidget()
-        left = QVBoxLayout(found)
-        left.setContentsMargins(PADDING, PADDING, PADDING, PADDING)
-        left.setSpacing(GRID)
-        left.addLayout(search)
-        left.addLayout(filters)
-        left.addWidget(self.notice)
-        left.addWidget(self.again)
+        left = vbox(search, filters, self.notice, self.again, on=found, margins=PADDING)
         for table in (self.shelf, self.results):
             left.addWidget(table, 1)
         left.addWidget(self.more)
@@ -212,10 +202,8 @@ class DiscoverView(QWidget):
         self._line = divider(vertical=True)
         self._halves.addWidget(self._line)
         self._halves.addWidget(self.repo, 50)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
         self.area = scrolled(body)
-        column.addWidget(self.area)
+        vbox(self.area, on=self, spacing=6)
         self._fit_tables()
 
     def search(self) -> None:
@@ -331,22 +319,21 @@ class RepoView(QWidget):
         self.images.setChecked(True)
         self.download = DownloadBar(bench, self._start)
         self.download.opening.connect(self.opening)
-        buttons = QHBoxLayout()
-        buttons.setSpacing(GRID)
-        buttons.addWidget(self.page)
-        buttons.addWidget(self.again)
-        buttons.addStretch(1)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(PADDING, PADDING, PADDING, PADDING)
-        column.setSpacing(GRID)
-        for widget in (self.title, self.facts, self.verdict, self.parts):
-            column.addWidget(widget)
-        column.addWidget(self.images)
-        column.addWidget(self.download)
-        column.addWidget(self.problem)
-        column.addLayout(buttons)
-        column.addWidget(self.table, 1)
-        column.addStretch(0)
+        buttons = hbox(self.page, self.again, STRETCH, spacing=GRID)
+        vbox(
+            self.title,
+            self.facts,
+            self.verdict,
+            self.parts,
+            self.images,
+            self.download,
+            self.problem,
+            buttons,
+            (self.table, 1),
+            SPARE,
+            on=self,
+            margins=PADDING,
+        )
         self.table.chosen.connect(self._choose)
         self.table.picked.connect(self._pick)
         self.table.activated.connect(lambda row: self.download.take())

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QSplitter, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QSplitter, QWidget
 
 from app.language import tr
 from app.state.models.model import ModelState, shape_text
@@ -12,6 +12,7 @@ from app.state.selection import layer_of
 from app.state.workbench import Workbench
 from app.theme.tokens import GRID, PADDING
 from app.widgets.basics import label
+from app.widgets.layouts import vbox
 from app.widgets.lists.rows import Column, TableRows
 from app.widgets.lists.table import Table
 from app.widgets.numbers import grouped, mib
@@ -59,11 +60,7 @@ class MetadataPage(QWidget):
         self.items = Table(TableRows(ITEMS, self), tr("Array values"))
         self._heading = label(tone="quiet")
         self._below = QWidget()
-        below = QVBoxLayout(self._below)
-        below.setContentsMargins(0, GRID, 0, 0)
-        below.setSpacing(GRID)
-        below.addWidget(self._heading)
-        below.addWidget(self.items, 1)
+        vbox(self._heading, (self.items, 1), on=self._below, margins=(0, GRID, 0, 0))
         self._below.hide()
         split = QSplitter(Qt.Orientation.Vertical)
         split.setObjectName("metadata")
@@ -167,6 +164,4 @@ def _place(tensor: TensorRow) -> str:
 
 
 def _fill(page: QWidget, content: QWidget) -> None:
-    column = QVBoxLayout(page)
-    column.setContentsMargins(PADDING, 12, PADDING, PADDING)
-    column.addWidget(content)
+    vbox(content, on=page, margins=(PADDING, 12, PADDING, PADDING))

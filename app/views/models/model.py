@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFileDialog, QStackedWidget, QWidget
 
 from app.language import tr
 from app.state.models.model import Difference, ModelState
@@ -15,6 +15,7 @@ from app.views.models.tokenizer import TokenizerPage
 from app.widgets.basics import Button, IconButton, label, set_tone
 from app.widgets.controls.elided import ElidedLabel
 from app.widgets.controls.fitted_tabs import FittedTabs
+from app.widgets.layouts import SPARE, hbox, vbox
 from app.widgets.lists.rows import Column, TableRows
 from app.widgets.lists.table import Table
 from app.widgets.numbers import grouped, mib
@@ -39,16 +40,8 @@ class DifferencePage(QWidget):
         self.says = label(tone="quiet", wrap=True)
         self.choose = Button(tr("Compare with…"), self._choose, picture="compare")
         self.table = Table(TableRows(COLUMNS, self), tr("Differences"), stretch=(3, 4))
-        row = QHBoxLayout()
-        row.setSpacing(GRID)
-        row.addWidget(self.says, 1)
-        row.addWidget(self.choose)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(PADDING, 12, PADDING, PADDING)
-        column.setSpacing(GRID)
-        column.addLayout(row)
-        column.addWidget(self.table, 1)
-        column.addStretch(0)
+        row = hbox((self.says, 1), self.choose, spacing=GRID)
+        vbox(row, (self.table, 1), SPARE, on=self, margins=(PADDING, 12, PADDING, PADDING))
         state.difference_changed.connect(self.refresh)
         self.refresh()
 
@@ -105,29 +98,15 @@ class ModelView(QWidget):
             self._stack.addWidget(page)
         self.tabs.currentChanged.connect(self._stack.setCurrentIndex)
         self._parts = QWidget()
-        parts = QVBoxLayout(self._parts)
-        parts.setContentsMargins(0, 0, 0, 0)
-        parts.setSpacing(0)
-        line = QHBoxLayout()
-        line.setContentsMargins(PADDING, 0, PADDING, GRID // 2)
-        line.addWidget(self.tabs, 1)
-        parts.addLayout(line)
-        parts.addWidget(self._stack, 1)
-        head = QVBoxLayout()
-        head.setContentsMargins(PADDING, PADDING, PADDING, GRID // 2)
-        head.setSpacing(GRID // 2)
-        first = QHBoxLayout()
-        first.addWidget(self._title, 1)
-        first.addWidget(IconButton("close", tr("Close the model's file"), self.done.emit, 16))
-        head.addLayout(first)
-        head.addWidget(self.says)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addLayout(head)
-        column.addSpacing(GRID // 2)
-        column.addWidget(self._parts, 1)
-        column.addStretch(0)
+        line = hbox((self.tabs, 1), margins=(PADDING, 0, PADDING, GRID // 2))
+        vbox(line, (self._stack, 1), on=self._parts, spacing=0)
+        first = hbox(
+            (self._title, 1), IconButton("close", tr("Close the model's file"), self.done.emit, 16)
+        )
+        head = vbox(
+            first, self.says, margins=(PADDING, PADDING, PADDING, GRID // 2), spacing=GRID // 2
+        )
+        vbox(head, GRID // 2, (self._parts, 1), SPARE, on=self, spacing=0)
         state.changed.connect(self.refresh)
         self.refresh()
 

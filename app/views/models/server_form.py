@@ -8,7 +8,6 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QLineEdit,
     QPlainTextEdit,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -17,6 +16,7 @@ from app.remote.connection import Connection
 from app.state.models.servers import ServersState, ServerState
 from app.theme.tokens import GRID
 from app.widgets.basics import Button, label, set_height
+from app.widgets.layouts import STRETCH, hbox, vbox
 from engine.errors import BadSetting, CutawayError
 
 KEPT = tr("Leave empty to keep the saved key")
@@ -51,27 +51,19 @@ class ServerForm(QWidget):
         set_height(self.headers, LINES * 24)
         self._warns = label(tone="warn", wrap=True)
         self._problem = label(tone="bad", wrap=True)
-        certificates = QHBoxLayout()
-        certificates.setSpacing(GRID)
-        certificates.addWidget(self.ca, 1)
-        certificates.addWidget(
-            Button(tr("Choose…"), self._choose_ca, name=tr("Choose a certificate file"))
+        certificates = hbox(
+            (self.ca, 1),
+            Button(tr("Choose…"), self._choose_ca, name=tr("Choose a certificate file")),
+            spacing=GRID,
         )
         self.save = Button(tr("Save and test"), self._save, "primary")
         self.cancel = Button(
             tr("Cancel"), self.done.emit, name=tr("Cancel adding or changing the server")
         )
-        buttons = QHBoxLayout()
-        buttons.setSpacing(GRID)
-        buttons.addStretch(1)
-        buttons.addWidget(self.cancel)
-        buttons.addWidget(self.save)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(GRID, GRID, 0, GRID)
-        column.setSpacing(GRID)
-        column.addLayout(self._form(certificates))
-        column.addWidget(self._problem)
-        column.addLayout(buttons)
+        buttons = hbox(STRETCH, self.cancel, self.save, spacing=GRID)
+        vbox(
+            self._form(certificates), self._problem, buttons, on=self, margins=(GRID, GRID, 0, GRID)
+        )
         for field in (self.name, self.url, self.key, self.ca):
             field.returnPressed.connect(self._save)
             field.textChanged.connect(self._changed)

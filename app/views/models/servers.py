@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QComboBox, QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QWidget
 
 from app.language import tr, tr_n
 from app.remote.connection import ServedModel
@@ -13,6 +13,7 @@ from app.theme.tokens import GRID
 from app.views.models.server_form import ServerForm
 from app.widgets.basics import Button, label, set_tone
 from app.widgets.controls.elided import ElidedLabel
+from app.widgets.layouts import STRETCH, hbox, vbox
 from app.widgets.numbers import duration, grouped
 
 NONE = tr("Chat with a model on another machine: vLLM, llama-server, Ollama, Cutaway and others.")
@@ -29,21 +30,12 @@ class ServersView(QWidget):
         self._bench = bench
         self.lines: dict[str, ServerLine] = {}
         self._none = label(NONE, "quiet", wrap=True)
-        self._column = QVBoxLayout()
-        self._column.setSpacing(GRID)
+        self._column = vbox(spacing=GRID)
         self.form = ServerForm(bench.servers)
         self.form.hide()
         self.add = Button(tr("Add a server…"), lambda: self.edit(None), picture="plus")
-        head = QHBoxLayout()
-        head.addWidget(label(tr("Servers"), "quiet"), 1)
-        head.addWidget(self.add)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(GRID)
-        column.addLayout(head)
-        column.addWidget(self._none)
-        column.addLayout(self._column)
-        column.addWidget(self.form)
+        head = hbox((label(tr("Servers"), "quiet"), 1), self.add)
+        vbox(head, self._none, self._column, self.form, on=self)
         self.form.done.connect(self._edited)
         bench.servers.changed.connect(self.refresh)
         bench.session.changed.connect(self.refresh)
@@ -122,23 +114,18 @@ class ServerLine(QWidget):
             "link",
             name=tr("Remove {name}", name=name),
         )
-        choice = QHBoxLayout()
-        choice.setSpacing(GRID)
-        choice.addWidget(self.models, 1)
-        choice.addWidget(self.chat)
-        links = QHBoxLayout()
-        links.setSpacing(GRID)
-        for link in (self.ask, self.change, self.remove):
-            links.addWidget(link)
-        links.addStretch(1)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(GRID, 6, 0, 6)
-        column.setSpacing(4)
-        column.addWidget(self._title)
-        column.addWidget(self.says)
-        column.addLayout(choice)
-        column.addWidget(self.facts)
-        column.addLayout(links)
+        choice = hbox((self.models, 1), self.chat, spacing=GRID)
+        links = hbox(self.ask, self.change, self.remove, STRETCH, spacing=GRID)
+        vbox(
+            self._title,
+            self.says,
+            choice,
+            self.facts,
+            links,
+            on=self,
+            margins=(GRID, 6, 0, 6),
+            spacing=4,
+        )
 
     def show_server(self, server: ServerState) -> None:
         """Show the state of the server."""

@@ -7,11 +7,9 @@ from PySide6.QtGui import QGuiApplication, QHideEvent, QShowEvent
 from PySide6.QtWidgets import (
     QCheckBox,
     QFormLayout,
-    QHBoxLayout,
     QLineEdit,
     QPlainTextEdit,
     QSpinBox,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -22,6 +20,7 @@ from app.state.workbench import Workbench
 from app.theme import fonts
 from app.theme.tokens import GRID, PADDING
 from app.widgets.basics import Button, IconButton, divider, label, scrolled
+from app.widgets.layouts import hbox, vbox
 from app.widgets.lists.rows import Column, TableRows
 from app.widgets.lists.table import Table
 from app.widgets.numbers import grouped
@@ -157,10 +156,11 @@ class ServingView(QWidget):
             self.text.setPlainText(text)
 
     def _lay_out(self) -> None:
-        head = QHBoxLayout()
-        head.setContentsMargins(PADDING, GRID, GRID, GRID)
-        head.addWidget(label(tr("Serve the model"), size="strong"), 1)
-        head.addWidget(IconButton("close", tr("Close serving"), self.done.emit, 16))
+        head = hbox(
+            (label(tr("Serve the model"), size="strong"), 1),
+            IconButton("close", tr("Close serving"), self.done.emit, 16),
+            margins=(PADDING, GRID, GRID, GRID),
+        )
         form = QFormLayout()
         form.setRowWrapPolicy(QFormLayout.RowWrapPolicy.WrapLongRows)
         form.setHorizontalSpacing(2 * GRID)
@@ -168,29 +168,24 @@ class ServingView(QWidget):
         form.addRow(label(tr("Port"), "quiet"), self.port)
         form.addRow(self.shared)
         form.addRow(self.chats)
-        line = QHBoxLayout()
-        line.setSpacing(2 * GRID)
-        line.addWidget(self.switch, 0, Qt.AlignmentFlag.AlignTop)
-        line.addWidget(self.says, 1)
+        line = hbox((self.switch, Qt.AlignmentFlag.AlignTop), (self.says, 1), spacing=2 * GRID)
         self.table.setMinimumHeight(fonts.px(TABLE))
         self.text.setMinimumHeight(fonts.px(TEXT))
         body = QWidget()
-        inside = QVBoxLayout(body)
-        inside.setContentsMargins(PADDING, PADDING, PADDING, PADDING)
-        inside.setSpacing(GRID)
-        inside.addWidget(label(ABOUT, "quiet", wrap=True))
-        inside.addLayout(form)
-        inside.addLayout(line)
-        for part in (self._problem, self.address, self.key, divider()):
-            inside.addWidget(part)
-        inside.addWidget(self.table, 3)
-        inside.addWidget(self.text, 2)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addLayout(head)
-        column.addWidget(divider())
-        column.addWidget(scrolled(body), 1)
+        vbox(
+            label(ABOUT, "quiet", wrap=True),
+            form,
+            line,
+            self._problem,
+            self.address,
+            self.key,
+            divider(),
+            (self.table, 3),
+            (self.text, 2),
+            on=body,
+            margins=PADDING,
+        )
+        vbox(head, divider(), (scrolled(body), 1), on=self, spacing=0)
 
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
         super().showEvent(event)
@@ -213,14 +208,8 @@ class _CopiedText(QWidget):
         self.copy = Button(
             tr("Copy"), self._copy, picture="copy", name=tr("Copy the {what}", what=what)
         )
-        row = QHBoxLayout()
-        row.addWidget(label(what.capitalize(), "quiet"), 1)
-        row.addWidget(self.copy)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(4)
-        column.addLayout(row)
-        column.addWidget(self.text)
+        row = hbox((label(what.capitalize(), "quiet"), 1), self.copy)
+        vbox(row, self.text, on=self, spacing=4)
 
     def show_text(self, text: str) -> None:
         self.text.setText(text)

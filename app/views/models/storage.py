@@ -4,15 +4,15 @@ from pathlib import Path
 
 from PySide6.QtCore import QUrl, Signal
 from PySide6.QtGui import QDesktopServices
-from PySide6.QtWidgets import QFileDialog, QProgressBar, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFileDialog, QProgressBar, QWidget
 
 from app.language import tr
 from app.library import Stored
 from app.state.models.storage import StorageState
 from app.storage import Deletion, StorageError
-from app.theme.tokens import GRID
 from app.widgets.basics import Button, label, set_tone
 from app.widgets.controls.flow import Flow
+from app.widgets.layouts import vbox
 from app.widgets.numbers import mib
 
 SHOWN = 4  # files that a question names
@@ -42,12 +42,7 @@ class StorageBar(QWidget):
         actions.show_items(
             [self.show_folder, self.elsewhere, self.delete, self.agree, self.keep, self.stop]
         )
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(GRID)
-        column.addWidget(self.says)
-        column.addWidget(actions)
-        column.addWidget(self._bar)
+        vbox(self.says, actions, self._bar, on=self)
         storage.changed.connect(self.refresh)
         storage.finished.connect(self._finished)
         self.refresh()

@@ -5,14 +5,15 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import QRectF, QSize, Qt, QTimer
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QPlainTextEdit, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QPlainTextEdit, QScrollArea, QWidget
 
 from app.language import tr
 from app.state.models.model import ModelState
 from app.theme import fonts
 from app.theme.theme import tokens
-from app.theme.tokens import DEVICES, GRID, PADDING, RADIUS_CONTROL, mix
+from app.theme.tokens import DEVICES, PADDING, RADIUS_CONTROL, mix
 from app.widgets.basics import label, set_height, set_tone
+from app.widgets.layouts import vbox
 from app.widgets.numbers import grouped
 from app.widgets.plots.chart import Chart
 from app.widgets.plots.paper import CENTER, Paper, text_width
@@ -117,12 +118,7 @@ class TokenizerPage(QWidget):
         scroll.setWidget(self.chips)
         for part in (scroll.viewport(), self.chips):  # no canvas below them
             part.setAutoFillBackground(False)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(PADDING, 12, PADDING, PADDING)
-        column.setSpacing(GRID)
-        column.addWidget(self.text)
-        column.addWidget(self._says)
-        column.addWidget(scroll, 1)
+        vbox(self.text, self._says, (scroll, 1), on=self, margins=(PADDING, 12, PADDING, PADDING))
         self._soon = QTimer(self, singleShot=True, interval=WAIT_MS)
         self._soon.timeout.connect(self._ask)
         self.text.textChanged.connect(self._soon.start)

@@ -11,9 +11,7 @@ from PySide6.QtWidgets import (
     QBoxLayout,
     QComboBox,
     QFileDialog,
-    QHBoxLayout,
     QStackedWidget,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -38,6 +36,7 @@ from app.views.profile.roofline import Roofline
 from app.views.profile.time_line import TimeLine
 from app.widgets.basics import Button, IconButton, label, scrolled
 from app.widgets.controls.fitted_tabs import FittedTabs
+from app.widgets.layouts import SPARE, hbox, vbox
 from app.widgets.lists.rows import Column, ReportTable, TableRows, ViewReport, table_of
 from app.widgets.lists.table import Table
 from app.widgets.numbers import UNKNOWN, grouped
@@ -313,11 +312,10 @@ class ProfileView(QWidget):
 
     def _place(self) -> None:
         self.status = label(tone="quiet", size="small", wrap=True)
-        first = QHBoxLayout()
-        first.setSpacing(GRID)
-        first.addWidget(self.tabs, 1)
-        first.addWidget(
-            IconButton("download", tr("Save the recording as a Chrome trace (JSON)"), self._save)
+        first = hbox(
+            (self.tabs, 1),
+            IconButton("download", tr("Save the recording as a Chrome trace (JSON)"), self._save),
+            spacing=GRID,
         )
         self._second = second = QBoxLayout(QBoxLayout.Direction.LeftToRight)
         second.setSpacing(GRID)
@@ -326,31 +324,18 @@ class ProfileView(QWidget):
         second.addStretch(1)
         second.addWidget(self.record)
         self._body, self._empty = QWidget(), QWidget()
-        body = QVBoxLayout(self._body)
-        body.setContentsMargins(0, 0, 0, 0)
-        body.setSpacing(GRID)
-        body.addLayout(first)
-        body.addLayout(second)
-        body.addWidget(self.status)
-        body.addWidget(self.pages, 1)
-        empty = QVBoxLayout(self._empty)
-        empty.setContentsMargins(0, 0, 0, 0)
-        empty.setSpacing(GRID)
+        vbox(first, second, self.status, (self.pages, 1), on=self._body)
+        empty = vbox(on=self._empty)
         empty.setAlignment(Qt.AlignmentFlag.AlignTop)
         empty.addWidget(self._empty_says)
         empty.addWidget(self.record_empty, 0, Qt.AlignmentFlag.AlignLeft)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(PADDING, PADDING, PADDING, PADDING)
         self._scroll = scrolled(self._body)
-        column.addWidget(self._scroll, 1)
-        column.addWidget(self._empty)
-        column.addStretch(0)
+        vbox((self._scroll, 1), self._empty, SPARE, on=self, margins=PADDING, spacing=6)
 
 
 def _page(*widgets: QWidget) -> QWidget:
     page = QWidget()
-    column = QVBoxLayout(page)
-    column.setContentsMargins(0, 0, 0, 0)
+    column = vbox(on=page, spacing=6)
     for widget in widgets:
         column.addWidget(widget)
     return page

@@ -2,14 +2,14 @@
 
 import numpy as np
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.language import tr
 from app.state.profile.profile import ProfileState
 from app.state.profile.recorded import RecordedAnswer, Total
 from app.theme.devices import device_look
-from app.theme.tokens import GRID
 from app.widgets.basics import Button, label
+from app.widgets.layouts import vbox
 from app.widgets.numbers import grouped
 from app.widgets.plots.dots import Dots, PlotDot
 from app.widgets.plots.lines import PlotAxis, PlotLine
@@ -36,12 +36,7 @@ class Roofline(QWidget):
         self._totals: list[Total] = []
         self._says = label(tone="quiet", wrap=True)
         self.measure = Button(tr("Measure the devices"), state.measure_roofs)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(GRID)
-        column.addWidget(self._says)
-        column.addWidget(self.measure, 0, Qt.AlignmentFlag.AlignLeft)
-        column.addWidget(self.dots, 1)
+        vbox(self._says, (self.measure, Qt.AlignmentFlag.AlignLeft), (self.dots, 1), on=self)
         self.dots.dot_pointed.connect(lambda at: self.kernel_pointed.emit(self._totals[at].name))
 
     def show_answer(self, answer: RecordedAnswer | None, phase: Phase) -> None:

@@ -2,7 +2,7 @@
 
 import numpy as np
 from PySide6.QtCore import QEvent, Signal
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.language import tr
 from app.state.profile.recorded import RecordedAnswer, layer_of_node
@@ -10,6 +10,7 @@ from app.theme.devices import device_look
 from app.theme.theme import tokens
 from app.theme.tokens import HOST, mix
 from app.widgets.basics import LOOKS, label
+from app.widgets.layouts import vbox
 from app.widgets.numbers import microseconds
 from app.widgets.plots.time_lanes import SpanLane, TimeLanes
 from engine.protocol import Phase
@@ -40,11 +41,8 @@ class TimeLine(QWidget):
         self._answer: RecordedAnswer | None = None
         self._phase: Phase = "decode"
         self._launches: list[np.ndarray[tuple[int], np.dtype[np.intp]]] = []  # of each device
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.addWidget(self.lanes, 1)
         self.says = label(tone="quiet", size="small", wrap=True)
-        column.addWidget(self.says)
+        vbox((self.lanes, 1), self.says, on=self, spacing=6)
         self.lanes.pointed.connect(self._pointed)
 
     def show_answer(self, answer: RecordedAnswer | None, phase: Phase) -> None:

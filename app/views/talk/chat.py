@@ -2,7 +2,7 @@
 
 from PySide6.QtCore import QEvent, QRect, Qt, QTimer, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QGuiApplication, QResizeEvent
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.language import tr
 from app.state.workbench import Workbench
@@ -13,6 +13,7 @@ from app.views.talk.legend import Legend
 from app.views.talk.message import MessageView
 from app.views.talk.message_row import MessageRow
 from app.widgets.basics import IconButton, surface
+from app.widgets.layouts import vbox
 from app.widgets.lists.scrolled import Row, ScrolledRows
 from app.widgets.pictures.card import TILE
 from app.widgets.pictures.loader import PictureLoader
@@ -55,11 +56,7 @@ class ChatView(QWidget):
         self.latest.hide()
         self.column.following_changed.connect(self._show_latest)
         self.column.verticalScrollBar().rangeChanged.connect(self._show_latest)
-        stack = QVBoxLayout(self)
-        stack.setContentsMargins(0, 0, 0, 0)
-        stack.setSpacing(0)
-        stack.addWidget(self.legend)
-        stack.addWidget(self.column, 1)
+        vbox(self.legend, (self.column, 1), on=self, spacing=0)
         self._made_anew = QTimer(self, singleShot=True, interval=0)
         self._made_anew.timeout.connect(lambda: self.show_path(0))
         self._ticks = QTimer(self, interval=TICK_MS)

@@ -9,12 +9,10 @@ from PySide6.QtGui import QKeyEvent, QKeySequence, QShortcut
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QFileDialog,
-    QHBoxLayout,
     QInputDialog,
     QLineEdit,
     QListView,
     QMenu,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -26,6 +24,7 @@ from app.theme.tokens import GRID
 from app.views.talk.chat_rows import ChatDelegate, ChatsModel, Heading, shown_title, under_headings
 from app.widgets.basics import IconButton, label, literal, surface
 from app.widgets.focus import has_focus
+from app.widgets.layouts import hbox, vbox
 
 ENTER = (Qt.Key.Key_Return, Qt.Key.Key_Enter)
 
@@ -69,16 +68,8 @@ class ChatsView(QWidget):
         self._empty = label(tr("No chats yet."), "quiet", wrap=True)
         self._empty.setContentsMargins(GRID, GRID, 0, 0)
         self.new = IconButton("plus", tr("New chat (Ctrl+N)"), self.new_wanted.emit)
-        head = QHBoxLayout()
-        head.setSpacing(GRID // 2)
-        head.addWidget(self.search, 1)
-        head.addWidget(self.new)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(GRID, GRID, GRID, GRID)
-        column.setSpacing(GRID)
-        column.addLayout(head)
-        column.addWidget(self._empty)
-        column.addWidget(self.list, 1)
+        head = hbox((self.search, 1), self.new, spacing=GRID // 2)
+        vbox(head, self._empty, (self.list, 1), on=self, margins=GRID)
         self._chats.changed.connect(self.refresh)
         self._chats.arrived.connect(self._chat.open)
         self._chat.path_changed.connect(self._mark)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import QEvent, QPoint, Signal
 from PySide6.QtGui import QPaintEvent
-from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QWidget
 
 from app.language import tr
 from app.state.talk.context import DraftTokens
@@ -21,6 +21,7 @@ from app.views.talk.tools import ServerQuestion, ToolsButton
 from app.widgets.basics import Button, IconButton, label, surface
 from app.widgets.controls.elided import ElidedLabel
 from app.widgets.controls.growing_edit import GrowingEdit
+from app.widgets.layouts import hbox, vbox
 from app.widgets.numbers import grouped
 from app.widgets.pictures.loader import PictureLoader
 from app.widgets.plots.paper import painting
@@ -135,28 +136,31 @@ class Composer(QWidget):
     def _lay_out(self) -> None:
         self.edits = EditsBar(self.bench)
         self._card = QWidget()
-        row = QHBoxLayout()
-        row.setSpacing(GRID)
-        row.addWidget(self.add)
-        row.addWidget(self.tools)
-        row.addWidget(self.sampling)
-        row.addWidget(self.settings_button, 1)
-        row.addWidget(self.count)
-        row.addWidget(self.copy)
-        row.addWidget(self.next)
-        row.addWidget(self.send_button)
-        inside = QVBoxLayout(self._card)
-        inside.setContentsMargins(12, 10, GRID, GRID)
-        inside.setSpacing(6)
-        inside.addWidget(self.server)
-        inside.addWidget(self.queued)
-        inside.addWidget(self.other)
-        inside.addWidget(self.attachments)
-        inside.addWidget(self.documents)
-        inside.addWidget(self.edits)
-        inside.addWidget(self.field)
-        inside.addWidget(self.overflow)
-        inside.addLayout(row)
+        row = hbox(
+            self.add,
+            self.tools,
+            self.sampling,
+            (self.settings_button, 1),
+            self.count,
+            self.copy,
+            self.next,
+            self.send_button,
+            spacing=GRID,
+        )
+        vbox(
+            self.server,
+            self.queued,
+            self.other,
+            self.attachments,
+            self.documents,
+            self.edits,
+            self.field,
+            self.overflow,
+            row,
+            on=self._card,
+            margins=(12, 10, GRID, GRID),
+            spacing=6,
+        )
         self._card.setMaximumWidth(fonts.chat_width())
         line = QHBoxLayout(self)  # as wide as the messages above, and where they are
         line.setContentsMargins(PADDING, GRID // 2, PADDING, PADDING)

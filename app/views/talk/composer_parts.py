@@ -5,17 +5,17 @@ from functools import partial
 
 from PySide6.QtCore import QSize, Signal
 from PySide6.QtGui import QKeyEvent, QMouseEvent
-from PySide6.QtWidgets import QHBoxLayout, QInputDialog, QMenu, QSizePolicy, QWidget
+from PySide6.QtWidgets import QInputDialog, QMenu, QSizePolicy, QWidget
 
 from app import names
 from app.language import tr, tr_n
 from app.state.presets import LONGEST_PROMPT, LONGEST_PROMPT_NAME, SavedPrompt
 from app.state.talk.chat import ChatState
 from app.state.workbench import Workbench
-from app.theme.tokens import GRID
 from app.views.talk.settings import WhenFullChoice
 from app.widgets.basics import Button, label, literal, set_tone
 from app.widgets.controls.growing_edit import GrowingEdit
+from app.widgets.layouts import hbox
 from app.widgets.numbers import grouped
 from app.widgets.tips import set_tip
 
@@ -40,12 +40,7 @@ class Overflow(QWidget):
         self.words.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         self.choice = WhenFullChoice(bench)
         self.parts = Button(tr("Choose parts…"), self._choose_parts, "link")
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(GRID)
-        row.addWidget(self.words, 1)
-        row.addWidget(self.parts)
-        row.addWidget(self.choice)
+        hbox((self.words, 1), self.parts, self.choice, on=self)
         self.hide()
 
     @property
@@ -171,11 +166,7 @@ class Queued(QWidget):
         self.button = Button(
             tr("Cancel"), self._cancel, "link", name=tr("Cancel sending the message")
         )
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(GRID)
-        row.addWidget(self.words, 1)
-        row.addWidget(self.button)
+        hbox((self.words, 1), self.button, on=self)
 
     def refresh(self) -> None:
         """Say what the message waits for."""
@@ -198,11 +189,7 @@ class OtherModel(QWidget):
         self._bench = bench
         self.words = label("", "quiet", "small", wrap=True)
         self.button = Button(tr("Open"), self._open, "link")
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(GRID)
-        row.addWidget(self.words, 1)
-        row.addWidget(self.button)
+        hbox((self.words, 1), self.button, on=self)
 
     def refresh(self) -> None:
         """Compare the chat's last model with the open one."""

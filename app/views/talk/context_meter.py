@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import QEvent, QPoint, QRect, QRectF, Qt, QTimer
 from PySide6.QtGui import QEnterEvent, QFocusEvent, QKeyEvent, QPaintEvent
-from PySide6.QtWidgets import QHBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.language import tr
 from app.state.talk.context import ContextUse, Share
@@ -16,6 +16,7 @@ from app.theme import fonts
 from app.theme.theme import tokens
 from app.theme.tokens import GRID, ROW_COMPACT
 from app.widgets.basics import LOOKS, label
+from app.widgets.layouts import hbox
 from app.widgets.numbers import grouped
 from app.widgets.plots.bars import Segment, SegmentBar
 from app.widgets.plots.chart import Painted
@@ -41,12 +42,8 @@ class ContextMeter(QWidget):
         self.percent = label("", "quiet")
         self.percent.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(GRID // 2, 0, GRID // 2, 0)
-        row.setSpacing(GRID)
         self._title = label(tr("context"), "quiet")
-        for part in (self._title, self.bar, self.percent):
-            row.addWidget(part)
+        hbox(self._title, self.bar, self.percent, on=self, margins=(GRID // 2, 0, GRID // 2, 0))
         self._soon = QTimer(self, singleShot=True, interval=REFRESH_MS)
         self._soon.timeout.connect(self.refresh)
         chat, session = bench.chat, bench.session

@@ -9,14 +9,12 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QHideEvent, QTextCursor
 from PySide6.QtWidgets import (
     QFrame,
-    QHBoxLayout,
     QLineEdit,
     QListWidget,
     QListWidgetItem,
     QPlainTextEdit,
     QSpinBox,
     QTextEdit,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -29,6 +27,7 @@ from app.theme import fonts
 from app.theme.tokens import GRID, PADDING
 from app.widgets.basics import Button, IconButton, label, literal, surface
 from app.widgets.controls.flow import Flow
+from app.widgets.layouts import STRETCH, hbox, vbox
 from app.widgets.numbers import grouped, kib, mib
 from app.widgets.tokens.lights import light_format
 from engine.units import MIB
@@ -60,9 +59,7 @@ class DocumentChip(QFrame):
     ) -> None:
         super().__init__()
         surface(self, "card")
-        row = QHBoxLayout(self)
-        row.setContentsMargins(GRID // 2, 0, GRID // 2, 0)
-        row.setSpacing(GRID // 2)
+        row = hbox(on=self, margins=(GRID // 2, 0, GRID // 2, 0), spacing=GRID // 2)
         self.button = Button("", opened or (lambda: None), "flat", picture="file")
         self.button.shortened = Qt.TextElideMode.ElideMiddle
         room = fonts.px(LONGEST_NAME)
@@ -241,23 +238,11 @@ class DocumentView(QWidget):
         self.done.emit()
 
     def _lay_out(self) -> None:
-        row = QHBoxLayout(self._part)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(GRID)
-        for widget in (self._unit, self.first, label("to", "quiet"), self.last, self.keep):
-            row.addWidget(widget)
-        end = QHBoxLayout()
-        end.addWidget(self._part)
-        end.addStretch(1)
-        end.addWidget(Button(tr("Close"), self.done.emit))
-        column = QVBoxLayout(self)
-        column.setContentsMargins(PADDING, PADDING, PADDING, PADDING)
-        column.setSpacing(GRID)
-        column.addWidget(self._title)
-        column.addWidget(self.facts)
-        column.addWidget(self.text, 1)
-        column.addWidget(self.parts, 1)
-        column.addLayout(end)
+        hbox(self._unit, self.first, label("to", "quiet"), self.last, self.keep, on=self._part)
+        end = hbox(self._part, STRETCH, Button(tr("Close"), self.done.emit))
+        vbox(
+            self._title, self.facts, (self.text, 1), (self.parts, 1), end, on=self, margins=PADDING
+        )
 
     def _part_changed(self) -> None:
         first, last = self.first.value(), self.last.value()
@@ -294,20 +279,9 @@ class PartsFinder(QWidget):
         self.list.setSpacing(1)
         self.list.itemChanged.connect(self._count)
         self.send = Button("", self._keep)
-        row = QHBoxLayout()
-        row.setSpacing(GRID)
-        row.addWidget(self.question, 1)
-        row.addWidget(self.find_button)
-        end = QHBoxLayout()
-        end.setSpacing(GRID)
-        end.addWidget(self.facts, 1)
-        end.addWidget(self.send)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(GRID)
-        column.addLayout(row)
-        column.addWidget(self.list, 1)
-        column.addLayout(end)
+        row = hbox((self.question, 1), self.find_button, spacing=GRID)
+        end = hbox((self.facts, 1), self.send, spacing=GRID)
+        vbox(row, (self.list, 1), end, on=self)
 
     def show_document(self, document: Document | None) -> None:
         """Take another document; None hides the search. The question is what is being written."""

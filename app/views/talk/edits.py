@@ -10,10 +10,8 @@ from PySide6.QtWidgets import (
     QComboBox,
     QFormLayout,
     QFrame,
-    QHBoxLayout,
     QLineEdit,
     QSpinBox,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -27,6 +25,7 @@ from app.widgets.basics import Button, IconButton, label, literal, surface
 from app.widgets.controls.flow import Flow
 from app.widgets.controls.number_slider import NumberSlider
 from app.widgets.focus import has_focus
+from app.widgets.layouts import STRETCH, hbox, vbox
 from app.widgets.popover import Popover
 from app.widgets.tips import set_tip
 from engine.errors import BadSetting
@@ -80,11 +79,7 @@ class EditChip(QFrame):
         self.button.setAccessibleName(applied if one.on else unused)
         set_tip(self.button, said if shown != said else "")
         self.remove = IconButton("close", tr("Remove: {edit}", edit=said), gone, 14)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(GRID // 2, 0, GRID // 2, 0)
-        row.setSpacing(0)
-        row.addWidget(self.button)
-        row.addWidget(self.remove)
+        hbox(self.button, self.remove, on=self, margins=(GRID // 2, 0, GRID // 2, 0), spacing=0)
 
 
 class EditsBar(Flow):
@@ -314,19 +309,17 @@ class EditForm(Popover):
         form.addRow(label(tr("Operation"), "quiet"), self.op)
         form.addRow(label(tr("Where"), "quiet"), self.where)
         form.addRow("", self.positions)
-        row = QHBoxLayout()
-        row.addStretch(1)
-        row.addWidget(Button(tr("Remove"), self._remove))
-        row.addWidget(Button(tr("Close"), self.hide))
-        column = QVBoxLayout(self.inside)
-        column.setContentsMargins(PADDING, PADDING - 4, PADDING, PADDING)
-        column.setSpacing(GRID)
-        column.addWidget(self.title)
-        column.addLayout(form)
-        column.addWidget(self.value)
-        column.addWidget(self.on)
-        column.addWidget(self.problem)
-        column.addLayout(row)
+        row = hbox(STRETCH, Button(tr("Remove"), self._remove), Button(tr("Close"), self.hide))
+        vbox(
+            self.title,
+            form,
+            self.value,
+            self.on,
+            self.problem,
+            row,
+            on=self.inside,
+            margins=(PADDING, PADDING - 4, PADDING, PADDING),
+        )
         self.area.setWidget(self.inside)
 
     def _remove(self) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from PySide6.QtCore import QEvent, QObject, Qt, Signal
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QWidget
 
 from app.defaults import suggested_for, suggested_questions
 from app.fetch import bundled
@@ -13,6 +13,7 @@ from app.theme import fonts
 from app.theme.tokens import GRID
 from app.widgets.basics import LOOKS, Button, label, scrolled
 from app.widgets.controls.offer import Offer
+from app.widgets.layouts import vbox
 from app.widgets.numbers import grouped
 from engine.protocol import Loaded
 
@@ -41,36 +42,33 @@ class EmptyTalk(QWidget):
         self._facts = _middle(label("", "quiet", wrap=True))
         self._note = _middle(label("", wrap=True))
         self.questions: list[Offer] = []
-        self._offers = QVBoxLayout()
-        self._offers.setSpacing(GRID // 2)
+        self._offers = vbox(spacing=GRID // 2)
         self.demo = Button(tr("Try a vision model"), self.demo_wanted.emit, "link")
         keys = "     ".join(f"{key}  {what}" for key, what in KEYS)
         self._keys = _middle(label(keys, "quiet", "small", wrap=True))
         self._block = QWidget()
         self._block.setMaximumWidth(fonts.chat_width())
-        block = QVBoxLayout(self._block)
-        block.setContentsMargins(0, 0, 0, 0)
-        block.setSpacing(GRID)
-        for text in (self._name, self._facts, self._note):
-            block.addWidget(text)
-        block.addSpacing(GRID)
-        block.addLayout(self._offers)
-        block.addWidget(self.demo, 0, Qt.AlignmentFlag.AlignHCenter)
-        block.addSpacing(GRID)
-        block.addWidget(self._keys)
+        vbox(
+            self._name,
+            self._facts,
+            self._note,
+            GRID,
+            self._offers,
+            (self.demo, Qt.AlignmentFlag.AlignHCenter),
+            GRID,
+            self._keys,
+            on=self._block,
+        )
         body = QWidget()
         across = QHBoxLayout()
         across.addStretch(1)
         across.addWidget(self._block, 1000)  # all, up to its widest
         across.addStretch(1)
-        column = QVBoxLayout(body)
-        column.setContentsMargins(2 * GRID, 2 * GRID, 2 * GRID, 2 * GRID)
+        column = vbox(on=body, margins=2 * GRID, spacing=6)
         column.addStretch(2)
         column.addLayout(across)
         column.addStretch(3)
-        whole = QVBoxLayout(self)
-        whole.setContentsMargins(0, 0, 0, 0)
-        whole.addWidget(scrolled(body))
+        vbox(scrolled(body), on=self)
         self.setAccessibleName(tr("Empty chat"))
         bench.chat.brought.changed.connect(self.refresh)
         self.refresh()

@@ -5,13 +5,14 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import QEvent, Qt
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QBoxLayout, QWidget
 
 from app.language import tr, tr_n
 from app.state.talk.edits import all_words
 from app.theme.tokens import GRID
 from app.views.talk.message_row import MessageRow
 from app.widgets.basics import TEXT_SIZE, Button, label
+from app.widgets.layouts import vbox
 from app.widgets.numbers import grouped
 
 CONTINUED_TEXT = tr("This is a base model without a chat template: it continues the text.")
@@ -139,9 +140,7 @@ class EndNotes(QWidget):
         self._shown: list[tuple[str, tuple[str, ...]]] = []
         self._lines: list[_NoteLine] = []
         self.stops: list[QWidget] = []  # its buttons, in the order of Tab
-        self._column = QVBoxLayout(self)
-        self._column.setContentsMargins(0, GRID // 2, 0, 0)
-        self._column.setSpacing(GRID // 2)
+        self._column = vbox(on=self, margins=(0, GRID // 2, 0, 0), spacing=GRID // 2)
         self.hide()
 
     @property

@@ -6,10 +6,8 @@ from PySide6.QtCore import QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
     QBoxLayout,
-    QHBoxLayout,
     QSizePolicy,
     QToolButton,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -18,6 +16,7 @@ from app.theme import fonts
 from app.theme.theme import tokens
 from app.theme.tokens import GRID, PADDING
 from app.widgets.basics import divider, surface
+from app.widgets.layouts import STRETCH, hbox, vbox
 from app.widgets.plots.chart import Chart
 from app.widgets.plots.paper import CENTER, Paper, text_width
 from app.widgets.tips import show_tip
@@ -49,22 +48,15 @@ class Legend(QWidget):
         self.by_probability = self._switch(tr("Probability"), "probability")
         self.by_entropy = self._switch(tr("Entropy"), "entropy")
         self.by_draft = self._switch(tr("Speculation"), "speculation")
-        switches = QHBoxLayout()
-        switches.setSpacing(GRID // 2)
-        switches.addWidget(self.by_probability)
-        switches.addWidget(self.by_entropy)
-        switches.addWidget(self.by_draft)
-        switches.addStretch(1)
+        switches = hbox(
+            self.by_probability, self.by_entropy, self.by_draft, STRETCH, spacing=GRID // 2
+        )
         self._row = row = QBoxLayout(QBoxLayout.Direction.LeftToRight)
         row.setContentsMargins(PADDING, GRID // 2, PADDING, GRID // 2)
         row.setSpacing(GRID)
         row.addLayout(switches)
         row.addWidget(self.scale, 1)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addLayout(row)
-        column.addWidget(divider())
+        vbox(row, divider(), on=self, spacing=0)
         self._pick("probability")
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QEvent, QPoint, QRect, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QEnterEvent, QPainter, QPaintEvent
-from PySide6.QtWidgets import QApplication, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QWidget
 
 from app.language import tr
 from app.state.talk.message import Picture
@@ -28,6 +28,7 @@ from app.views.talk.message_row import MessageRow
 from app.views.talk.pictures.words import item
 from app.views.talk.probabilities import TokenAnswer
 from app.views.talk.tools import CallList
+from app.widgets.layouts import vbox
 from app.widgets.lists.scrolled import Row
 from app.widgets.markdown.view import MarkdownView
 from app.widgets.overlays import Banner
@@ -66,14 +67,16 @@ class MessageView(Row):
         self.header = MessageHeader(row, self.buttons if user else None)
         self.footer = None if user else MessageFooter(row, self.buttons)
         self.end = None if user else EndNotes(row)
-        self._column = QVBoxLayout(self)
-        self._column.setContentsMargins(0, GRID // 2, 0, GRID * 2)
-        self._column.setSpacing(GRID // 2)
-        self._column.addWidget(self.header)
-        self._place = QVBoxLayout()
+        self._place = vbox()
         self._set_margins(card=user)
         self._place.setSpacing(GRID)
-        self._column.addLayout(self._place)
+        self._column = vbox(
+            self.header,
+            self._place,
+            on=self,
+            margins=(0, GRID // 2, 0, GRID * 2),
+            spacing=GRID // 2,
+        )
         if self.end is not None:
             self._column.addWidget(self.end)
         if self.footer is not None:

@@ -1,7 +1,7 @@
 """A message being written anew, in its place."""
 
 from PySide6.QtCore import QEvent, Signal
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QWidget
 
 from app.language import tr
 from app.state.talk.attached import EditedPictures
@@ -10,6 +10,7 @@ from app.views.talk.message_row import MessageRow
 from app.views.talk.pictures.attachments import Attachments
 from app.widgets.basics import Button, IconButton, label, surface
 from app.widgets.controls.growing_edit import GrowingEdit
+from app.widgets.layouts import hbox, vbox
 from app.widgets.pictures.loader import PictureLoader
 
 
@@ -49,17 +50,14 @@ class MessageEdit(QFrame):
         return False
 
     def _lay_out(self) -> None:
-        steps = QHBoxLayout()
-        steps.setSpacing(GRID)
-        steps.addWidget(self.add)
-        steps.addWidget(self._hint, 1)
-        steps.addWidget(Button(tr("Cancel"), self.cancelled.emit, "flat"))
-        steps.addWidget(self.send_button)
-        self._column = QVBoxLayout(self)
-        self._column.setContentsMargins(GRID, GRID, GRID, GRID)
-        self._column.setSpacing(GRID)
-        self._column.addWidget(self.field)
-        self._column.addLayout(steps)
+        steps = hbox(
+            self.add,
+            (self._hint, 1),
+            Button(tr("Cancel"), self.cancelled.emit, "flat"),
+            self.send_button,
+            spacing=GRID,
+        )
+        self._column = vbox(self.field, steps, on=self, margins=GRID)
         QWidget.setTabOrder(self.field, self.send_button)
 
     def _show_pictures(self, loader: PictureLoader) -> None:

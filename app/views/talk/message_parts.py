@@ -8,10 +8,8 @@ from PySide6.QtCore import QDateTime, QLocale, QRect, Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QGuiApplication, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QBoxLayout,
-    QHBoxLayout,
     QProgressBar,
     QSizePolicy,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -33,6 +31,7 @@ from app.views.talk.statistics import (
 )
 from app.widgets.basics import Button, IconButton, label
 from app.widgets.controls.elided import ElidedLabel
+from app.widgets.layouts import STRETCH, hbox, vbox
 from app.widgets.markdown.view import MarkdownView
 from app.widgets.numbers import duration, grouped, local_time
 from app.widgets.tips import set_tip
@@ -53,13 +52,7 @@ class MessageHeader(QWidget):
         self._speaker.setFont(fonts.strong())
         self.edited = label(tr("edited"), "accent", "small")
         self._time = label("", "quiet", "small")
-        line = QHBoxLayout(self)
-        line.setContentsMargins(0, 0, 0, 0)
-        line.setSpacing(GRID)
-        line.addWidget(self._speaker)
-        line.addWidget(self.edited)
-        line.addWidget(self._time)
-        line.addStretch(1)
+        line = hbox(self._speaker, self.edited, self._time, STRETCH, on=self)
         if actions is not None:
             line.addWidget(actions)
         self.setFixedHeight(fonts.px(ROW_COMPACT + 6))
@@ -91,11 +84,7 @@ class MessageButtons(QWidget):
             "chevron-right", tr("Next branch"), lambda: row.sibling_wanted.emit(1), 16
         )
         self.place = label("", "quiet", "small")
-        inside = QHBoxLayout(self._branches)
-        inside.setContentsMargins(0, 0, 0, 0)
-        inside.setSpacing(0)
-        for part in (self.before, self.place, self.after):
-            inside.addWidget(part)
+        hbox(self.before, self.place, self.after, on=self._branches, spacing=0)
         self._copy = IconButton("copy", tr("Copy the message"), self._do_copy, 16)
         self.edit = IconButton("edit", tr("Edit"), row.edit_wanted.emit, 16)
         buttons = [self._copy, self.edit]
@@ -107,16 +96,10 @@ class MessageButtons(QWidget):
         self.stops: list[QWidget] = [self.before, self.after, *buttons]  # in the order of Tab
         self._buttons = QWidget()
         self._buttons.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
-        line = QHBoxLayout(self._buttons)
-        line.setContentsMargins(0, 0, 0, 0)
-        line.setSpacing(0)
+        line = hbox(on=self._buttons, spacing=0)
         for button in buttons:
             line.addWidget(button)
-        row_of = QHBoxLayout(self)
-        row_of.setContentsMargins(0, 0, 0, 0)
-        row_of.setSpacing(GRID // 2)
-        row_of.addWidget(self._branches)
-        row_of.addWidget(self._buttons)
+        hbox(self._branches, self._buttons, on=self, spacing=GRID // 2)
 
     def refresh(self) -> None:
         message, row = self._row.message, self._row
@@ -203,11 +186,7 @@ class AnswerProgress(QWidget):
         self._bar.setTextVisible(False)
         self._bar.setAccessibleName(tr("Progress of the prompt"))
         self._bar.setMaximumWidth(fonts.px(320))
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 2, 0, GRID)
-        column.setSpacing(GRID)
-        column.addWidget(self.words)
-        column.addWidget(self._bar)
+        vbox(self.words, self._bar, on=self, margins=(0, 2, 0, GRID))
         self.show_stage(None, [])
 
     def show_stage(self, stage: StageProgress | None, past: Sequence[PastStage]) -> None:
@@ -246,16 +225,9 @@ class Thought(QWidget):
         self._began = time.monotonic()
         self._took: float | None = None
         self.fold = Button("", self.toggle, "link")
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(GRID // 2)
-        line = QHBoxLayout()
-        line.addWidget(self.fold)
-        line.addStretch(1)
-        self._inset = QVBoxLayout()
-        self._inset.setContentsMargins(2 * GRID, 0, 0, 0)
-        column.addLayout(line)
-        column.addLayout(self._inset)
+        line = hbox(self.fold, STRETCH)
+        self._inset = vbox(margins=(2 * GRID, 0, 0, 0))
+        vbox(line, self._inset, on=self, spacing=GRID // 2)
 
     def show_said(self, said: Said) -> None:
         if self._said.thinking and not said.thinking:

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from math import exp, log2
 
 from PySide6.QtCore import QRect, QTimer, Signal
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.language import tr
 from app.theme.tokens import GRID
 from app.views.talk.message_row import MessageRow
+from app.widgets.layouts import vbox
 from app.widgets.tokens.alternatives import AlternativesCard, OtherToken
 from app.widgets.tokens.bands import (
     Measure,
@@ -68,9 +69,7 @@ class TokenAnswer(QWidget):
         self.setFocusProxy(self.painter)
         self._linger = QTimer(self, singleShot=True, interval=LINGER_MS)
         self._linger.timeout.connect(self._hide_if_left)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, GRID // 2)
-        column.addWidget(self.painter)
+        vbox(self.painter, on=self, margins=(0, 0, 0, GRID // 2))
 
     def refresh(self) -> None:
         """Show the answer as it is now."""

@@ -4,15 +4,16 @@ from collections.abc import Iterator, Sequence
 
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QColor, QTextCharFormat, QTextCursor
-from PySide6.QtWidgets import QHBoxLayout, QPlainTextEdit, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QPlainTextEdit, QWidget
 
 from app.client import Latest
 from app.language import tr
 from app.state.workbench import Workbench
 from app.theme import fonts
 from app.theme.theme import tokens
-from app.theme.tokens import GRID, PADDING
+from app.theme.tokens import PADDING
 from app.widgets.basics import Button, label
+from app.widgets.layouts import STRETCH, hbox, vbox
 from app.widgets.numbers import grouped
 from engine.protocol import ChatMessage, Failed, Render, Rendered
 
@@ -36,16 +37,8 @@ class PromptView(QWidget):
         self.text.setFont(fonts.mono())
         self.text.setAccessibleName(tr("Prompt"))
         self.setFocusProxy(self.text)
-        row = QHBoxLayout()
-        row.addStretch(1)
-        row.addWidget(Button(tr("Close"), self.done.emit))
-        column = QVBoxLayout(self)
-        column.setContentsMargins(PADDING, PADDING, PADDING, PADDING)
-        column.setSpacing(GRID)
-        column.addWidget(self._title)
-        column.addWidget(self.facts)
-        column.addWidget(self.text, 1)
-        column.addLayout(row)
+        row = hbox(STRETCH, Button(tr("Close"), self.done.emit))
+        vbox(self._title, self.facts, (self.text, 1), row, on=self, margins=PADDING)
 
     def refresh(self) -> None:
         """Ask for the prompt of the chat up to its last question, or to what is written now."""

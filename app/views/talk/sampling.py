@@ -9,11 +9,9 @@ from msgspec import structs
 from PySide6.QtCore import Qt, QTimer
 from PySide6.QtWidgets import (
     QComboBox,
-    QHBoxLayout,
     QInputDialog,
     QLineEdit,
     QPlainTextEdit,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -25,6 +23,7 @@ from app.theme.tokens import GRID, PADDING
 from app.views.talk.settings import AnswerFormChoice, LimitsForm
 from app.widgets.basics import Button, IconButton, label, set_height
 from app.widgets.controls.number_slider import NAME, NumberSlider
+from app.widgets.layouts import STRETCH, hbox, vbox
 from app.widgets.popover import Popover
 from app.widgets.tips import set_tip
 from engine.protocol import Sampling
@@ -153,18 +152,15 @@ class SamplingPopover(Popover):
         self.form.save()
 
     def _lay_out(self) -> None:
-        column = QVBoxLayout(self.inside)
-        column.setContentsMargins(PADDING, PADDING - 4, PADDING, PADDING)
-        column.setSpacing(GRID)
-        top = QHBoxLayout()
-        top.setSpacing(GRID // 2)
-        top.addWidget(self.presets, 1)
-        top.addWidget(self._keep)
-        top.addWidget(self.remove_button)
-        column.addLayout(top)
-        column.addWidget(_named(tr("System prompt"), self.system))
-        column.addWidget(self.system)
-        column.addWidget(self._offered, 0, Qt.AlignmentFlag.AlignLeft)
+        top = hbox((self.presets, 1), self._keep, self.remove_button, spacing=GRID // 2)
+        column = vbox(
+            top,
+            _named(tr("System prompt"), self.system),
+            self.system,
+            (self._offered, Qt.AlignmentFlag.AlignLeft),
+            on=self.inside,
+            margins=(PADDING, PADDING - 4, PADDING, PADDING),
+        )
         for field, name, help, low, high, most, decimals, off in NUMBERS:
             default = getattr(Sampling(), field)
             hint = tr(
@@ -179,7 +175,7 @@ class SamplingPopover(Popover):
             number.reset.connect(partial(self._reset, field))
             self.numbers[field] = number
             column.addWidget(number)
-        seeds = QHBoxLayout()
+        seeds = hbox()
         name = _named(tr("Seed"), self.seed)
         name.setFixedWidth(fonts.px(NAME))
         hint = tr("Random seed; the same seed gives the same answer. Default: random")
@@ -191,11 +187,7 @@ class SamplingPopover(Popover):
         seeds.addWidget(self.seed, 1)
         seeds.addWidget(Button(tr("Random"), lambda: self._set(seed=None), name=tr("Random seed")))
         column.addLayout(seeds)
-        kept = QHBoxLayout()
-        kept.setSpacing(GRID)
-        kept.addWidget(self.save_button)
-        kept.addWidget(self.forget_button)
-        kept.addStretch(1)
+        kept = hbox(self.save_button, self.forget_button, STRETCH, spacing=GRID)
         column.addLayout(kept)
         column.addWidget(self.form)
         column.addWidget(self.limits)

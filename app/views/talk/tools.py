@@ -8,11 +8,9 @@ from PySide6.QtGui import QAction, QDesktopServices, QResizeEvent
 from PySide6.QtWidgets import (
     QFileDialog,
     QFrame,
-    QHBoxLayout,
     QMenu,
     QPlainTextEdit,
     QSizePolicy,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -29,6 +27,7 @@ from app.views.talk.message_row import MessageRow
 from app.views.talk.pictures.words import item
 from app.widgets.basics import Button, IconButton, label, literal, set_tone, surface
 from app.widgets.controls.flow import Flow
+from app.widgets.layouts import STRETCH, hbox, vbox
 from app.widgets.numbers import duration
 from app.widgets.pictures.loader import PictureLoader
 from app.widgets.pictures.strip import PictureStrip
@@ -191,17 +190,16 @@ class ServerQuestion(QWidget):
         self.command = Quoted(tr("Command of the server"))
         self.refuse = Button(tr("Don't run"), lambda: self._decide(False))
         self.run = Button(tr("Run"), lambda: self._decide(True))
-        buttons = QHBoxLayout()
-        buttons.setSpacing(GRID)
-        buttons.addStretch(1)
-        buttons.addWidget(self.refuse)
-        buttons.addWidget(self.run)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, GRID)
-        column.setSpacing(GRID // 2)
-        for part in (self.words, self.rights, self.command):
-            column.addWidget(part)
-        column.addLayout(buttons)
+        buttons = hbox(STRETCH, self.refuse, self.run, spacing=GRID)
+        vbox(
+            self.words,
+            self.rights,
+            self.command,
+            buttons,
+            on=self,
+            margins=(0, 0, 0, GRID),
+            spacing=GRID // 2,
+        )
         self.hide()
         bench.tools.changed.connect(self.refresh)
         self.refresh()
@@ -260,22 +258,21 @@ class CallCard(QFrame):
         self.result.hide()
         self.pictures = PictureStrip(tr("Pictures of the result"), loader)
         self.pictures.opened.connect(lambda at: row.picture_wanted.emit(self._shown(), at))
-        top = QHBoxLayout()
-        top.setSpacing(GRID)
-        top.addWidget(self.name, 1)
-        top.addWidget(self.state)
-        folded = QHBoxLayout()
-        folded.addWidget(self.fold)
-        folded.addStretch(1)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(GRID, GRID, GRID, GRID)
-        column.setSpacing(GRID // 2)
-        column.addLayout(top)
-        for part in (self.about, self.arguments, self.warning, self.buttons):
-            column.addWidget(part)
-        column.addLayout(folded)
-        column.addWidget(self.result)
-        column.addWidget(self.pictures)
+        top = hbox((self.name, 1), self.state, spacing=GRID)
+        folded = hbox(self.fold, STRETCH)
+        vbox(
+            top,
+            self.about,
+            self.arguments,
+            self.warning,
+            self.buttons,
+            folded,
+            self.result,
+            self.pictures,
+            on=self,
+            margins=GRID,
+            spacing=GRID // 2,
+        )
 
     def show_use(self, use: ToolUse) -> None:
         """Show a call as it is now."""
@@ -344,9 +341,7 @@ class CallList(QWidget):
         super().__init__()
         self._row, self._loader = row, loader
         self.cards: list[CallCard] = []
-        self._column = QVBoxLayout(self)
-        self._column.setContentsMargins(0, 0, 0, 0)
-        self._column.setSpacing(GRID)
+        self._column = vbox(on=self)
         self.setAccessibleName(tr("Calls of tools"))
         self._loader.ready.connect(self.refresh)
         self._row.brought.changed.connect(self.refresh)

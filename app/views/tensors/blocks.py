@@ -4,15 +4,15 @@ from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QFileDialog, QProgressBar, QSpinBox, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFileDialog, QProgressBar, QSpinBox, QWidget
 
 from app.language import tr
 from app.state.tensors.numbers import Numbers
 from app.state.tensors.statistics import StoredBlock, stored_blocks
 from app.state.tensors.tensors import TensorsState
 from app.theme import fonts
-from app.theme.tokens import GRID
 from app.widgets.basics import Button, label, set_tone
+from app.widgets.layouts import SPARE, vbox
 from app.widgets.lists.rows import Column, TableRows
 from app.widgets.lists.table import Table
 from app.widgets.numbers import grouped
@@ -54,16 +54,16 @@ class BlocksPage(QWidget):
         self.bar.setTextVisible(False)
         self.bar.setAccessibleName(tr("Comparing"))
         self.error = label(tone="quiet", wrap=True)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(GRID)
-        column.addWidget(self.row, 0, Qt.AlignmentFlag.AlignLeft)
-        column.addWidget(self.about)
-        column.addWidget(self.table, 1)
-        column.addWidget(self.error)
-        column.addWidget(self.bar)
-        column.addWidget(self.against, 0, Qt.AlignmentFlag.AlignLeft)
-        column.addStretch(0)
+        vbox(
+            (self.row, Qt.AlignmentFlag.AlignLeft),
+            self.about,
+            (self.table, 1),
+            self.error,
+            self.bar,
+            (self.against, Qt.AlignmentFlag.AlignLeft),
+            SPARE,
+            on=self,
+        )
         state.compared.connect(self._show_error)
         self._show_error()
 

@@ -3,12 +3,13 @@
 from math import ceil
 
 import numpy as np
-from PySide6.QtWidgets import QComboBox, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QWidget
 
 from app.language import tr
 from app.state.tensors.cells import CacheUse, CellsState
 from app.theme.tokens import GRID
 from app.widgets.basics import label, set_tone
+from app.widgets.layouts import SPARE, vbox
 from app.widgets.numbers import grouped
 from app.widgets.plots.bars import Segment, SegmentBar
 from app.widgets.plots.cells import grid_of
@@ -44,14 +45,7 @@ class CellsPage(QWidget):
         self._tallest = self.map.maximumHeight()
         self.map.pointed.connect(self._pointed)
         self.place = label(tone="quiet", size="small", wrap=True)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(GRID)
-        for widget in (self.which, self.says, self.bar):
-            column.addWidget(widget)
-        column.addWidget(self.map, 1)
-        column.addWidget(self.place)
-        column.addStretch()
+        vbox(self.which, self.says, self.bar, (self.map, 1), self.place, SPARE, on=self)
         state.changed.connect(self._list)
         self._list()
 

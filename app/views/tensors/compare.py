@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from math import isfinite
 
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.language import tr
 from app.state.graph.overlay import result_key
 from app.state.workbench import Workbench
-from app.theme.tokens import GRID
 from app.views.graph.comparing import CompareBar
+from app.widgets.layouts import SPARE, vbox
 from app.widgets.lists.rows import Column, TableRows
 from app.widgets.lists.table import Table
 from engine.protocol import ComparedResult
@@ -51,12 +51,7 @@ class ComparePage(QWidget):
         self.table = Table(TableRows(COLUMNS, self), tr("Results compared"))
         self.table.picked.connect(self._pick)
         self.table.activated.connect(lambda row: self._selection.show_in("graph"))
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(GRID)
-        column.addWidget(self.head)
-        column.addWidget(self.table, 1)
-        column.addStretch()
+        vbox(self.head, (self.table, 1), SPARE, on=self)
         self._state.changed.connect(self._show)
         self._selection.changed.connect(self._follow)
         self._show()

@@ -1,12 +1,12 @@
 """Experts: a row a layer, a column an expert, those marked that read the word."""
 
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.language import decimal, tr
 from app.state.tensors.experts import ExpertsState, Routing
 from app.state.workbench import Workbench
-from app.theme.tokens import GRID
 from app.widgets.basics import label
+from app.widgets.layouts import SPARE, vbox
 from app.widgets.lists.rows import Column, TableRows
 from app.widgets.lists.table import Table
 from app.widgets.plots.cells import grid_of
@@ -35,14 +35,7 @@ class ExpertsPage(QWidget):
         self.place = label(tone="quiet", size="small", wrap=True)
         self.table = Table(TableRows(COLUMNS, self), tr("Layers with experts"))
         self.table.picked.connect(lambda row: self._select(row[0]))
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(GRID)
-        column.addWidget(self.says)
-        column.addWidget(self.map, 2)
-        column.addWidget(self.place)
-        column.addWidget(self.table, 3)
-        column.addStretch()
+        vbox(self.says, (self.map, 2), self.place, (self.table, 3), SPARE, on=self)
         self._state.changed.connect(self._show)
         self._selection.changed.connect(self._follow)
         self._show()

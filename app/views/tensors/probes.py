@@ -1,12 +1,13 @@
 """Pinned probes as a strip: a column a token, a row a result."""
 
-from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLineEdit, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QLineEdit, QWidget
 
 from app.language import tr
 from app.state.selection import Selection
 from app.state.tensors.probes import USUAL, ProbedColumn, ProbesState
 from app.theme.tokens import GRID
 from app.widgets.basics import Button, label, set_tone
+from app.widgets.layouts import hbox, vbox
 from app.widgets.plots.cells import number_text
 from app.widgets.plots.heat_map import Strip
 
@@ -37,17 +38,8 @@ class ProbesPage(QWidget):
         self.strip = Strip(tr("Probed results by token"), row_title=tr("result"))
         self.strip.pointed.connect(self._pointed)
         self.says = label(ABOUT, tone="quiet", size="small", wrap=True)
-        line = QHBoxLayout()
-        line.setSpacing(GRID)
-        line.addWidget(self.pattern, 1)
-        line.addWidget(self.switch)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(GRID)
-        column.addLayout(line)
-        column.addWidget(self.what)
-        column.addWidget(self.strip, 1)
-        column.addWidget(self.says)
+        line = hbox((self.pattern, 1), self.switch, spacing=GRID)
+        vbox(line, self.what, (self.strip, 1), self.says, on=self)
         state.changed.connect(self._show)
         state.begun.connect(self._begin)
         state.told.connect(self._add)

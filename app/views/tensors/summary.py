@@ -3,13 +3,14 @@
 import numpy as np
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QBoxLayout, QWidget
 
 from app.language import tr
 from app.state.tensors.statistics import Outlier, Statistics
 from app.theme import fonts
 from app.theme.tokens import GRID
 from app.widgets.basics import label
+from app.widgets.layouts import vbox
 from app.widgets.lists.rows import Column, TableRows
 from app.widgets.lists.table import Table
 from app.widgets.numbers import grouped
@@ -99,10 +100,12 @@ class NormsPage(QWidget):
             tr("Row norms"), PlotAxis(tr("row"), lambda x: str(round(x))), PlotAxis(tr("norm"))
         )
         self.lines.activated.connect(lambda: self.row_wanted.emit(self.lines.at))
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.addWidget(label(tr("The Euclidean norm of each row"), tone="quiet", size="small"))
-        column.addWidget(self.lines, 1)
+        vbox(
+            label(tr("The Euclidean norm of each row"), tone="quiet", size="small"),
+            (self.lines, 1),
+            on=self,
+            spacing=6,
+        )
 
     def show_statistics(self, found: Statistics | None) -> None:
         norms = found.norms.astype(np.float64) if found is not None else np.zeros(0)

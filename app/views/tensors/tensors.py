@@ -7,11 +7,9 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication, QHideEvent, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import (
     QFileDialog,
-    QHBoxLayout,
     QProgressBar,
     QSplitter,
     QStackedWidget,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -37,6 +35,7 @@ from app.views.tensors.tree import TensorTree
 from app.widgets.basics import Button, IconButton, label, scrolled, set_tone
 from app.widgets.controls.elided import ElidedLabel
 from app.widgets.controls.fitted_tabs import FittedTabs
+from app.widgets.layouts import STRETCH, hbox, vbox
 from app.widgets.numbers import grouped
 from app.widgets.plots.cells import CellGrid, number_text
 from app.widgets.plots.heat_map import HeatMap
@@ -167,10 +166,7 @@ class TensorsView(QWidget):
 
     def _lay_out(self) -> None:
         heat = QWidget()
-        column = QVBoxLayout(heat)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.addWidget(self.heat, 1)
-        column.addWidget(self.levels)
+        vbox((self.heat, 1), self.levels, on=heat, spacing=6)
         spread = QSplitter(Qt.Orientation.Vertical)
         spread.setObjectName("spread")
         spread.setChildrenCollapsible(False)
@@ -183,28 +179,21 @@ class TensorsView(QWidget):
             self.tabs.put(tr(title))
             self._stack.addWidget(page)
         self.tabs.currentChanged.connect(self._stack.setCurrentIndex)
-        head = QHBoxLayout()
-        head.setSpacing(GRID)
-        head.addWidget(self.title, 1)
-        head.addWidget(self.copy)
-        head.addWidget(self._save)
-        line = QHBoxLayout()
-        line.addWidget(self.tabs)
-        line.addStretch(1)
-        waiting = QHBoxLayout()
-        waiting.addWidget(self.bar, 1)
-        waiting.addWidget(self._stop)
+        head = hbox((self.title, 1), self.copy, self._save, spacing=GRID)
+        line = hbox(self.tabs, STRETCH)
+        waiting = hbox((self.bar, 1), self._stop)
         self._right = QWidget()
-        right = QVBoxLayout(self._right)
-        right.setContentsMargins(GRID, 0, 0, 0)
-        right.setSpacing(GRID)
-        right.addLayout(head)
-        right.addWidget(self._says)
-        right.addWidget(self.axes)
-        right.addLayout(line)
-        right.addLayout(waiting)
-        right.addWidget(self._stack, 1)
-        right.addWidget(self._place)
+        vbox(
+            head,
+            self._says,
+            self.axes,
+            line,
+            waiting,
+            (self._stack, 1),
+            self._place,
+            on=self._right,
+            margins=(GRID, 0, 0, 0),
+        )
         self._right.setMinimumWidth(LEAST_RIGHT)
         self.tree.setMinimumWidth(LEAST_TREE)
         self._split = split = QSplitter(Qt.Orientation.Horizontal)
@@ -215,10 +204,7 @@ class TensorsView(QWidget):
         split.addWidget(self._right)
         split.setStretchFactor(0, 2)
         split.setStretchFactor(1, 5)
-        whole = QVBoxLayout(self)
-        whole.setContentsMargins(PADDING, GRID, PADDING, PADDING)
-        whole.setSpacing(GRID)
-        whole.addWidget(self.kinds)
+        whole = vbox(self.kinds, on=self, margins=(PADDING, GRID, PADDING, PADDING))
         self._kinds = QStackedWidget(self)  # a parent that comes later dresses all in it again
         whole.addWidget(self._kinds, 1)
         kinds = (split, self.probes, self.compare, self.texts, self.experts, self.cells)

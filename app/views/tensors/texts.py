@@ -5,9 +5,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
     QComboBox,
     QGridLayout,
-    QHBoxLayout,
     QProgressBar,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -26,6 +24,7 @@ from app.theme import fonts
 from app.theme.tokens import GRID
 from app.widgets.basics import Button, label, set_tone
 from app.widgets.controls.growing_edit import GrowingEdit
+from app.widgets.layouts import SPARE, hbox, vbox
 from app.widgets.lists.rows import Column, TableRows
 from app.widgets.lists.table import Table
 from app.widgets.numbers import UNKNOWN
@@ -93,11 +92,7 @@ class TextChoice(QWidget):
         self.typed.setProperty("plain", "false")
         self.typed.set_text(text)
         self.which.currentIndexChanged.connect(self._show)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(GRID // 2)
-        column.addWidget(self.which, 0, Qt.AlignmentFlag.AlignLeft)
-        column.addWidget(self.typed)
+        vbox((self.which, Qt.AlignmentFlag.AlignLeft), self.typed, on=self, spacing=GRID // 2)
         self.refresh()
 
     @property
@@ -168,23 +163,9 @@ class TextsPage(QWidget):
             grid.addWidget(label(name, tone="quiet"), row, 0, Qt.AlignmentFlag.AlignTop)
             grid.addWidget(side, row, 1)
         grid.setColumnStretch(1, 1)
-        buttons = QHBoxLayout()
-        buttons.setSpacing(GRID)
-        buttons.addWidget(self.compare)
-        buttons.addWidget(self.stop)
-        buttons.addWidget(self.bar, 1)
-        buttons.addStretch()
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(GRID)
-        column.addLayout(grid)
-        column.addWidget(self.says)
-        column.addLayout(buttons)
+        buttons = hbox(self.compare, self.stop, (self.bar, 1), SPARE, spacing=GRID)
         self.map.setMinimumHeight(fonts.px(LEAST_MAP))
-        column.addWidget(self.map, 2)
-        column.addWidget(self.place)
-        column.addWidget(self.table, 3)
-        column.addStretch()
+        vbox(grid, self.says, buttons, (self.map, 2), self.place, (self.table, 3), SPARE, on=self)
 
     def _offer(self) -> None:
         self.first.refresh()

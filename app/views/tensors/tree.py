@@ -20,7 +20,6 @@ from PySide6.QtWidgets import (
     QHeaderView,
     QLineEdit,
     QTreeView,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -30,8 +29,9 @@ from app.state.models.model import shape_text
 from app.state.tensors.results import TensorGroup, TensorItem
 from app.theme import fonts
 from app.theme.theme import tokens
-from app.theme.tokens import GRID, readable
+from app.theme.tokens import readable
 from app.widgets.basics import LOOKS
+from app.widgets.layouts import vbox
 from app.widgets.plots.scale import ColourScale, shade_of
 from app.widgets.tips import plain_tip
 
@@ -80,13 +80,7 @@ class TensorTree(QWidget):
         self.view.setTextElideMode(Qt.TextElideMode.ElideMiddle)
         self.view.selectionModel().currentChanged.connect(self._current)
         self.view.activated.connect(self._activated)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(GRID)
-        for widget in (self.query, self.colour):
-            column.addWidget(widget)
-        column.addWidget(self.view, 1)
-        column.addWidget(self.scale)
+        vbox(self.query, self.colour, (self.view, 1), self.scale, on=self)
 
     def show_groups(self, groups: list[TensorGroup]) -> None:
         """Other tensors; the first group is open."""

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 from PySide6.QtCore import QRectF, QSize, Signal
-from PySide6.QtWidgets import QHBoxLayout, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QToolButton, QWidget
 
 from app.language import tr
 from app.state.lab.causes import Causes
@@ -20,6 +20,7 @@ from app.theme.theme import tokens
 from app.theme.tokens import GRID, mix
 from app.views.token.section import NumberStepper, percent, shown
 from app.widgets.basics import label, set_height
+from app.widgets.layouts import STRETCH, hbox, vbox
 from app.widgets.numbers import UNKNOWN
 from app.widgets.plots.bars import Bar, Bars
 from app.widgets.plots.cells import grid_of, number_text
@@ -350,26 +351,19 @@ class AttentionPanel(QWidget):
     # Looks
 
     def _lay_out(self) -> None:
-        choices = QHBoxLayout()
-        choices.setSpacing(GRID // 2)
-        for button in (*self.choices.values(), self.effect):
-            choices.addWidget(button)
-        choices.addStretch(1)
-        steppers = QHBoxLayout()
-        steppers.setSpacing(2 * GRID)
-        steppers.addWidget(self.layers)
-        steppers.addWidget(self.heads)
-        steppers.addStretch(1)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(GRID // 2)
-        column.addLayout(choices)
-        column.addWidget(self.map)
-        column.addWidget(self.blank)
-        column.addLayout(steppers)
-        column.addWidget(self.says)
-        column.addWidget(self.list)
-        column.addStretch(1)
+        choices = hbox(*self.choices.values(), self.effect, STRETCH, spacing=GRID // 2)
+        steppers = hbox(self.layers, self.heads, STRETCH, spacing=2 * GRID)
+        vbox(
+            choices,
+            self.map,
+            self.blank,
+            steppers,
+            self.says,
+            self.list,
+            STRETCH,
+            on=self,
+            spacing=GRID // 2,
+        )
 
 
 class BlankMap(Painted):

@@ -4,13 +4,14 @@ from collections.abc import Sequence
 from math import exp, log
 
 from PySide6.QtCore import QPointF, Signal
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.language import tr
 from app.theme.theme import tokens
 from app.theme.tokens import GRID, mix
 from app.views.token.section import percent, shown
 from app.widgets.basics import label
+from app.widgets.layouts import STRETCH, vbox
 from app.widgets.numbers import grouped
 from app.widgets.plots.bars import Bar, Bars
 from engine.protocol import Alternative, TokenChoice, TokenInfo
@@ -152,14 +153,7 @@ class ChoicePanel(QWidget):
         self.word.hide()
         self.hint = label(HINT, "quiet", "small", wrap=True)
         self.says = label("", "quiet", "small", wrap=True)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(GRID // 2)
-        column.addWidget(self.bars)
-        column.addWidget(self.word)
-        column.addWidget(self.says)
-        column.addWidget(self.hint)
-        column.addStretch(1)
+        vbox(self.bars, self.word, self.says, self.hint, STRETCH, on=self, spacing=GRID // 2)
         self._choice: TokenChoice | None = None
         self._of_answer = False
         self.bars.pointed.connect(self._tell_word)

@@ -5,7 +5,7 @@ autoencoder.
 from collections.abc import Sequence
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QDoubleSpinBox, QFileDialog, QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QDoubleSpinBox, QFileDialog, QWidget
 
 from app.language import tr
 from app.state.lab.turning import turn_up
@@ -14,6 +14,7 @@ from app.theme import fonts
 from app.theme.tokens import GRID
 from app.widgets.basics import Button, label
 from app.widgets.controls.elided import ElidedLabel
+from app.widgets.layouts import hbox, vbox
 from app.widgets.lists.rows import Column, TableRows
 from app.widgets.lists.table import Table
 from engine.protocol import ActiveFeature, FeaturesFound
@@ -57,17 +58,8 @@ class FeatureTable(QWidget):
         self.notice = label("", wrap=True)
         named = label(tr("Strength"), "quiet")
         named.setBuddy(self.strength)
-        row = QHBoxLayout()
-        row.setSpacing(GRID)
-        row.addWidget(named)
-        row.addWidget(self.strength, 1)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(GRID)
-        column.addWidget(self.table)
-        column.addLayout(row)
-        column.addWidget(self.turn, 0, Qt.AlignmentFlag.AlignLeft)
-        column.addWidget(self.notice)
+        row = hbox(named, (self.strength, 1), spacing=GRID)
+        vbox(self.table, row, (self.turn, Qt.AlignmentFlag.AlignLeft), self.notice, on=self)
         self.notice.hide()
         self.table.chosen.connect(self._choose)
 
@@ -125,17 +117,8 @@ class FeaturesPanel(QWidget):
         self.none.setAccessibleName(tr("Show no features"))
         self.says = label(NONE_YET, "quiet", "small", wrap=True)
         self.table = FeatureTable(bench, titled=False)
-        line = QHBoxLayout()
-        line.setSpacing(GRID)
-        line.addWidget(self.name, 1)
-        line.addWidget(self.none)
-        line.addWidget(self.choose)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(GRID // 2)
-        column.addLayout(line)
-        column.addWidget(self.says)
-        column.addWidget(self.table)
+        line = hbox((self.name, 1), self.none, self.choose, spacing=GRID)
+        vbox(line, self.says, self.table, on=self, spacing=GRID // 2)
         self.refresh()
 
     def choose_folder(self) -> None:

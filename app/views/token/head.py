@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QHBoxLayout, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QToolButton, QWidget
 
 from app import names
 from app.language import tr
@@ -16,6 +16,7 @@ from app.theme.tokens import GRID
 from app.views.token.section import BETWEEN, shown
 from app.widgets.basics import Button, IconButton, label, set_tone
 from app.widgets.controls.elided import ElidedLabel
+from app.widgets.layouts import hbox, vbox
 from app.widgets.numbers import grouped
 from app.widgets.tips import set_tip
 
@@ -162,25 +163,17 @@ class TokenHead(QWidget):
         self._does()
 
     def _lay_out(self) -> None:
-        line = QHBoxLayout()
-        line.setSpacing(GRID // 2)
-        line.addWidget(self.before)
-        line.addWidget(self.after)
-        line.addSpacing(GRID // 2)
-        line.addWidget(self.place, 1)
-        for widget in (self.newest, self.live, self.text, self.switch):
-            line.addWidget(widget)
-        status = QHBoxLayout()
-        status.setSpacing(GRID)
-        status.addWidget(self.says, 1)
-        status.addWidget(self.act)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(GRID // 2)
-        column.addLayout(line)
-        about = QHBoxLayout()
-        about.setSpacing(GRID)
-        about.addWidget(self.about, 1)
-        about.addWidget(self.why, 0, Qt.AlignmentFlag.AlignTop)
-        column.addLayout(about)
-        column.addLayout(status)
+        line = hbox(
+            self.before,
+            self.after,
+            GRID // 2,
+            (self.place, 1),
+            self.newest,
+            self.live,
+            self.text,
+            self.switch,
+            spacing=GRID // 2,
+        )
+        status = hbox((self.says, 1), self.act, spacing=GRID)
+        about = hbox((self.about, 1), (self.why, Qt.AlignmentFlag.AlignTop), spacing=GRID)
+        vbox(line, about, status, on=self, spacing=GRID // 2)

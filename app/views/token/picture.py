@@ -1,6 +1,6 @@
 """The picture that was looked at most, its patches as bright as they were looked at."""
 
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.client import Latest
 from app.language import tr
@@ -9,6 +9,7 @@ from app.theme.tokens import GRID
 from app.views.talk.pictures.seen import tiled_of
 from app.views.token.section import percent
 from app.widgets.basics import label, set_height
+from app.widgets.layouts import vbox
 from app.widgets.pictures.side_by_side import Cell, CellPictures
 from app.widgets.tips import set_tip
 from engine.protocol import (
@@ -37,11 +38,7 @@ class LookedAtPicture(QWidget):
         self.says = label("", "quiet", "small", wrap=True)
         self.views = CellPictures(tr("Attention by patch of the picture"))
         self.views.marked.connect(self._tell)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, GRID, 0, 0)
-        column.setSpacing(GRID // 2)
-        column.addWidget(self.says)
-        column.addWidget(self.views)
+        vbox(self.says, self.views, on=self, margins=(0, GRID, 0, 0), spacing=GRID // 2)
         set_height(self.views, HIGH)
         self.hide()
 

@@ -6,12 +6,13 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QKeyEvent
-from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.language import noun, tr
 from app.theme import fonts
 from app.theme.tokens import GRID
 from app.widgets.basics import TEXT_SIZE, Button, IconButton, label
+from app.widgets.layouts import hbox, vbox
 from app.widgets.lists.rows import Column, ReportTable, TableRows, texts_of
 from app.widgets.lists.table import Table
 from app.widgets.numbers import grouped
@@ -44,16 +45,12 @@ class Section(QWidget):
         self.table = Table(TableRows(columns, self), title, stretch=(0,))
         self.table.setMinimumHeight(fonts.px(LEAST))
         self.as_table = False
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(GRID // 2)
+        column = vbox(on=self, spacing=GRID // 2)
         self.head = label(title, "", "strong")
         if beside is None:
             column.addWidget(self.head)
         else:
-            line = QHBoxLayout()
-            line.addWidget(self.head, 1)
-            line.addWidget(beside)
+            line = hbox((self.head, 1), beside)
             column.addLayout(line)
         column.addWidget(chart, 1)
         column.addWidget(self.table, 1)
@@ -158,14 +155,9 @@ class NumberStepper(QWidget):
         policy = self.all.sizePolicy()
         policy.setRetainSizeWhenHidden(True)  # else what stands beside it would jump
         self.all.setSizePolicy(policy)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(2)
-        row.addWidget(label(name, "quiet"))
-        row.addWidget(self.before)
-        row.addWidget(self._value)
-        row.addWidget(self.after)
-        row.addWidget(self.all)
+        hbox(
+            label(name, "quiet"), self.before, self._value, self.after, self.all, on=self, spacing=2
+        )
         self._scale()
         self.show_value(None)
 

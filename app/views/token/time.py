@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import QRectF, Qt, Signal
 from PySide6.QtGui import QBrush, QColor
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.language import tr
 from app.state.token.times import TimeShare, time_shares
@@ -12,6 +12,7 @@ from app.theme.devices import device_look, swatch_size
 from app.theme.theme import tokens
 from app.theme.tokens import GRID, HOST, mix, readable
 from app.widgets.basics import label
+from app.widgets.layouts import STRETCH, vbox
 from app.widgets.numbers import milliseconds
 from app.widgets.plots.bands import Bands, Look, Piece
 from app.widgets.plots.legend import ChartLegend, LegendEntry
@@ -108,14 +109,8 @@ class TimePanel(QWidget):
         super().__init__()
         self.band, self._step_ns = TimeBand(), 0
         self.legend = ChartLegend(tr("Time by part"), _draw_share, swatch_size)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(GRID // 2)
-        column.addWidget(self.band)
-        column.addWidget(self.legend)
         self.says = label(tone="quiet", size="small", wrap=True)
-        column.addWidget(self.says)
-        column.addStretch(1)
+        vbox(self.band, self.legend, self.says, STRETCH, on=self, spacing=GRID // 2)
         self.band.pointed.connect(self._pointed)
         self.legend.picked.connect(lambda key: self.band.go(self._keys().index(key)))
 

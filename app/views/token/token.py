@@ -12,7 +12,7 @@ from PySide6.QtGui import (
     QResizeEvent,
     QShowEvent,
 )
-from PySide6.QtWidgets import QComboBox, QFileDialog, QGridLayout, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QFileDialog, QGridLayout, QScrollArea, QWidget
 
 from app.language import tr
 from app.state.token.token import TokenState
@@ -28,6 +28,7 @@ from app.views.token.picture import LookedAtPicture
 from app.views.token.section import Section, percent, place, shown
 from app.views.token.time import TimePanel
 from app.widgets.basics import TEXT_SIZE, divider, scrolled
+from app.widgets.layouts import vbox
 from app.widgets.lists.rows import ViewReport, texts_of
 from app.widgets.numbers import UNKNOWN
 from app.widgets.plots.paper import captioned
@@ -131,10 +132,7 @@ class TokenView(QWidget):
         self.choice.taken.connect(bench.token.branch)
         self.time.device_picked.connect(bench.selection.select_device)
         looks = QWidget()
-        column = QVBoxLayout(looks)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.addWidget(self.attention)
-        column.addWidget(self.looked_at)
+        vbox(self.attention, self.looked_at, on=looks, spacing=6)
         self.sections = (
             Section(tr("Logit lens"), self.lens, self.lens_rows, 2, self.picker),
             Section(tr("Attention"), looks, self.attention.rows, 0),
@@ -149,12 +147,7 @@ class TokenView(QWidget):
         self._grid.setVerticalSpacing(PADDING)
         self._columns = 0
         self.area: QScrollArea = scrolled(self.body)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(PADDING, GRID, PADDING, GRID)
-        column.setSpacing(GRID)
-        column.addWidget(self.head)
-        column.addWidget(divider())
-        column.addWidget(self.area, 1)
+        vbox(self.head, divider(), (self.area, 1), on=self, margins=(PADDING, GRID, PADDING, GRID))
         bench.token.changed.connect(self.refresh)
         bench.splits.changed.connect(self._show_time)
         bench.selection.changed.connect(self._show_selected)

@@ -17,11 +17,9 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import (
     QAbstractItemView,
-    QHBoxLayout,
     QHeaderView,
     QLineEdit,
     QTableView,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -29,6 +27,7 @@ from app.language import noun, tr
 from app.theme import fonts
 from app.theme.tokens import GRID
 from app.widgets.basics import TEXT_SIZE, IconButton, label
+from app.widgets.layouts import hbox, vbox
 from app.widgets.lists.rows import Column, TableRows
 from app.widgets.numbers import grouped
 from app.work import Work
@@ -78,8 +77,7 @@ class Table(QWidget):
             key = QShortcut(QKeySequence(f"Alt+{at + 1}"), self.view)
             key.setContext(Qt.ShortcutContext.WidgetShortcut)
             key.activated.connect(partial(self.sort_by, at))
-        self.head = QHBoxLayout()
-        self.head.setSpacing(GRID)
+        self.head = hbox(spacing=GRID)
         if short:
             self.head.addWidget(label(name, size="strong"), 1)
             self.query.hide()
@@ -89,11 +87,7 @@ class Table(QWidget):
         self._copy = IconButton("copy", tr("Copy {name} as text", name=self._name), self.copy_all)
         self._copying: Work | None = None
         self.head.addWidget(self._copy)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(GRID)
-        column.addLayout(self.head)
-        column.addWidget(self.view, 1)
+        vbox(self.head, (self.view, 1), on=self)
         rows.modelReset.connect(self._refresh)
         self._refresh()
 

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QHBoxLayout, QScrollBar, QSizePolicy, QWidget
+from PySide6.QtWidgets import QScrollBar, QSizePolicy, QWidget
 
 from app.language import tr
 from app.theme import fonts
 from app.widgets.basics import IconButton, label
+from app.widgets.layouts import STRETCH, hbox
 from app.widgets.markdown.laid import CODE_BAR, CODE_PADDING, SCROLL_BAR, Laid
 from app.widgets.markdown.stack import NEAR, Stack
 
@@ -35,11 +36,9 @@ class CodeBar(QWidget):
         self.bar.valueChanged.connect(lambda shift: self.scrolled.emit(self._block, shift))
         self.bar.hide()
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(CODE_PADDING, 2, 4, 0)
-        row.addWidget(self._language)
-        row.addStretch(1)
-        row.addWidget(self._copy)
+        hbox(
+            self._language, STRETCH, self._copy, on=self, margins=(CODE_PADDING, 2, 4, 0), spacing=6
+        )
         self.setAccessibleName(tr("Code"))
         self.setCursor(Qt.CursorShape.ArrowCursor)
         self.bar.setCursor(Qt.CursorShape.ArrowCursor)

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import QPoint, QRect, QSize, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QScrollArea, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QScrollArea, QSizePolicy, QWidget
 
 from app.theme.tokens import GRID
 from app.widgets.basics import scrolled
 from app.widgets.focus import OwnOrder
+from app.widgets.layouts import vbox
 from app.widgets.pictures.card import Card, PictureItem
 from app.widgets.pictures.loader import PictureLoader
 
@@ -35,9 +36,7 @@ class PictureStrip(QWidget, OwnOrder):
         policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
         policy.setHeightForWidth(True)
         self.setSizePolicy(policy)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.addWidget(self._area)
+        vbox(self._area, on=self)
         self.hide()
 
     def stops(self) -> list[QWidget]:

@@ -10,11 +10,12 @@ from typing import Any
 
 from PySide6.QtCore import QEvent, QObject, QPoint, QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QFontMetricsF, QHelpEvent, QKeyEvent, QMouseEvent
-from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.theme import fonts
 from app.theme.theme import tokens
 from app.widgets.basics import LOOKS
+from app.widgets.layouts import vbox
 from app.widgets.plots.chart import Painted
 from app.widgets.plots.paper import Paper
 from app.widgets.tips import show_tip
@@ -71,9 +72,7 @@ class PlotCanvas(Painted):
         self._grid.addItem(self.bottom, 1, 1)
         self.left.linkToView(self.box)
         self.bottom.linkToView(self.box)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(1, 1, 1, 1)
-        column.addWidget(self.view)
+        vbox(self.view, on=self, margins=1)
         viewport = self.view.viewport()
         viewport.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # Qt gives each scene's one its own
         viewport.setMouseTracking(True)

@@ -3,12 +3,12 @@
 import numpy as np
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QImage
-from PySide6.QtWidgets import QHBoxLayout, QSlider, QWidget
+from PySide6.QtWidgets import QSlider, QWidget
 
 from app.language import tr
 from app.theme import fonts
-from app.theme.tokens import GRID
 from app.widgets.basics import IconButton, label
+from app.widgets.layouts import hbox
 from app.widgets.plots.cells import number_text
 from app.widgets.plots.chart import Painted
 from app.widgets.plots.colours import diverging, sequential
@@ -30,15 +30,15 @@ class LevelSliders(QWidget):
         self.low = self._slider(tr("Lowest level"))
         self.high = self._slider(tr("Highest level"))
         self._bar = _Gradient(plot)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(GRID)
-        row.addWidget(self._low_text)
-        row.addWidget(self.low, 1)
-        row.addWidget(self._bar, 1)
-        row.addWidget(self.high, 1)
-        row.addWidget(self._high_text)
-        row.addWidget(IconButton("undo", tr("Levels from the numbers"), self.reset, 16))
+        hbox(
+            self._low_text,
+            (self.low, 1),
+            (self._bar, 1),
+            (self.high, 1),
+            self._high_text,
+            IconButton("undo", tr("Levels from the numbers"), self.reset, 16),
+            on=self,
+        )
         self.low.valueChanged.connect(self._slid)
         self.high.valueChanged.connect(self._slid)
         plot.levels_changed.connect(self.show_ends)

@@ -3,7 +3,7 @@
 from functools import partial
 
 from PySide6.QtCore import QSize
-from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QWidget
+from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.language import tr
 from app.state.workbench import Workbench
@@ -11,6 +11,7 @@ from app.theme import fonts
 from app.theme.devices import device_look
 from app.widgets.basics import Button, IconButton
 from app.widgets.commands import Actions
+from app.widgets.layouts import hbox
 from app.widgets.tips import set_tip
 
 WIDEST = 208  # pixels at normal text, of all devices together
@@ -26,10 +27,7 @@ class DeviceLine(QWidget):
         self._choose = IconButton(
             "chevron-down", tr("Choose another device"), lambda: commands.run("model.open"), 16
         )
-        self._row = QHBoxLayout(self)
-        self._row.setContentsMargins(0, 0, 0, 0)
-        self._row.setSpacing(2)
-        self._row.addWidget(self._choose)
+        self._row = hbox(self._choose, on=self, spacing=2)
         self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
         for signal in (bench.session.changed, bench.memory.changed):
             signal.connect(self.refresh)

@@ -3,7 +3,7 @@
 import logging
 
 from PySide6.QtCore import QEvent, Qt, Signal
-from PySide6.QtWidgets import QHBoxLayout, QSplitter, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QSplitter, QWidget
 
 from app.language import tr, tr_n
 from app.state.workbench import Workbench
@@ -22,6 +22,7 @@ from app.widgets.basics import (
 )
 from app.widgets.controls.elided import ElidedLabel
 from app.widgets.focus import focus_first, has_focus
+from app.widgets.layouts import hbox, vbox
 from app.widgets.tips import set_tip
 
 LONGEST = 24  # characters shown of a pattern
@@ -46,12 +47,7 @@ class RunningLine(QWidget):
         )
         set_tip(self.recording, tr("Recording this answer, or the next one (Ctrl+6)"))
         self.probing = Button("", self.probes_wanted.emit, "link")
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(GRID)
-        row.addWidget(self.serving)
-        row.addWidget(self.probing)
-        row.addWidget(self.recording)
+        hbox(self.serving, self.probing, self.recording, on=self)
         self._profile.changed.connect(self.refresh)
         self._probes.changed.connect(self.refresh)
         self._serving.changed.connect(self.refresh)
@@ -105,19 +101,15 @@ class LogDrawer(QWidget):
         self.errors = label(size="small")
         self.latest = ElidedLabel(size="small")
         set_tone(self.latest, "quiet")
-        row = QHBoxLayout(self.line)
-        row.setContentsMargins(GRID // 2, 0, GRID, 0)
-        row.setSpacing(GRID)
-        row.addWidget(self.handle)
-        row.addWidget(self.errors)
-        row.addWidget(self.latest, 1)
-        row.addWidget(self.running)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addWidget(self.split, 1)
-        column.addWidget(divider())
-        column.addWidget(self.line)
+        hbox(
+            self.handle,
+            self.errors,
+            (self.latest, 1),
+            self.running,
+            on=self.line,
+            margins=(GRID // 2, 0, GRID, 0),
+        )
+        vbox((self.split, 1), divider(), self.line, on=self, spacing=0)
         log.appended.connect(self.refresh)
         log.dropped.connect(self.refresh)
         self.refresh()

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QContextMenuEvent, QKeyEvent
-from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QStackedWidget, QWidget
 
 from app.language import tr
 from app.state.workbench import Workbench
@@ -17,6 +17,7 @@ from app.views.selection import SelectionStrip
 from app.widgets.basics import Button, IconButton, divider, label, surface
 from app.widgets.commands import Actions
 from app.widgets.controls.fitted_tabs import FittedTabs
+from app.widgets.layouts import hbox, vbox
 from app.widgets.lists.rows import ViewReport
 from app.window.panes.pages import PAGES, InspectorPage
 from app.window.panes.view_window import ViewWindow
@@ -56,9 +57,7 @@ class SeenPage(QStackedWidget):
         )
         self.says.setAccessibleName(tr("Not available"))
         missing = QWidget()
-        column = QVBoxLayout(missing)
-        column.setContentsMargins(PADDING, PADDING, PADDING, PADDING)
-        column.setSpacing(GRID)
+        column = vbox(on=missing, margins=PADDING)
         column.setAlignment(Qt.AlignmentFlag.AlignTop)
         column.addWidget(self.says)
         self._missing = missing
@@ -131,10 +130,7 @@ class Inspector(QWidget):
         self.stack = QStackedWidget()
         self._away = _Away(self.bring_back)
         self.stack.addWidget(self._away)
-        line = QHBoxLayout(self.bar)
-        line.setContentsMargins(GRID // 2, 0, GRID, 0)
-        line.setSpacing(2)
-        line.addWidget(self._tabs, 1)
+        line = hbox((self._tabs, 1), on=self.bar, margins=(GRID // 2, 0, GRID, 0), spacing=2)
         for picture, name, command in (
             ("camera", tr("Copy this view as a picture (Ctrl+Alt+C)"), "view.copy_picture"),
             ("download", tr("Save a report of this view (Ctrl+Alt+S)"), "view.save_report"),
@@ -145,15 +141,10 @@ class Inspector(QWidget):
             "close", tr("Close the inspector (Esc)"), self.close_wanted.emit
         )
         line.addWidget(self.close_button)
-        column = self._column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addWidget(self.bar)
-        column.addWidget(divider())
         self.selection = SelectionStrip(bench)
-        column.addWidget(self.selection)
-        column.addWidget(divider())
-        column.addWidget(self.stack, 1)
+        self._column = vbox(
+            self.bar, divider(), self.selection, divider(), (self.stack, 1), on=self, spacing=0
+        )
         for page in pages:
             self._tabs.put(page.title, page.id)
         self._tabs.currentChanged.connect(self._changed)
@@ -290,9 +281,7 @@ class _Away(QWidget):
         super().__init__()
         self._id = ""
         self._says = label(tone="quiet", wrap=True)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(PADDING, PADDING, PADDING, PADDING)
-        column.setSpacing(GRID)
+        column = vbox(on=self, margins=PADDING)
         column.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
         column.addWidget(self._says)
         column.addWidget(Button(tr("Move back here"), lambda: bring_back(self._id)))

@@ -8,7 +8,7 @@ from typing import Any
 
 from PySide6.QtCore import QUrl, Signal
 from PySide6.QtGui import QDesktopServices
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.language import tr, tr_n
 from app.state.problem import Problem
@@ -19,6 +19,7 @@ from app.theme.tokens import GRID, PADDING
 from app.views.talk.statistics import stage_percent
 from app.widgets.commands import Actions
 from app.widgets.guard import SOURCE
+from app.widgets.layouts import vbox
 from app.widgets.numbers import grouped, mib
 from app.widgets.overlays import Banner
 
@@ -58,9 +59,7 @@ class Notices(QWidget):
         self._banners: dict[str, Banner] = {}
         self._undo: dict[str, Callable[[], object]] = {}  # of those that offer it
         self._kinds: dict[str, str] = {}  # of problems, by their place
-        self._column = QVBoxLayout(self)
-        self._column.setContentsMargins(PADDING, GRID, PADDING, GRID)
-        self._column.setSpacing(GRID)
+        self._column = vbox(on=self, margins=(PADDING, GRID, PADDING, GRID))
         self.hide()
         bench.session.changed.connect(self._session_changed)
         bench.client.silent.connect(self._engine_silent)

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import structs
 from PySide6.QtCore import QEvent, Qt, QTimer, Signal
 from PySide6.QtGui import QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QHBoxLayout, QSplitter, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QSplitter, QWidget
 
 from app.state.preferences import PreferencesState, WindowPreferences
 from app.theme import fonts
@@ -24,6 +24,7 @@ from app.theme.tokens import (
 )
 from app.widgets.basics import LOOKS
 from app.widgets.focus import focus_first, has_focus
+from app.widgets.layouts import hbox, vbox
 from app.window.panes.inspector import Inspector
 
 ALL = 100
@@ -63,17 +64,9 @@ class Panes(QWidget):
         self.left.setStretchFactor(1, 1)
         self.body.setStretchFactor(0, ALL - INSPECTOR_SHARE)
         self.body.setStretchFactor(1, INSPECTOR_SHARE)
-        self._bar_place = QVBoxLayout()
-        self._bar_place.setContentsMargins(0, 0, 0, 0)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addLayout(self._bar_place)
-        row = QHBoxLayout()
-        row.setSpacing(0)
-        row.addWidget(rail)
-        row.addWidget(self.body, 1)
-        column.addLayout(row, 1)
+        self._bar_place = vbox()
+        row = hbox(rail, (self.body, 1), spacing=0)
+        vbox(self._bar_place, (row, 1), on=self, spacing=0)
         for splitter in (self.left, self.body):
             splitter.splitterMoved.connect(self._keep_sizes)
         inspector.tab_changed.connect(self._tab_changed)

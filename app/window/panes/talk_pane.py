@@ -3,7 +3,7 @@
 from typing import Any
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QStackedWidget, QWidget
 
 from app.state.workbench import Workbench
 from app.theme.tokens import GRID
@@ -11,6 +11,7 @@ from app.views.talk.chat import ChatView
 from app.views.talk.composer import Composer
 from app.widgets.commands import Actions
 from app.widgets.focus import focus_first, has_focus
+from app.widgets.layouts import vbox
 from app.widgets.pictures.loader import PictureLoader
 from app.window.panes.notices import Notices
 from app.window.panes.welcome import Welcome
@@ -31,12 +32,7 @@ class TalkPane(QWidget):
         self.stack.setMinimumHeight(GRID)  # where room is short the composer has it
         self.stack.addWidget(self.welcome)
         self.stack.addWidget(self.chat)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addWidget(self.notices)
-        column.addWidget(self.stack, 1)
-        column.addWidget(self.composer)
+        vbox(self.notices, (self.stack, 1), self.composer, on=self, spacing=0)
         self.notices.details_wanted.connect(self.details_wanted)
         self.chat.details_wanted.connect(self.details_wanted)
         self.composer.edit_last_wanted.connect(self.chat.edit_last)

@@ -5,7 +5,7 @@ from typing import Any
 
 from PySide6.QtCore import QEvent, QSize, Qt
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QMenu, QSizePolicy, QToolButton, QWidget
+from PySide6.QtWidgets import QMenu, QSizePolicy, QToolButton, QWidget
 
 from app.language import tr
 from app.state.workbench import Workbench
@@ -13,6 +13,7 @@ from app.theme import fonts
 from app.theme.tokens import GRID, TOP_LINE
 from app.widgets.basics import LOOKS, Button, IconButton, divider, surface
 from app.widgets.commands import Actions
+from app.widgets.layouts import STRETCH, hbox
 from app.widgets.tips import set_tip
 from app.window.panes.device_line import DeviceLine
 from app.window.panes.vitals import ContextMeter, Vitals
@@ -48,22 +49,23 @@ class TopLine(QWidget):
         self.menu = IconButton("menu", tr("Menu"))
         self.menu.setMenu(menu)
         self.menu.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(GRID, 0, GRID, 0)
-        row.setSpacing(GRID)
-        row.addWidget(self.model)
-        row.addWidget(self.about)
         self._after_model = _short_divider()
-        row.addWidget(self._after_model)
-        row.addWidget(self.device)
         self._after_device = _short_divider()
-        row.addWidget(self._after_device)
-        row.addWidget(self.vitals, VITALS_SHARE)
-        row.addStretch(1)
-        row.addWidget(self.context)
-        row.addWidget(self.inside)
-        row.addWidget(self.settings)
-        row.addWidget(self.menu)
+        hbox(
+            self.model,
+            self.about,
+            self._after_model,
+            self.device,
+            self._after_device,
+            (self.vitals, VITALS_SHARE),
+            STRETCH,
+            self.context,
+            self.inside,
+            self.settings,
+            self.menu,
+            on=self,
+            margins=(GRID, 0, GRID, 0),
+        )
         self._session.changed.connect(self.refresh)
         self.refresh()
 

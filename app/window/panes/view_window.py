@@ -5,12 +5,13 @@ import base64
 from msgspec import structs
 from PySide6.QtCore import QByteArray, QEvent, Signal
 from PySide6.QtGui import QCloseEvent, Qt
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.state.workbench import Workbench
 from app.views.selection import SelectionStrip
 from app.widgets.basics import divider, surface
 from app.widgets.focus import Refuge, focus_first, move_focus, take_refuge
+from app.widgets.layouts import vbox
 
 SIZE = 900, 700
 
@@ -32,12 +33,7 @@ class ViewWindow(QWidget, Refuge):
         self.addActions(of.actions())
         self.setMinimumSize(360, 320)
         self.strip = SelectionStrip(bench)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addWidget(self.strip)
-        column.addWidget(divider())
-        column.addWidget(view, 1)
+        vbox(self.strip, divider(), (view, 1), on=self, spacing=0)
         view.show()
         self.resize(*SIZE)
         kept = bench.preferences.value.window.windows.get(id, "")

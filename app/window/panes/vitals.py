@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import QEvent, QRect, QRectF, Qt, QTimer
 from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QSizePolicy, QWidget
+from PySide6.QtWidgets import QProgressBar, QSizePolicy, QWidget
 
 from app.language import tr
 from app.state.session import StageProgress
@@ -17,6 +17,7 @@ from app.views.talk.context_meter import ContextMeter
 from app.views.talk.statistics import stage_left, stage_percent, stage_title
 from app.widgets.basics import LOOKS, label
 from app.widgets.controls.elided import ElidedLabel
+from app.widgets.layouts import hbox
 from app.widgets.numbers import UNKNOWN, duration
 from app.widgets.plots.lines import Sparkline
 from app.widgets.tips import set_tip
@@ -47,13 +48,14 @@ class Vitals(QWidget):
         self.first = ElidedLabel()
         self.first.setProperty("tone", "quiet")
         self.first.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(GRID // 2, 0, GRID // 2, 0)
-        row.setSpacing(GRID)
-        row.addWidget(self.line)
-        row.addWidget(self.bar)
-        row.addWidget(self.rate)
-        row.addWidget(self.first, 1)
+        hbox(
+            self.line,
+            self.bar,
+            self.rate,
+            (self.first, 1),
+            on=self,
+            margins=(GRID // 2, 0, GRID // 2, 0),
+        )
         self._soon = QTimer(self, singleShot=True, interval=REFRESH_MS)
         self._soon.timeout.connect(self.refresh)
         session = bench.session

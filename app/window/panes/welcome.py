@@ -23,6 +23,7 @@ from app.widgets.commands import Actions
 from app.widgets.controls.elided import ElidedLabel
 from app.widgets.controls.offer import Offer
 from app.widgets.focus import focus_first, has_focus
+from app.widgets.layouts import hbox, vbox
 from app.widgets.numbers import duration, mib
 
 FETCH_MB = round(sum(part.size for part in SMOLLM2.parts) / 1e6)
@@ -52,26 +53,25 @@ class Welcome(QWidget):
             tr("Try a vision model"), tr("nothing to download"), self._runs("model.demo")
         )
         self.demo.setAccessibleName(tr("Try a vision model, nothing to download"))
-        self._stored = QVBoxLayout()
-        self._stored.setSpacing(2)
+        self._stored = vbox(spacing=2)
         self._buttons = QBoxLayout(QBoxLayout.Direction.LeftToRight)
         self._buttons.setSpacing(GRID)
         self._buttons.addWidget(self.get)
         self._buttons.addWidget(self.open)
         self._buttons.addStretch(1)
         self._block = QWidget()
-        block = QVBoxLayout(self._block)
-        block.setContentsMargins(0, 0, 0, 0)
-        block.setSpacing(GRID)
-        block.addWidget(self._picture)
-        block.addSpacing(GRID // 2)
-        block.addWidget(self._title)
-        block.addWidget(self._says)
-        block.addSpacing(GRID)
-        block.addLayout(self._buttons)
-        block.addWidget(self.demo)
-        block.addLayout(self._stored)
-        block.addWidget(self.work)
+        vbox(
+            self._picture,
+            GRID // 2,
+            self._title,
+            self._says,
+            GRID,
+            self._buttons,
+            self.demo,
+            self._stored,
+            self.work,
+            on=self._block,
+        )
         body = QWidget()
         across = QHBoxLayout()
         across.addStretch(1)
@@ -81,9 +81,7 @@ class Welcome(QWidget):
         column.addStretch(2)
         column.addLayout(across)
         column.addStretch(3)
-        whole = QVBoxLayout(self)
-        whole.setContentsMargins(0, 0, 0, 0)
-        whole.addWidget(scrolled(body))
+        vbox(scrolled(body), on=self)
         bench.session.changed.connect(self.refresh)
         bench.session.stage_changed.connect(self._show_work)
         bench.downloads.changed.connect(self.refresh)
@@ -218,15 +216,8 @@ class _Progress(QWidget):
         self._bar.setTextVisible(False)
         self._bar.setAccessibleName(tr("Progress"))
         self._bar.setFocusPolicy(Qt.FocusPolicy.StrongFocus)  # before Cancel, which a key presses
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(GRID)
-        column.addWidget(self._text)
-        column.addWidget(self._bar)
-        row = QHBoxLayout()
-        row.addWidget(self.numbers, 1)
-        row.addWidget(Button(tr("Cancel"), cancel))
-        column.addLayout(row)
+        row = hbox((self.numbers, 1), Button(tr("Cancel"), cancel))
+        vbox(self._text, self._bar, row, on=self)
 
     def show_part(self, text: str, done: int, total: int, numbers: str) -> None:
         self._text.setText(text)

@@ -1,7 +1,7 @@
 """The pictures of the message being written, above its text, and what they will take."""
 
 from PySide6.QtCore import QTimer, Signal
-from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.language import tr
 from app.state.talk.attached import PictureList
@@ -9,6 +9,7 @@ from app.state.workbench import Workbench
 from app.theme.tokens import GRID
 from app.views.talk.pictures import words
 from app.widgets.basics import Button, label, set_tone
+from app.widgets.layouts import hbox, vbox
 from app.widgets.pictures.card import PictureItem
 from app.widgets.pictures.loader import PictureLoader
 from app.widgets.pictures.strip import PictureStrip
@@ -31,15 +32,8 @@ class Attachments(QWidget):
         self.strip = PictureStrip(tr("Pictures to send"), loader, editable=True)
         self.says = label("", "quiet", "small", wrap=True)
         self.help = Button(tr("Choose a vision file (mmproj)…"), self.vision_wanted.emit, "link")
-        line = QHBoxLayout()
-        line.setSpacing(GRID)
-        line.addWidget(self.says, 1)
-        line.addWidget(self.help)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(GRID // 2)
-        column.addWidget(self.strip)
-        column.addLayout(line)
+        line = hbox((self.says, 1), self.help, spacing=GRID)
+        vbox(self.strip, line, on=self, spacing=GRID // 2)
         self.strip.removed.connect(written.remove)
         self.strip.chosen.connect(self._limit)
         self.strip.moved.connect(self._move)

@@ -2,7 +2,7 @@
 
 from PySide6.QtCore import QRectF
 from PySide6.QtGui import QImage, QResizeEvent
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.client import Latest
 from app.language import tr
@@ -12,6 +12,7 @@ from app.state.workbench import Workbench
 from app.theme.tokens import GRID
 from app.views.talk.pictures.words import DOT, limited, size, tokens
 from app.widgets.basics import label, scrolled
+from app.widgets.layouts import vbox
 from app.widgets.numbers import grouped
 from app.widgets.pictures.pieces import PieceStrip, Token
 from app.widgets.pictures.side_by_side import Cell, CellPictures, Tiled
@@ -45,14 +46,7 @@ class SeenPicture(QWidget):
         self.views = CellPictures(tr("Picture as the model sees it"))
         self.strip = PieceStrip(tr("Tokens of the picture"))
         self._below = scrolled(self.strip)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(GRID)
-        column.addWidget(self.facts)
-        column.addWidget(self.says)
-        column.addWidget(self.views, 1)
-        column.addWidget(self.here)
-        column.addWidget(self._below)
+        vbox(self.facts, self.says, (self.views, 1), self.here, self._below, on=self)
         self.views.marked.connect(self._cell_marked)
         self.strip.marked.connect(self._token_marked)
         self.strip.moved_to.connect(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QGuiApplication, QHideEvent, QImage, QKeyEvent
-from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFileDialog, QStackedWidget, QWidget
 
 from app.files import write_named
 from app.language import tr
@@ -17,6 +17,7 @@ from app.views.talk.pictures.words import DOT, size
 from app.widgets.basics import Button, IconButton, label
 from app.widgets.controls.elided import ElidedLabel
 from app.widgets.controls.flow import Flow
+from app.widgets.layouts import hbox, vbox
 from app.widgets.pictures.canvas import PictureCanvas
 from app.widgets.pictures.loader import OpenedPicture, PictureLoader, load
 from app.work import Work
@@ -85,21 +86,23 @@ class PictureViewer(QWidget):
             super().keyPressEvent(event)
 
     def _lay_out(self) -> None:
-        line = QHBoxLayout()
-        line.setSpacing(GRID // 2)
-        for part in (self.before, self.after):
-            line.addWidget(part)
-        line.addWidget(self._title, 1)
-        line.addWidget(IconButton("close", tr("Close"), self.done.emit))
+        line = hbox(
+            self.before,
+            self.after,
+            (self._title, 1),
+            IconButton("close", tr("Close"), self.done.emit),
+            spacing=GRID // 2,
+        )
         steps = Flow(tr("Picture"))
         steps.show_items([self.look, self.zoom, self.copy, self.save])
-        column = QVBoxLayout(self)
-        column.setContentsMargins(PADDING, GRID, GRID, PADDING)
-        column.setSpacing(GRID)
-        column.addLayout(line)
-        column.addWidget(self.stack, 1)
-        column.addWidget(self._about)
-        column.addWidget(steps)
+        vbox(
+            line,
+            (self.stack, 1),
+            self._about,
+            steps,
+            on=self,
+            margins=(PADDING, GRID, GRID, PADDING),
+        )
         self.setFocusProxy(self.canvas)
 
     def _go(self, step: int) -> None:
