@@ -53,7 +53,8 @@ def kept_engines() -> Iterator[None]:
 
 
 def _environment() -> dict[str, str]:
-    other = (MARK, "PYTEST_CURRENT_TEST", "CUTAWAY_MODELS")  # what engines do not look at
+    # What engines do not look at.
+    other = (MARK, "PYTEST_CURRENT_TEST", "CUTAWAY_MODELS", "XDG_CONFIG_HOME")
     return {k: v for k, v in os.environ.items() if k not in other}
 
 

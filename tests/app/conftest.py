@@ -15,8 +15,9 @@ from tests.app.helpers.fake_hub import FakeHub, fake_hub
 from tests.app.helpers.no_network import refused, refusing
 from tests.app.helpers.server import Server, serve
 from tests.app.left import delete_new, top_widgets
+from tests.in_process import kept_engines
 
-__all__ = ["refused", "refusing"]
+__all__ = ["kept_engines", "refused", "refusing"]
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 PATIENCE_MS = 60_000

@@ -25,10 +25,8 @@ from tests.app.helpers.server import Page, Server
 from tests.app.test_library import put
 from tests.gguf_files import Blocks, Draft
 from tests.goldens.tiny import write_tiny
-from tests.in_process import kept_engines, run_here
+from tests.in_process import run_here
 from tests.program import PATIENCE, ROOT, RUN, Ended, run
-
-__all__ = ["kept_engines"]
 
 
 def assert_one_line_error(ended: Ended, status: int, *parts: str) -> None:

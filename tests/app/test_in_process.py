@@ -8,10 +8,8 @@ import pytest
 from engine.protocol import Generate, Load, Loaded, Piece, Sampling
 from engine.settings import EngineOptions
 from engine.worker import Worker
-from tests.in_process import kept_engines, run_here
+from tests.in_process import run_here
 from tests.program import run
-
-__all__ = ["kept_engines"]
 
 pytestmark = pytest.mark.usefixtures("kept_engines")
 HOST = EngineOptions(device="host", ctx=64)

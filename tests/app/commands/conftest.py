@@ -2,10 +2,6 @@
 
 import pytest
 
-from tests.in_process import kept_engines
-
-__all__ = ["kept_engines"]
-
 
 @pytest.fixture(autouse=True)
 def one_engine(kept_engines: None) -> None:

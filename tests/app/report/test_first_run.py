@@ -18,9 +18,7 @@ from engine.backends.opencl.drivers.find import ONLY
 from engine.errors import Cancelled
 from engine.selftest.table import chosen as chosen_cases
 from engine.selftest.table import few_of
-from tests.in_process import kept_engines, run_here
-
-__all__ = ["kept_engines"]
+from tests.in_process import run_here
 
 pytestmark = [pytest.mark.device, pytest.mark.usefixtures("nothing_left", "kept_engines")]
 DEVICE = list_devices()[0]

@@ -17,10 +17,8 @@ from engine.backends.opencl.drivers.device import list_devices
 from engine.errors import BadSetting
 from engine.protocol import BenchTest, SelfTest
 from engine.worker import Worker
-from tests.in_process import kept_engines, run_here
+from tests.in_process import run_here
 from tests.program import assert_one_line_error, run
-
-__all__ = ["kept_engines"]
 
 pytestmark = [pytest.mark.device, pytest.mark.usefixtures("nothing_left", "kept_engines")]
 BROKEN = "neg view F32 [128,2,2,2]"

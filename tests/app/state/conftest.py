@@ -38,7 +38,7 @@ def store(tmp_path: Path) -> Iterator[ChatStore]:
 
 
 @pytest.fixture
-def bench(qapp: object, tmp_path: Path) -> Iterator[Workbench]:
+def bench(qapp: object, kept_engines: None, tmp_path: Path) -> Iterator[Workbench]:
     """All state, on empty folders; no thread is left behind."""
     before = set(threading.enumerate())
     engine = LocalEngine()

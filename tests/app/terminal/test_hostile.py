@@ -14,9 +14,6 @@ from app.terminal.text import LONGEST, Tamed, note, print_json, raw, shown, tame
 from engine.gguf import open_gguf
 from engine.gguf.values import ValueType as V
 from tests.gguf_files import Blocks, Draft, drafted
-from tests.in_process import kept_engines
-
-__all__ = ["kept_engines"]
 
 pytestmark = pytest.mark.usefixtures("kept_engines")
 STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")

@@ -21,7 +21,7 @@ NODE = re.compile(r"^node #\s*(\d+) \(", re.MULTILINE)
 
 
 @pytest.fixture
-def bench(theme: Theme, tmp_path: Path) -> Iterator[Workbench]:
+def bench(theme: Theme, kept_engines: None, tmp_path: Path) -> Iterator[Workbench]:
     engine = LocalEngine()
     bench = Workbench(engine, tmp_path / "config", tmp_path / "data")
     yield bench

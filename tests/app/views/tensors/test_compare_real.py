@@ -19,7 +19,7 @@ from tests.goldens.vision.families import write_text
 
 
 @pytest.fixture
-def bench(theme: Theme, tmp_path: Path) -> Iterator[Workbench]:
+def bench(theme: Theme, kept_engines: None, tmp_path: Path) -> Iterator[Workbench]:
     engine = LocalEngine()
     bench = Workbench(engine, tmp_path / "config", tmp_path / "data")
     yield bench
