@@ -134,6 +134,15 @@ class Workbench(QObject):
             *(self.chat, self.store, self.preferences, self.open_model, self.options_for),
             *(start, self),
         )
+        self._make_inside()
+        notices = (self.preferences.notice, self.preferences.folder_problem, self.store.notice)
+        self.notices = [notice for notice in notices if notice]
+        self._closed = self._opening = False
+        self._last_chat = self.preferences.value.last_chat
+        self._connect()
+
+    def _make_inside(self) -> None:
+        """Make the states of views inside a model, and of changes to it."""
         self.trial = TrialState(self.client, self.session, self.chat, self)
         self.token = TokenState(
             self.session, self.chat, self.selection, self.file, self.preferences, self
@@ -152,10 +161,8 @@ class Workbench(QObject):
         self.comparison = ComparisonState(self.client, self.session, self.chat, self)
         self.texts = TextsState(self.client, self.session, self.chat, self)
         self.cells = CellsState(self.client, self.session, self.chat.live, self)
-        notices = (self.preferences.notice, self.preferences.folder_problem, self.store.notice)
-        self.notices = [notice for notice in notices if notice]
-        self._closed = self._opening = False
-        self._last_chat = self.preferences.value.last_chat
+
+    def _connect(self) -> None:
         self.chat.details.changed.connect(self._remember_chat)
         self.chat.stored.connect(self.chats.refresh)
         self.chats.deleted.connect(self._on_deleted)
