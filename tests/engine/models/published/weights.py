@@ -3,11 +3,14 @@
     python -m tests.engine.models.published.weights NAME FILE [FORMAT]
 
 NAME is one of SHAPES below or of sizes.py. Matrices are Q4_K and Q6_K, as in Q4_K_M files, or all
-of FORMAT; weights are as large as makes all layers' results, and so the logits, finite.
+of FORMAT; weights are as large as makes all layers' results, and so the logits, finite. Of a shape
+with a block that predicts further tokens (mtp), layers add nothing, so that the block is always
+right: `cutaway bench FILE --spec TEXT --spec-type mtp` then times steps of drafts.
 """
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from math import prod
 from pathlib import Path
 
@@ -39,6 +42,24 @@ BLOCKS: Mapping[int, tuple[int, int]] = {int(kind): size for kind, size in GGML_
 CHUNK = 1 << 22  # blocks' bytes drawn at once
 MOE = {**attention(1024, 16, 4, 128), **experts(1024, 768, 24), **vectors(NORMS, 1024), **HEADS}
 
+HYBRID = qwen35("qwen35", 1.0e9, (24, 1024, 3584, 8, 2, 256, 248320), 16)
+
+
+def predicting(size: Size) -> Size:
+    """The same with a block more, like the last layer, that predicts the token after the next."""
+    n, e = int(str(size.keys["block_count"])), int(str(size.keys["embedding_length"]))
+    last, own = f"blk.{n - 1}.", f"blk.{n}."
+    block = {
+        own + name.removeprefix(last): shape
+        for name, shape in size.shapes.items()
+        if name.startswith(last)
+    }
+    block |= {own + "nextn.eh_proj.weight": (2 * e, e)}
+    block |= {f"{own}nextn.{norm}.weight": (e,) for norm in ("enorm", "hnorm")}
+    keys = {**size.keys, "block_count": n + 1, "nextn_predict_layers": 1}
+    return replace(size, keys=keys, shapes={**size.shapes, **block})
+
+
 SHAPES: Mapping[str, Size] = {
     "dense-1b": dense("llama", 1.24e9, (16, 2048, 8192, 32, 8, 64, 128256), tied=True),
     "experts-1b": Size(
@@ -54,7 +75,8 @@ SHAPES: Mapping[str, Size] = {
     "8b": SIZES["llama-3.1-8b"],
     "8b-4layers": dense("llama", 0, (4, 4096, 14336, 32, 8, 128, 128256)),
     "30b-experts": SIZES["qwen3-30b-a3b"],
-    "hybrid-1b": qwen35("qwen35", 1.0e9, (24, 1024, 3584, 8, 2, 256, 248320), 16),
+    "hybrid-1b": HYBRID,
+    "hybrid-1b-mtp": predicting(HYBRID),
 }
 
 
@@ -66,6 +88,8 @@ def kind_of(name: str, size: Size, flat: int | None = None) -> int:
     shape = size.shapes[name]
     if type_of(name, shape) == F32:
         return F32
+    if "nextn." in name:
+        return F16
     if flat is not None:
         return F16 if shape[0] % BLOCKS[flat][0] else flat
     if shape[0] % 256:
@@ -79,11 +103,25 @@ def kind_of(name: str, size: Size, flat: int | None = None) -> int:
     return Q4_K
 
 
+ADDS = ("attn_output", "ssm_out", "ffn_down")
+"""Matrices whose results a layer adds."""
+
+
 def drawn(
-    name: str, shape: Sequence[int], kind: int, draws: np.random.Generator
+    name: str, shape: Sequence[int], kind: int, draws: np.random.Generator, nothing: bool = False
 ) -> Iterator[bytes]:
-    """Its blocks, with weights that neither grow nor shrink what goes through them."""
+    """Its blocks, with weights that neither grow nor shrink what goes through them; those that a
+    layer adds are `nothing`, and a block that predicts takes the next token as it is.
+    """
     gain, (weights, size) = 0.6 / np.sqrt(shape[0]), BLOCKS[kind]
+    if nothing and any(part in name for part in ADDS):
+        gain = 0.0
+    if "nextn.eh_proj" in name:
+        yield np.eye(shape[1], shape[0]).astype("<f2").tobytes()
+        return
+    if "nextn." in name:
+        yield np.ones(shape, "<f4").tobytes()
+        return
     if kind == F32:
         yield _floats(name, shape, draws).astype("<f4").tobytes()
         return
@@ -140,7 +178,8 @@ def write(path: Path, size: Size, seed: int = 1, flat: int | None = None) -> Pat
     pairs = {"general.architecture": pair(size.arch), "general.name": pair(path.stem)}
     pairs |= {f"{size.arch}.{key}": pair(value) for key, value in size.keys.items()}
     pairs["tokenizer.ggml.model"], pairs["tokenizer.ggml.pre"] = pair("gpt2"), pair("qwen2")
-    words = [f"w{i}" for i in range(size.v)]
+    letters = [chr(code) for code in range(ord("!"), ord("~") + 1)]  # so that a text has tokens
+    words = [*letters, *(f"w{i}" for i in range(len(letters), size.v))]
     pairs["tokenizer.ggml.tokens"] = (ValueType.ARRAY, (ValueType.STRING, words))
     pairs["tokenizer.ggml.token_type"] = (ValueType.ARRAY, (ValueType.INT32, [1] * size.v))
     pairs["tokenizer.ggml.merges"] = (ValueType.ARRAY, (ValueType.STRING, ["w 0"]))
@@ -151,14 +190,14 @@ def write(path: Path, size: Size, seed: int = 1, flat: int | None = None) -> Pat
         tensors[name] = Blocks(kinds[name], shape, b"")
         offsets[name] = end
         end += padded(prod(shape) // weights * nbytes, 32)
-    draws = np.random.default_rng(seed)
+    draws, nothing = np.random.default_rng(seed), "nextn_predict_layers" in size.keys
     with path.open("wb") as file:
         header = Draft(pairs, tensors, offsets=offsets).header()
         start = padded(len(header), 32)
         file.write(header)
         for name, shape in size.shapes.items():
             file.seek(start + offsets[name])
-            for part in drawn(name, shape, kinds[name], draws):
+            for part in drawn(name, shape, kinds[name], draws, nothing):
                 file.write(part)
         file.truncate(start + end)
     return path
