@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from gguf import GGMLQuantizationType as Type
 
+from engine.protocol import Finished, Speculation
 from engine.runner import load
 from tests.engine.models.published.dense import HEADS
 from tests.engine.models.published.recurrent import qwen35
@@ -19,7 +20,9 @@ from tests.engine.models.published.size import (
     vectors,
     whole,
 )
-from tests.engine.models.published.weights import HALVES, write
+from tests.engine.models.published.weights import HALVES, predicting, write
+from tests.engine.runner.answering.many import Many, asked, ids
+from tests.engine.runner.drafting.test_draft_model import Guessing
 
 MOE = {**attention(256, 4, 2, 128), **experts(256, 256, 4), **vectors(NORMS, 256), **HEADS}
 CHOICE = {"expert_count": 4, "expert_used_count": 2, "expert_feed_forward_length": 256}
@@ -50,3 +53,14 @@ def test_all_matrices_of_one_format(kind: int, tmp_path: Path) -> None:
     ) as model:
         ((_, logits),) = model.logits(list(range(20)))
         assert 0.05 < logits.std() < 50
+
+
+def test_a_block_that_predicts_is_always_right(tmp_path: Path) -> None:
+    path = write(tmp_path / "made.gguf", predicting(SMALL["hybrid"]))
+    with load(path, device="host", kv="f32", ctx=64, cells=0, spec_type="mtp") as model:
+        many = Many(model, economy=Guessing(3))
+        many.ask(asked(1, ids(3, 500)[:10], 24, speculation=Speculation("mtp")))
+        many.finish()
+        end = many.end(1)
+        assert isinstance(end, Finished)
+        assert end.stats.n_accepted >= 0.9 * end.stats.n_drafted > 10

@@ -77,6 +77,9 @@ SHAPES: Mapping[str, Size] = {
     "30b-experts": SIZES["qwen3-30b-a3b"],
     "hybrid-1b": HYBRID,
     "hybrid-1b-mtp": predicting(HYBRID),
+    "hybrid-9b-mtp": predicting(
+        qwen35("qwen35", 8.95e9, (32, 4096, 12288, 16, 4, 256, 248320), 32)
+    ),
 }
 
 
