@@ -22,10 +22,10 @@ QUICK = {  # how many are drawn; 0: all of them
     "tune": 12,
     "output": 12,
     "move": 12,
-    "fetch": 30,
+    "fetch": 12,
     "fetch-ranges": 10,
     "chat-new": 12,
-    "chat-edit": 20,
+    "chat-edit": 12,
     "chat-import": 10,
 }
 RANDOM = 300  # failures of an operation, each maybe with a kill later

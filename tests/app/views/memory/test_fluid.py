@@ -52,7 +52,7 @@ def loading() -> list[MemoryEvent]:
     return made
 
 
-@pytest.mark.parametrize("page", ["layers", "timeline"])
+@pytest.mark.parametrize("page", [pytest.param("layers", marks=pytest.mark.full), "timeline"])
 def test_a_hundred_layers(window: MainWindow, page: Page) -> None:
     client = window.bench.engine
     assert isinstance(client, ScriptedEngine)
