@@ -14,6 +14,9 @@ from contextlib import suppress
 from pathlib import Path
 
 import psutil
+from filelock import FileLock
+
+from engine.settings import cache_folder
 
 ROOT = Path(__file__).parent.parent
 RUN = (sys.executable, "-m", "app")
@@ -34,6 +37,21 @@ def run(*words: str | bytes, given: str | bytes = "", seconds: float = PATIENCE)
         [*RUN, *words], cwd=ROOT, input=given, capture_output=True, timeout=seconds, check=False
     )
     return Ended(words, ended.returncode, ended.stdout.decode(), ended.stderr.decode())
+
+
+def type_check(platform: str = sys.platform, *paths: str) -> Ended:
+    """Mypy over the files that pyproject.toml names, or over `paths`.
+
+    What was found of a file holds in every checkout that has the same: one cache a platform, as of
+    kernels, used by one at a time.
+    """
+    folder = cache_folder() / "mypy" / platform
+    folder.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-m", "mypy", "--platform", platform, "--cache-dir", str(folder)]
+    with FileLock(f"{folder}.lock"):
+        return subprocess.run(
+            [*command, *paths], cwd=ROOT, capture_output=True, text=True, check=False
+        )
 
 
 def assert_one_line_error(ended: Ended, *parts: str, status: int = 1) -> None:

@@ -1,6 +1,5 @@
 """Every library that the program imports is declared in pyproject.toml."""
 
-import ast
 import re
 import sys
 import tomllib
@@ -16,6 +15,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 GROUPS = [PROJECT["dependencies"], *PROJECT["optional-dependencies"].values()]
 
 OURS = {"app", "engine"}
+IMPORT = re.compile(r"^\s*(?:from|import) (\w+)", re.MULTILINE)
 OF_PYSIDE = "shiboken6"  # of the same version as PySide6, which requires it
 
 
@@ -28,13 +28,13 @@ DECLARED = {normal(re.split(r"[\[<>=!~;, ]", line)[0]) for group in GROUPS for l
 
 @cache
 def imported(top: str) -> set[str]:
+    """Return packages by the lines that import them, which takes a tenth of what parsing does.
+
+    A line of a docstring may look like one, too: its word is hardly the name of a package.
+    """
     found = set()
     for path in (ROOT / top).rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            names = [name.name for name in node.names] if isinstance(node, ast.Import) else []
-            if isinstance(node, ast.ImportFrom) and not node.level and node.module:
-                names = [node.module]
-            found |= {name.partition(".")[0] for name in names}
+        found |= set(IMPORT.findall(path.read_text("utf-8")))
     return found - sys.stdlib_module_names - OURS - {OF_PYSIDE}
 
 

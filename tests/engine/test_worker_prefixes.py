@@ -56,7 +56,7 @@ def tails() -> list[Path]:
     return list(prefixes.folder().glob(f"*{prefixes.TAILS}"))
 
 
-@pytest.mark.parametrize("name", ["llama", "gemma3"])
+@pytest.mark.parametrize("name", [pytest.param("llama", marks=pytest.mark.full), "gemma3"])
 def test_after_a_restart_a_chat_goes_on_where_it_was(tmp_path: Path, name: str) -> None:
     """With windows, too; it is written while nothing is asked, and what is new alone is read."""
     path = long_tiny(tmp_path / "m.gguf", name)
@@ -116,7 +116,7 @@ def test_what_leaves_the_context_is_in_ram(path: Path) -> None:
             assert found
 
 
-@pytest.mark.parametrize("trials", [2, pytest.param(100, marks=pytest.mark.full)])
+@pytest.mark.parametrize("trials", [1, pytest.param(100, marks=pytest.mark.full)])
 def test_a_worker_killed_while_it_writes_leaves_nothing_wrong(path: Path, trials: int) -> None:
     """Whatever is there is restored right, or not at all."""
     moments = random.Random(4)

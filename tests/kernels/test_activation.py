@@ -63,6 +63,7 @@ def test_gated(either: OpenCLBackend, op: Callable[..., Tensor], shape: tuple[in
     assert nmse(run(either, op(gate, up), made.values), want) < 1e-12
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("up_fmt", FLOATS, ids=str)
 @pytest.mark.parametrize("fmt", FLOATS, ids=str)
 def test_types(either: OpenCLBackend, fmt: Format, up_fmt: Format) -> None:

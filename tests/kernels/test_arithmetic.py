@@ -65,6 +65,7 @@ def test_second_operand_tiles(
     assert nmse(run(either, ops.sub(a, b), made.values), want) < 1e-13
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("a_fmt", FLOATS, ids=str)
 @pytest.mark.parametrize("b_fmt", FLOATS, ids=str)
 def test_types_of_both_operands(either: OpenCLBackend, a_fmt: Format, b_fmt: Format) -> None:

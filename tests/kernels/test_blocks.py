@@ -104,6 +104,7 @@ def test_grouped_batches(either: OpenCLBackend, fmt: Format) -> None:
     assert_close(run(either, ops.matmul(a.tensor, b), made.values), grouped, made.exact(b))
 
 
+@pytest.mark.each_value
 @some_formats
 @pytest.mark.parametrize("kind", [F16, BF16], ids=str)
 def test_other_activations(either: OpenCLBackend, fmt: Format, kind: Format) -> None:
@@ -164,7 +165,7 @@ def check_cast(backend: OpenCLBackend, fmt: Format, target: Format) -> None:
     np.testing.assert_array_equal(got, want)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @each_format
 def test_cast(backend: OpenCLBackend, fmt: Format) -> None:
     check_cast(backend, fmt, F32)
@@ -181,6 +182,7 @@ def test_every_scale_of_a_byte(either: OpenCLBackend, fmt: Format) -> None:
     np.testing.assert_array_equal(got, x.numbers)
 
 
+@pytest.mark.each_value
 @some_formats
 @pytest.mark.parametrize("target", [F16, BF16], ids=str)
 def test_cast_with_rounding(either: OpenCLBackend, fmt: Format, target: Format) -> None:
@@ -207,7 +209,7 @@ def test_copies_keep_every_byte(either: OpenCLBackend, fmt: Format) -> None:
     np.testing.assert_array_equal(got, raw[:, :, 1:].swapaxes(0, 1).reshape(-1))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @each_format
 def test_gather(backend: OpenCLBackend, fmt: Format) -> None:
     made = Operands()

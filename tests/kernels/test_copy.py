@@ -26,7 +26,7 @@ def stored(exact: Floats, fmt: Format) -> Array:
     return whole.astype(str(fmt.dtype))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.each_value
 @pytest.mark.parametrize("target", FORMATS, ids=str)
 @pytest.mark.parametrize("source", FORMATS, ids=str)
 def test_cast(either: OpenCLBackend, source: Format, target: Format) -> None:

@@ -381,7 +381,7 @@ def test_products_and_biases(either: OpenCLBackend, fmt: Format, rows: int) -> N
         check(either, made, [ops.add(one, residual)], [Op.QUANTIZE, Op.MATMUL_ADD], "f32")
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("fmt", "rows", "m"),
     [(Q4_1, 1, 1056), *((Q4_1, rows, 160) for rows in ROWS[1:])]
@@ -398,6 +398,7 @@ def test_gate_and_up(either: OpenCLBackend, fmt: Format, rows: int, m: int) -> N
         check(either, made, [product], [Op.QUANTIZE, Op.MATMUL_GATED, Op.MATMUL_TILED], "12 bits")
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("rows", ROWS)
 def test_weights_that_are_floats(either: OpenCLBackend, rows: int) -> None:
     """Activations go into panels as they are."""

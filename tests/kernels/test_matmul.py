@@ -127,7 +127,7 @@ def test_any_number_of_columns(backend: OpenCLBackend, fmt: Format, n: int) -> N
     check_some(backend, fmt, n, turn=n)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     "fmt", [Q5_0, Q8_0, Q2_K, Q3_K, Q5_K, Q6_K, IQ4_NL, IQ1_S, MXFP4, NVFP4], ids=str
 )
@@ -136,7 +136,7 @@ def test_as_the_other_kind_of_device(either: OpenCLBackend, fmt: Format, n: int)
     check_some(either, fmt, n, turn=QUANTIZED.index(fmt) + n)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("fmt", [Q8_0, Q6_K, IQ4_NL], ids=str)
 @pytest.mark.parametrize("n", [1, 2, 4, 70])
 def test_every_shape_of_an_item(shaped: OpenCLBackend, fmt: Format, n: int) -> None:
@@ -169,7 +169,7 @@ def test_half_the_multiplications_make_the_same_bits(backend: OpenCLBackend, fmt
     assert all(np.array_equal(plain, other) for other in others)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("fmt", QUANTIZED, ids=str)
 @pytest.mark.parametrize("byte", [0x00, 0x7F, 0x80, 0xFF, 0x0F])
 @pytest.mark.parametrize("n", [4, 9])
@@ -250,7 +250,7 @@ def float_weight(made: Operands, fmt: Format, k: int, m: int) -> tuple[Tensor, N
     return weight(made, fmt, stored.view(np.uint8).reshape(m, -1)), numbers_of(stored, fmt)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.each_value
 @pytest.mark.parametrize("fmt", FLOATS, ids=str)
 @pytest.mark.parametrize("n", COLUMNS)
 def test_tiles_of_floats(either: OpenCLBackend, fmt: Format, n: int) -> None:

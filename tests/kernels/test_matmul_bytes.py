@@ -169,7 +169,7 @@ def pairs_and_bytes(backend: OpenCLBackend) -> Iterator[tuple[OpenCLBackend, Ope
         one.close()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("fmt", "n"), [*((fmt, 1) for fmt in FORMATS_OF_CODES), (IQ4_XS, 4)])
 def test_instructions_for_bytes_make_the_same_bits(
     pairs_and_bytes: tuple[OpenCLBackend, OpenCLBackend], fmt: Format, n: int

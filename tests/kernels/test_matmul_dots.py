@@ -77,7 +77,7 @@ def test_digits_are_the_same_numbers(dots: OpenCLBackend, k: int, n: int, panel:
     )
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("fmt", WHOLE, ids=str)
 @pytest.mark.parametrize("n", [1, 3])
 def test_products(dots: OpenCLBackend, pairs: OpenCLBackend, fmt: Format, n: int) -> None:
@@ -174,6 +174,7 @@ def product_of(
     return w, x, made, blocks
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("fmt", [Q4_0, Q4_K, Q6_K], ids=str)
 @pytest.mark.parametrize("n", [1, 33])
 def test_gated_products(dots: OpenCLBackend, pairs: OpenCLBackend, fmt: Format, n: int) -> None:

@@ -16,7 +16,7 @@ from tests.kernels.values import Operands
 CASES = [case for case in chosen("^(route|combine)") if case.quick or "view" in case.label]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("fused", [True, False], ids=["fused", "apart"])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_as_defined(either: OpenCLBackend, case: Case, fused: bool) -> None:

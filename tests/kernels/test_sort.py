@@ -93,6 +93,7 @@ def test_best(either: OpenCLBackend, n: int) -> None:
     check_best(either, made.make(F32, n, 3 if n < 1e5 else 1), min(n, 64), made)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("k", [1, 3, 64, 512])
 def test_best_of_equal_values_and_of_every_kind(either: OpenCLBackend, k: int) -> None:
     made = Operands()

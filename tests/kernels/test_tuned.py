@@ -52,7 +52,7 @@ WORK: dict[str, Callable[[Operands], list[Tensor]]] = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("name", "value"), OTHERS, ids=[f"{n}-{v}" for n, v in OTHERS])
 def test_the_result_is_the_hosts(backend: OpenCLBackend, name: str, value: int) -> None:
     tuned = structs.replace(default(), **{name: value})

@@ -26,13 +26,11 @@ WALKED = (
 """Scenes through which Tab goes; all others look alike to the keyboard."""
 FULLEST = "|".join(
     (
-        *("empty", "answered", "failed", "table", "file", "chooser", "palette", "preferences"),
-        *("placed", "numbers", "pictured", "viewer", "word", "graph", "edit_form", "trial"),
-        *("steering", "measured", "pair", "texts", "axes", "report_gathered", "serving"),
-        *("server_form", "discover"),
+        *("failed", "table", "file", "chooser", "preferences", "placed", "numbers", "pictured"),
+        *("word", "graph", "measured", "texts", "report_gathered", "discover"),
     )
 )
-"""Of each view and sheet, the scene with most in it; the others run with `-m full`."""
+"""The scene of each view with most in it; the others run with `-m full`."""
 TIGHTEST, *OTHERS = zip((2.0, 1.0, 1.0, 0.75, 1.0), SIZES, strict=True)
 
 

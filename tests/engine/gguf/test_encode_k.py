@@ -46,6 +46,7 @@ def best(values: np.ndarray) -> float:
     return off / float(np.square(values.astype(np.float64)).sum())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", ["normal", "shifted", "outliers", "sparse"])
 def test_the_error_is_near_the_least(kind: str) -> None:
     """Within 30 % of it, which spends scales of full precision and weighs all numbers alike, and

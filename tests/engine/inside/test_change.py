@@ -88,6 +88,7 @@ def heads(number: int) -> slice:
     return slice(number * 16, (number + 1) * 16)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("device", ["host", pytest.param("intel:0", marks=pytest.mark.device)])
 @pytest.mark.parametrize(
     ("change", "edit"),

@@ -68,6 +68,7 @@ def chat(model: Model) -> tuple[str, np.ndarray]:
     return text, np.concatenate(rows)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.__name__)
 def test_a_chat_after_it_is_one_without(
     model: Model, part: Part, tmp_path: Path, sae: Path

@@ -55,6 +55,7 @@ def spelled(node: Tensor) -> tuple[str, ...]:
 
 
 @pytest.mark.each_value
+@pytest.mark.full_cases(r"\[pocl")
 @pytest.mark.parametrize("n_tokens", [1, 32])
 def test_only_what_is_probed_changes(model: LoadedModel, n_tokens: int) -> None:
     cells = tuple(cache.n_cells for cache in model.built.caches.caches)

@@ -16,8 +16,8 @@ NO_PREFETCH = "-D__builtin_prefetch(...)=(void)0"  # which the simulator does no
 @pytest.mark.parametrize(
     ("kind", "every"),
     [
-        ("gpu", 16),
-        ("dots", 8),
+        ("gpu", 32),
+        ("dots", 20),
         ("shares", 1),
         ("attention", 1),
         *(pytest.param(kind, 1, marks=pytest.mark.full) for kind in ("cpu", "gpu", "dots")),

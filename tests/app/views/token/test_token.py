@@ -219,6 +219,7 @@ def test_the_lens_walks_and_selects_layers(
     assert bench.selection.now.layer == 2
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("layers", [18, 30, 80])
 @pytest.mark.parametrize("width", [560, 900, 1400])
 def test_every_layer_has_a_row_at_any_width(

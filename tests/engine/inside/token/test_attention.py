@@ -76,6 +76,7 @@ def check(model: Model, request: Examine, apart: float) -> None:
         np.testing.assert_allclose(np.frombuffer(attended.mean, "<f4"), mean, atol=1e-6)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize(
     ("architecture", "kv", "fused"),

@@ -133,6 +133,7 @@ def share(steps: list[tuple[int, int]], begin: int, end: int) -> float:
     return sum(found) / len(found)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("plans", [False, True])
 @pytest.mark.parametrize("chance", [0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0])
 def test_never_slower_by_more_than_it_may_cost(clock: Clock, chance: float, plans: bool) -> None:

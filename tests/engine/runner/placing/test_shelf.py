@@ -134,7 +134,7 @@ def test_a_model_that_cannot_be_closed_leaves_no_weights(
     assert not system_pool().taken
 
 
-@pytest.mark.parametrize("trials", [8, pytest.param(300, marks=pytest.mark.full)])
+@pytest.mark.parametrize("trials", [4, pytest.param(300, marks=pytest.mark.full)])
 def test_whatever_fails_on_the_way_nothing_is_left(path: Path, device: str, trials: int) -> None:
     """Any step between an open model and the next one raises: the pools are empty, and a load
     answers as ever.
