@@ -8,6 +8,7 @@ Programs that tests start do the same, by a `sitecustomize` on their path. Tests
 `only_linux` are skipped with its reason.
 """
 
+import atexit
 import ctypes
 import importlib
 import importlib.abc
@@ -15,6 +16,7 @@ import importlib.machinery
 import importlib.util
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -142,6 +144,7 @@ def _open_files() -> set[str]:
 
 def _children() -> None:
     folder = Path(tempfile.mkdtemp(prefix="as-windows-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     code = f"import sys\nsys.path.append({str(ROOT)!r})\nimport {_THERE} as t\nt.go_there()\n"
     (folder / "sitecustomize.py").write_text(code)
     there = os.environ.get("PYTHONPATH")
