@@ -114,6 +114,7 @@ def test_norm_add_norm_quantize(either: OpenCLBackend, weighted: bool, rows: int
     check(either, made, [total, product], expected, "12 bits")
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("rows", [1, 3])
 @pytest.mark.parametrize("fmt", [Q4_1, Q6_K], ids=str)
 def test_a_norm_and_many_tiles(either: OpenCLBackend, fmt: Format, rows: int) -> None:

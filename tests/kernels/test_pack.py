@@ -66,6 +66,7 @@ def wide(fmt: Format, rows: int, matrices: int = 1) -> Shape:
 
 
 @pytest.mark.each_value
+@pytest.mark.full_cases("pocl")  # 33 programs, whose tiles products multiply anyhow
 def test_tiles_are_those_of_numpy(either: OpenCLBackend) -> None:
     """All formats in one upload: whole tiles, a tail, several matrices."""
     for fmt in FORMATS:
