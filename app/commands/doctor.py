@@ -31,7 +31,6 @@ QT_LIBRARIES = {
     "libdbus-1.so.3": "libdbus-1-3",
     "libfontconfig.so.1": "libfontconfig1",
     "libfreetype.so.6": "libfreetype6",
-    "libgssapi_krb5.so.2": "libgssapi-krb5-2",
     "libX11-xcb.so.1": "libx11-xcb1",
     "libxkbcommon-x11.so.0": "libxkbcommon-x11-0",
     "libxcb.so.1": "libxcb1",

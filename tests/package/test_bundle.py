@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from app.commands.doctor import QT_LIBRARIES
+
 ROOT = Path(__file__).parents[2]
 MOST = 250 * 2**20  # bytes of the archive
 OF_THE_C_LIBRARY = re.compile(r"(ld-linux.*|lib(c|m|dl|pthread|rt|resolv|util))\.so\.\d+")
@@ -50,6 +52,11 @@ def test_it_needs_nothing_of_a_system_but_the_c_library(made: Path) -> None:
             outside = [n for n in names if n not in here and not OF_THE_C_LIBRARY.fullmatch(n)]
             lacking |= dict.fromkeys(outside, path.name)
     assert not lacking
+
+
+def test_it_brings_every_library_that_the_window_looks_for(made: Path) -> None:
+    """Without one, `cutaway window` on a bare system ends with a package to install."""
+    assert set(QT_LIBRARIES) <= {path.name for path in made.rglob("*.so*")}
 
 
 @pytest.mark.parametrize("command", [["--version"], ["devices"], ["inspect", "shapes"]], ids=str)
