@@ -332,6 +332,7 @@ def test_a_window_needs_no_standard_output(monkeypatch: pytest.MonkeyPatch) -> N
     assert cli.main(["window", "--help"]) == 0
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "words",
     [

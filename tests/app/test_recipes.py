@@ -64,9 +64,8 @@ def run(tree: Path, home: Path, *command: str) -> "subprocess.CompletedProcess[s
 
 def test_the_recipes(tmp_path: Path) -> None:
     tree = tmp_path / "tree"
-    ignored = shutil.ignore_patterns("__pycache__")
     for folder in ("app", "engine", "kernels_cl", "resources", "tests/app/helpers"):
-        shutil.copytree(ROOT / folder, tree / folder, ignore=ignored)
+        shutil.copytree(ROOT / folder, tree / folder)  # with what is compiled: times are kept
     files = "tests/__init__.py", "tests/app/__init__.py", "tests/parsed.py", "tests/test_tree.py"
     for file in files:
         shutil.copy(ROOT / file, tree / file)
