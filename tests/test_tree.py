@@ -183,7 +183,7 @@ TOP = {
 ONE_CONTRACT = "engine.models"
 LONGEST = 600
 LONGEST_FUNCTION = 50
-MOST_LONGER = 12  # functions that are longer still; only ever fewer
+MOST_LONGER = 10  # functions that are longer still; only ever fewer
 MOST_PRIVATE = 26  # attributes of others that tests read; lower it with the count, never raise it
 OPEN = (
     "_replace",

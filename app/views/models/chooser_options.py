@@ -80,13 +80,25 @@ class OptionsView(QWidget):
         self.fits = label(wrap=True)
         self.fits.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         self.smaller = Button(tr("Use a smaller context"), self._use_smaller)
-        verdict = hbox((self._mark, Qt.AlignmentFlag.AlignTop), (self.fits, 1), spacing=GRID)
         self.advanced = Button(tr("Advanced"), self._fold, "link")
         self._inside = QWidget()
-        vbox(self._form, GRID, self._bars, on=self._inside, spacing=6)
         self.load = Button(tr("Load"), self._load, "primary")
         self.unload = Button(tr("Unload"), bench.session.unload)
         self.footer = QWidget()
+        self._lay_out()
+        self._soon = QTimer(self, singleShot=True, interval=WAIT_MS)
+        self._soon.timeout.connect(self._ask)
+        bench.client.on(Devices, self._show_devices)
+        bench.memory.prediction_changed.connect(self._show_prediction)
+        bench.session.changed.connect(self._show_buttons)
+        bench.session.changed.connect(self._show_prediction)
+        self._fill()
+        self._show_fold()
+        self.show_model(None)
+
+    def _lay_out(self) -> None:
+        verdict = hbox((self._mark, Qt.AlignmentFlag.AlignTop), (self.fits, 1), spacing=GRID)
+        vbox(self._form, GRID, self._bars, on=self._inside, spacing=6)
         hbox(
             STRETCH, self.unload, self.load, on=self.footer, margins=(PADDING, GRID, PADDING, GRID)
         )
@@ -102,15 +114,6 @@ class OptionsView(QWidget):
             on=self,
             margins=PADDING,
         )
-        self._soon = QTimer(self, singleShot=True, interval=WAIT_MS)
-        self._soon.timeout.connect(self._ask)
-        bench.client.on(Devices, self._show_devices)
-        bench.memory.prediction_changed.connect(self._show_prediction)
-        bench.session.changed.connect(self._show_buttons)
-        bench.session.changed.connect(self._show_prediction)
-        self._fill()
-        self._show_fold()
-        self.show_model(None)
 
     def show_model(self, model: Stored | None) -> None:
         """The options that were chosen for it before."""
