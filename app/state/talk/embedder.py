@@ -87,7 +87,8 @@ class Embedder(QObject):
         if model is None:
             fail(tr("no embedding model is on this disk"))
         elif len(texts) > MOST_PIECES:
-            fail(tr("{n} parts are more than {model} is used for", n=len(texts), model=model.name))
+            known = {"n": len(texts), "model": model.name, "most": MOST_PIECES}
+            fail(tr("the document has {n} parts; {model} embeds at most {most}", **known))
         else:
             self._run = _Run(self, model, question, texts, key, then, fail)
             self._run.begin()

@@ -278,7 +278,7 @@ def _node_facts(
     if launch is not None:
         others = [title_of(index.graph.nodes[n]) for n in launch.nodes]
         if len(others) > 1:
-            yield tr("Fused"), tr("{others} are one launch", others=", ".join(others))
+            yield tr("Fused"), tr("{others}: one kernel launch", others=", ".join(others))
         yield from _launch_facts(launch, ns)
     if node.life >= 0:
         arena = next((a for a in index.graph.arenas if a.device == node.device), None)

@@ -38,7 +38,7 @@ class TakeView(QWidget):
         self.bar = QProgressBar()
         self.bar.setTextVisible(False)
         self.bar.setAccessibleName(tr("Reading the other prompt"))
-        self.button = Button(tr("Take"), self.take, kind="primary")
+        self.button = Button(tr("Use its numbers"), self.take, kind="primary")
         self.cancel = Button(tr("Cancel"), self._cancel)
         self.problem = label("", "bad", wrap=True)
         row = hbox((self.bar, 1), STRETCH, self.cancel, self.button)
