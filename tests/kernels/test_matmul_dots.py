@@ -77,7 +77,7 @@ def test_digits_are_the_same_numbers(dots: OpenCLBackend, k: int, n: int, panel:
     )
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.each_value
 @pytest.mark.parametrize("fmt", WHOLE, ids=str)
 @pytest.mark.parametrize("n", [1, 3])
 def test_products(dots: OpenCLBackend, pairs: OpenCLBackend, fmt: Format, n: int) -> None:

@@ -112,7 +112,6 @@ def test_ids_that_are_a_part_of_others(either: OpenCLBackend) -> None:
     assert nmse(run(either, node, made.values, matmul_only=True), want[None]) < LIMIT
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("fmt", QUANTIZED, ids=str)
 def test_every_format(backend: OpenCLBackend, fmt: Format) -> None:
     made = Operands()
