@@ -36,7 +36,7 @@ selftest.main('{"device": "%s", "pattern": "^leaky_relu", "quick": true}' % sys.
 def tree(tmp_path: Path) -> Path:
     """A copy of all that kernels need."""
     for folder in ("engine", "kernels_cl", "resources", "tests/kernels", "tests/engine/selftest"):
-        ignored = shutil.ignore_patterns("conftest.py")
+        ignored = shutil.ignore_patterns("conftest.py", "*.pyc.*")
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=ignored)
     for package in ("tests", "tests/engine"):
         (tmp_path / package / "__init__.py").touch()
