@@ -12,11 +12,12 @@ from app.language import tr
 from app.state.lab.repeat import command_of_features
 from app.state.lab.runs import text_of_run
 from app.state.workbench import Workbench
-from app.views.lab.fields import PathField, check_box, column_of, form_of
+from app.views.lab.fields import PathField, check_box, form_of
 from app.views.lab.map import PROMPT
 from app.views.token.features import FeatureTable
 from app.views.token.section import shown
 from app.widgets.basics import label, set_height
+from app.widgets.layouts import vbox
 from app.widgets.numbers import grouped
 from engine.protocol import FeaturesFound, FindFeatures
 
@@ -47,17 +48,17 @@ class FeaturesForm(QWidget):
         self.top.setRange(1, MOST_TOP)
         self.top.setValue(TOP)
         self.chat = check_box(tr("As chat messages"))
-        column = column_of(self)
-        column.addLayout(
+        vbox(
             form_of(
                 (tr("Autoencoder"), self.sae),
                 (tr("Names of features"), self.names),
                 (tr("Text"), self.text),
                 (tr("Result"), self.site),
                 (tr("Features of a word"), self.top),
-            )
+            ),
+            self.chat,
+            on=self,
         )
-        column.addWidget(self.chat)
         for changed in (self.sae.changed, self.text.textChanged):
             changed.connect(self.changed)
 
@@ -110,9 +111,7 @@ class FeaturesResult(QWidget):
         self.words.setResizeMode(QListWidget.ResizeMode.Adjust)
         set_height(self.words, WORDS)
         self.features = FeatureTable(bench)
-        column = column_of(self)
-        for widget in (self.title, self.says, self.words, self.features):
-            column.addWidget(widget)
+        vbox(self.title, self.says, self.words, self.features, on=self)
         self.words.currentRowChanged.connect(self._show_word)
 
     def show_result(self, found: FeaturesFound) -> None:

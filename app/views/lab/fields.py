@@ -11,7 +11,6 @@ from PySide6.QtWidgets import (
     QFormLayout,
     QLineEdit,
     QSpinBox,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -19,7 +18,7 @@ from app.language import tr
 from app.state.workbench import Workbench
 from app.theme import fonts
 from app.widgets.basics import Button, label
-from app.widgets.layouts import hbox, vbox
+from app.widgets.layouts import hbox
 from app.widgets.numbers import UNKNOWN, duration
 
 BETWEEN = "; "
@@ -99,11 +98,6 @@ def check_box(title: str) -> QCheckBox:
     box.setAccessibleName(title)
     box.setProperty("row", True)
     return box
-
-
-def column_of(widget: QWidget, margin: int = 0) -> QVBoxLayout:
-    """A column in a widget."""
-    return vbox(on=widget, margins=margin)
 
 
 def time_of(bench: Workbench, tokens: float) -> str:

@@ -14,10 +14,11 @@ from app.state.talk.context import DraftTokens
 from app.state.token.word import Key
 from app.state.workbench import Workbench
 from app.theme import fonts
-from app.views.lab.fields import check_box, column_of, form_of, time_of
+from app.views.lab.fields import check_box, form_of, time_of
 from app.views.token.section import shown
 from app.widgets.basics import Button, label
 from app.widgets.controls.elided import ElidedLabel
+from app.widgets.layouts import vbox
 from app.widgets.numbers import UNKNOWN, grouped, mib
 from app.widgets.plots.cells import grid_of
 from app.widgets.plots.heat_map import HeatMap
@@ -89,9 +90,6 @@ class MapForm(QWidget):
         self._show_source()
 
     def _lay_out(self) -> None:
-        column = column_of(self)
-        column.addWidget(self.about)
-        column.addWidget(self.leave, 0, Qt.AlignmentFlag.AlignLeft)
         self._rows = form_of(
             (tr("Prompt"), self.clean),
             (tr("Compared with"), self.source),
@@ -104,8 +102,7 @@ class MapForm(QWidget):
             (tr("Cells"), self.grid),
             (tr("Direction"), self.direction),
         )
-        column.addLayout(self._rows)
-        column.addWidget(self.chat)
+        vbox(self.about, (self.leave, Qt.AlignmentFlag.AlignLeft), self._rows, self.chat, on=self)
 
     def _connect(self) -> None:
         self.clean.textChanged.connect(self.counter.set_text)
@@ -259,12 +256,14 @@ class MapResult(QWidget):
         self.map.setMinimumHeight(fonts.px(MAP))
         self.says = label("", "quiet", wrap=True)
         self.open = Button(tr("Show in the Token view"), self._open)
-        column = column_of(self)
-        column.addWidget(self.title)
-        column.addLayout(form_of((tr("Result"), self.site)))
-        column.addWidget(self.map)
-        column.addWidget(self.says)
-        column.addWidget(self.open, 0, Qt.AlignmentFlag.AlignLeft)
+        vbox(
+            self.title,
+            form_of((tr("Result"), self.site)),
+            self.map,
+            self.says,
+            (self.open, Qt.AlignmentFlag.AlignLeft),
+            on=self,
+        )
         self.site.activated.connect(self._show_map)
         self.map.pointed.connect(self._pointed)
 

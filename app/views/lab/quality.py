@@ -11,8 +11,9 @@ from app.language import tr
 from app.state.lab.repeat import command_of_quality
 from app.state.workbench import Workbench
 from app.theme import fonts
-from app.views.lab.fields import BETWEEN, PathField, check_box, column_of, form_of, time_of
+from app.views.lab.fields import BETWEEN, PathField, check_box, form_of, time_of
 from app.widgets.basics import label
+from app.widgets.layouts import vbox
 from app.widgets.lists.rows import Column, TableRows
 from app.widgets.lists.table import Table
 from app.widgets.numbers import UNKNOWN, grouped, mib
@@ -59,8 +60,7 @@ class QualityForm(QWidget):
         self.problem = ""
         self._document: Document | None = None
         self._job: Work | None = None
-        column = column_of(self)
-        column.addLayout(
+        vbox(
             form_of(
                 (tr("File"), self.path),
                 (tr("Compare with"), self.base),
@@ -68,10 +68,11 @@ class QualityForm(QWidget):
                 (tr("Tensors in another type"), self.swaps),
                 (tr("Tokens of a chunk"), self.ctx),
                 (tr("Chunks at most"), self.chunks),
-            )
+            ),
+            self.drift,
+            self.guilty,
+            on=self,
         )
-        for box in (self.drift, self.guilty):
-            column.addWidget(box)
         self.text.changed.connect(self._read)
         self.swaps.textChanged.connect(self._show_swaps)
         for changed in (
@@ -175,9 +176,7 @@ class QualityResult(QWidget):
         self.tensors = Table(
             TableRows(_TENSORS, self), tr("Tensors that lose most"), stretch=(0,), short=True
         )
-        column = column_of(self)
-        for widget in (self.title, self.says, self.layers, self.tensors):
-            column.addWidget(widget)
+        vbox(self.title, self.says, self.layers, self.tensors, on=self)
         for table in (self.layers, self.tensors):
             table.setMinimumHeight(fonts.px(ROWS))
 

@@ -11,8 +11,9 @@ from app.state.lab.repeat import command_of_recording
 from app.state.talk.context import CHARACTERS_A_TOKEN
 from app.state.workbench import Workbench
 from app.theme import fonts
-from app.views.lab.fields import PathField, check_box, column_of, form_of, time_of
+from app.views.lab.fields import PathField, check_box, form_of, time_of
 from app.widgets.basics import label
+from app.widgets.layouts import vbox
 from app.widgets.lists.rows import Column, TableRows
 from app.widgets.lists.table import Table
 from app.widgets.numbers import UNKNOWN, grouped, kib
@@ -52,13 +53,13 @@ class RecordForm(QWidget):
         self.kinds = {kind: check_box(title) for kind, title in KINDS.items()}
         self.kinds["norms"].setChecked(True)
         self.resume = check_box(tr("Continue what is in the folder"))
-        column = column_of(self)
-        column.addLayout(
+        column = vbox(
             form_of(
                 (tr("Texts"), self.paths),
                 (tr("Folder for the results"), self.out),
                 (tr("Tokens of a chunk"), self.ctx),
-            )
+            ),
+            on=self,
         )
         what = QGridLayout()
         for box in (*self.kinds.values(), self.resume):
@@ -129,9 +130,7 @@ class RecordResult(QWidget):
         self.says = label("", wrap=True)
         self.probes = Table(TableRows(_PROBES, self), tr("Linear probe"), stretch=(0,), short=True)
         self.probes.setMinimumHeight(fonts.px(ROWS))
-        column = column_of(self)
-        for widget in (self.title, self.says, self.probes):
-            column.addWidget(widget)
+        vbox(self.title, self.says, self.probes, on=self)
 
     def show_result(self, found: DatasetRecorded) -> None:
         """Another recording."""

@@ -16,7 +16,7 @@ from app.state.workbench import Workbench
 from app.theme.theme import undressed
 from app.theme.tokens import PADDING
 from app.views.lab.features import FeaturesForm, FeaturesResult
-from app.views.lab.fields import column_of, form_of
+from app.views.lab.fields import form_of
 from app.views.lab.map import MapForm, MapResult
 from app.views.lab.quality import QualityForm, QualityResult
 from app.views.lab.record import RecordForm, RecordResult
@@ -200,7 +200,7 @@ class RunsView(QWidget):
 
     def _lay_out(self) -> None:
         inside = QWidget()
-        column = column_of(inside)
+        column = vbox(on=inside)
         buttons, results = Flow(tr("Start or stop")), Flow(tr("Kept result"))
         buttons.show_items([self.begin, self.stop, self.copy_command])
         results.show_items([self.delete, self.copy_json])
@@ -215,7 +215,10 @@ class RunsView(QWidget):
         column.addLayout(self._results)
         column.addStretch(1)
         ends = hbox(STRETCH, Button(tr("Close"), self.done.emit))
-        around = column_of(self, PADDING)
-        around.addWidget(label(tr("Runs"), size="strong"))
-        around.addWidget(scrolled(inside, self), 1)
-        around.addLayout(ends)
+        vbox(
+            label(tr("Runs"), size="strong"),
+            (scrolled(inside, self), 1),
+            ends,
+            on=self,
+            margins=PADDING,
+        )
