@@ -65,8 +65,8 @@ def read_at(handle: int, data: memoryview, start: int) -> int:
 
 
 def has_come(file: IO[bytes], seconds: float) -> bool:
-    """Wait until a file or pipe has bytes or has ended; False after `seconds`. On Windows, which
-    waits so for sockets alone, True at once: reading may wait for a writer.
+    """Wait until a file or pipe has bytes or has ended; return False after `seconds`. On Windows,
+    which can wait for sockets only, return True at once: reading may then wait for a writer.
     """
     if sys.platform == "win32":
         return True
@@ -323,8 +323,8 @@ def pipe_of(name: str) -> Pipe:
 
 
 def program_file(command: str, path: str | None) -> str:
-    """The file to start for `command`, from the folders of `path`. Windows itself finds .exe files
-    alone by a bare name, and `npx` is npx.cmd there.
+    """Return the file to start for `command`, from the folders of `path`. By a bare name Windows
+    finds .exe files only, and `npx` is npx.cmd there.
     """
     if sys.platform == "win32":
         return shutil.which(command, path=path) or command
@@ -361,8 +361,8 @@ def local_socket() -> socket.socket:
 
 
 def claim_address(one: socket.socket) -> None:
-    """Before a server's socket is bound: it may take the port of a server that has just ended, and
-    nobody else takes its own. Windows' SO_REUSEADDR would let them.
+    """Prepare a server's socket, before it is bound, to take the port of a server that has just
+    ended, and to share its own with no other socket. SO_REUSEADDR would share it on Windows.
     """
     if sys.platform == "win32":
         one.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)

@@ -55,7 +55,7 @@ class Child:
             self._read.put(b"")
 
     def _next(self) -> bytes:
-        """The next line; without its end where the child has ended, or was silent for too long."""
+        """Return the next line, or an incomplete one if the child ended or was silent too long."""
         latest = monotonic() + self._timeout
         while (left := latest - monotonic()) > 0:
             if self._stop():

@@ -67,9 +67,8 @@ class MessageView(Row):
         self.header = MessageHeader(row, self.buttons if user else None)
         self.footer = None if user else MessageFooter(row, self.buttons)
         self.end = None if user else EndNotes(row)
-        self._place = vbox()
+        self._place = vbox(spacing=GRID)
         self._set_margins(card=user)
-        self._place.setSpacing(GRID)
         self._column = vbox(
             self.header,
             self._place,

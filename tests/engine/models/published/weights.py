@@ -111,13 +111,13 @@ ADDS = ("attn_output", "ssm_out", "ffn_down")
 
 
 def drawn(
-    name: str, shape: Sequence[int], kind: int, draws: np.random.Generator, nothing: bool = False
+    name: str, shape: Sequence[int], kind: int, draws: np.random.Generator, silent: bool = False
 ) -> Iterator[bytes]:
-    """Its blocks, with weights that neither grow nor shrink what goes through them; those that a
-    layer adds are `nothing`, and a block that predicts takes the next token as it is.
+    """Its blocks, with weights that neither grow nor shrink what goes through them. Layers that are
+    `silent` add nothing; a block that predicts takes the next token as it is.
     """
     gain, (weights, size) = 0.6 / np.sqrt(shape[0]), BLOCKS[kind]
-    if nothing and any(part in name for part in ADDS):
+    if silent and any(part in name for part in ADDS):
         gain = 0.0
     if "nextn.eh_proj" in name:
         yield np.eye(shape[1], shape[0]).astype("<f2").tobytes()
@@ -193,14 +193,14 @@ def write(path: Path, size: Size, seed: int = 1, flat: int | None = None) -> Pat
         tensors[name] = Blocks(kinds[name], shape, b"")
         offsets[name] = end
         end += padded(prod(shape) // weights * nbytes, 32)
-    draws, nothing = np.random.default_rng(seed), "nextn_predict_layers" in size.keys
+    draws, silent = np.random.default_rng(seed), "nextn_predict_layers" in size.keys
     with path.open("wb") as file:
         header = Draft(pairs, tensors, offsets=offsets).header()
         start = padded(len(header), 32)
         file.write(header)
         for name, shape in size.shapes.items():
             file.seek(start + offsets[name])
-            for part in drawn(name, shape, kinds[name], draws, nothing):
+            for part in drawn(name, shape, kinds[name], draws, silent):
                 file.write(part)
         file.truncate(start + end)
     return path

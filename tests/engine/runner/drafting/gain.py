@@ -1,4 +1,4 @@
-"""What a model's own block that predicts (mtp) gains, from the times of steps with so many drafts:
+"""Measures what a model gains by its own block that predicts (mtp), from the times of its steps:
 
     python -m tests.engine.runner.drafting.gain FILE [DEVICE]
 
@@ -23,7 +23,9 @@ TOKENS, ROUNDS, MOST = 24, 5, 3
 
 
 def seconds_of_a_step(model: Model, n: int) -> float:
-    """Of one that drafts and checks so many tokens. Raises `AssertionError` where one is wrong."""
+    """Return the seconds of a step that drafts and checks `n` tokens. Raises `AssertionError` if
+    they are wrong.
+    """
     many = Many(model, economy=Guessing(n) if n else Fixed(0))
     many.ask(asked(1, ids(3, 500)[:64], TOKENS, speculation=Speculation("mtp" if n else "none")))
     many.turn()  # the prompt
