@@ -6,12 +6,7 @@ from importlib.resources import files
 
 from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QTextCursor
-from PySide6.QtWidgets import (
-    QBoxLayout,
-    QPlainTextEdit,
-    QStackedWidget,
-    QWidget,
-)
+from PySide6.QtWidgets import QBoxLayout, QPlainTextEdit, QStackedWidget, QWidget
 
 from app.language import tr
 from app.state.graph.blocks import GraphIndex

@@ -1,12 +1,7 @@
 """Features of a text in the sheet of runs: the form, and the features of each word."""
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import (
-    QLineEdit,
-    QListWidget,
-    QSpinBox,
-    QWidget,
-)
+from PySide6.QtWidgets import QLineEdit, QListWidget, QSpinBox, QWidget
 
 from app.language import tr
 from app.state.lab.repeat import command_of_features

@@ -1,12 +1,7 @@
 """A list of answers from which the selected numbers can be taken."""
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import (
-    QListWidget,
-    QListWidgetItem,
-    QProgressBar,
-    QWidget,
-)
+from PySide6.QtWidgets import QListWidget, QListWidgetItem, QProgressBar, QWidget
 
 from app.language import tr
 from app.state.lab.verbs import NO_OTHER

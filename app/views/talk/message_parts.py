@@ -6,12 +6,7 @@ from datetime import datetime
 
 from PySide6.QtCore import QDateTime, QLocale, QRect, Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QGuiApplication, QPainter, QPaintEvent, QResizeEvent
-from PySide6.QtWidgets import (
-    QBoxLayout,
-    QProgressBar,
-    QSizePolicy,
-    QWidget,
-)
+from PySide6.QtWidgets import QBoxLayout, QProgressBar, QSizePolicy, QWidget
 
 from app.language import tr, used
 from app.state.session import PastStage, StageProgress

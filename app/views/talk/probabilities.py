@@ -11,12 +11,7 @@ from app.theme.tokens import GRID
 from app.views.talk.message_row import MessageRow
 from app.widgets.layouts import vbox
 from app.widgets.tokens.alternatives import AlternativesCard, OtherToken
-from app.widgets.tokens.bands import (
-    Measure,
-    band_of_draft,
-    band_of_entropy,
-    band_of_probability,
-)
+from app.widgets.tokens.bands import Measure, band_of_draft, band_of_entropy, band_of_probability
 from app.widgets.tokens.text import TokenText
 from engine.protocol import Alternative, TokenInfo
 

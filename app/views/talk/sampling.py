@@ -7,13 +7,7 @@ from typing import Any
 
 from msgspec import structs
 from PySide6.QtCore import Qt, QTimer
-from PySide6.QtWidgets import (
-    QComboBox,
-    QInputDialog,
-    QLineEdit,
-    QPlainTextEdit,
-    QWidget,
-)
+from PySide6.QtWidgets import QComboBox, QInputDialog, QLineEdit, QPlainTextEdit, QWidget
 
 from app.language import tr
 from app.state.presets import BUILT_IN, SUGGESTED, OwnSampling, Preset

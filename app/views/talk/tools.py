@@ -5,14 +5,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QEvent, QPoint, Qt, QTimer, QUrl, Signal
 from PySide6.QtGui import QAction, QDesktopServices, QResizeEvent
-from PySide6.QtWidgets import (
-    QFileDialog,
-    QFrame,
-    QMenu,
-    QPlainTextEdit,
-    QSizePolicy,
-    QWidget,
-)
+from PySide6.QtWidgets import QFileDialog, QFrame, QMenu, QPlainTextEdit, QSizePolicy, QWidget
 
 from app.language import tr, tr_n
 from app.state.talk.message import Picture

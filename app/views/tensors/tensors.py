@@ -5,13 +5,7 @@ from pathlib import Path
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication, QHideEvent, QResizeEvent, QShowEvent
-from PySide6.QtWidgets import (
-    QFileDialog,
-    QProgressBar,
-    QSplitter,
-    QStackedWidget,
-    QWidget,
-)
+from PySide6.QtWidgets import QFileDialog, QProgressBar, QSplitter, QStackedWidget, QWidget
 
 from app.language import mark, tr
 from app.state.lab.shading import loss_of

@@ -2,23 +2,12 @@
 
 import numpy as np
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import (
-    QComboBox,
-    QGridLayout,
-    QProgressBar,
-    QWidget,
-)
+from PySide6.QtWidgets import QComboBox, QGridLayout, QProgressBar, QWidget
 
 from app.language import tr
 from app.state.tensors.comparison import TEXT
 from app.state.tensors.numbers import Numbers
-from app.state.tensors.texts import (
-    TextsState,
-    error_map,
-    largest_error,
-    paired_key,
-    texts_verdict,
-)
+from app.state.tensors.texts import TextsState, error_map, largest_error, paired_key, texts_verdict
 from app.state.workbench import Workbench
 from app.theme import fonts
 from app.theme.tokens import GRID

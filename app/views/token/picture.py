@@ -12,14 +12,7 @@ from app.widgets.basics import label, set_height
 from app.widgets.layouts import vbox
 from app.widgets.pictures.side_by_side import Cell, CellPictures
 from app.widgets.tips import set_tip
-from engine.protocol import (
-    Failed,
-    PictureLimits,
-    PicturePlan,
-    PictureSeen,
-    PlacedRows,
-    ShowPicture,
-)
+from engine.protocol import Failed, PictureLimits, PicturePlan, PictureSeen, PlacedRows, ShowPicture
 
 HIGH = 220  # pixels
 

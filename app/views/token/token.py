@@ -5,13 +5,7 @@ from pathlib import Path
 
 import msgspec
 from PySide6.QtCore import QEvent, Qt
-from PySide6.QtGui import (
-    QGuiApplication,
-    QHideEvent,
-    QImage,
-    QResizeEvent,
-    QShowEvent,
-)
+from PySide6.QtGui import QGuiApplication, QHideEvent, QImage, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QComboBox, QFileDialog, QGridLayout, QScrollArea, QWidget
 
 from app.language import tr

@@ -7,12 +7,7 @@ from typing import NamedTuple
 from weakref import ref
 
 from PySide6.QtCore import QEvent, QSize, QTimer, Signal
-from PySide6.QtGui import (
-    QColor,
-    QMoveEvent,
-    QPainter,
-    QPaintEvent,
-)
+from PySide6.QtGui import QColor, QMoveEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app import turn
