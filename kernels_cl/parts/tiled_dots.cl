@@ -1,6 +1,6 @@
 // tiled_dots: what is otherwise in the middle of tiled_sums where products of bytes are added at once:
 // four by lanes of GPUs (intrinsics.cl), two or four by vectors of processors (tiled_vectors.cl), which
-// do so for one row of x. An activation of 12 bits is two digits then,
+// do so for few rows of x. An activation of 12 bits is two digits then,
 //
 //   q = 64 h + l     h and l from -32 to 32
 //

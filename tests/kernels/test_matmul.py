@@ -104,7 +104,9 @@ def test_every_format(backend: OpenCLBackend, fmt: Format, n: int) -> None:
 def test_a_row_gives_the_same_bits_alone_and_among_others(
     backend: OpenCLBackend, fmt: Format
 ) -> None:
-    """Panels of 1, 4 and 8 rows of x, weights as they are and unpacked first."""
+    """Panels of 1 to 4 and of 8 rows of x, as pairs and in digits, weights as they are and unpacked
+    first.
+    """
     made, k = Operands(7), max(512, 2 * fmt.block)
     blocks = random_blocks(made.rng, fmt, 64, k)
     w, x = weight(made, fmt, blocks), made.rng.standard_normal((9, k)).astype(np.float32)
@@ -115,7 +117,7 @@ def test_a_row_gives_the_same_bits_alone_and_among_others(
         return run(backend, ops.matmul(w, some), values, matmul_only=True).reshape(len(rows), 64)
 
     alone = np.concatenate([products(x[i : i + 1]) for i in (0, 1, 2, 8)])
-    for n in (2, 3, 9):
+    for n in (2, 3, 4, 6, 9):
         np.testing.assert_array_equal(products(x[:n])[:3], alone[: min(n, 3)])
     np.testing.assert_array_equal(products(x)[8], alone[3])
 
@@ -172,7 +174,7 @@ def test_half_the_multiplications_make_the_same_bits(backend: OpenCLBackend, fmt
 @pytest.mark.sampled(10)
 @pytest.mark.parametrize("fmt", QUANTIZED, ids=str)
 @pytest.mark.parametrize("byte", [0x00, 0x7F, 0x80, 0xFF, 0x0F])
-@pytest.mark.parametrize("n", [4, 9])
+@pytest.mark.parametrize("n", [3, 4, 9])
 def test_extreme_weights_and_activations(
     backend: OpenCLBackend, fmt: Format, byte: int, n: int
 ) -> None:

@@ -1,13 +1,15 @@
 """Activations in 12 and in 8 bits, read back by the layout that quantize.cl describes."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from engine.backends.opencl.backend import OpenCLBackend
-from engine.backends.opencl.launches.quantize import panel_rows
+from engine.backends.opencl.launch import DeviceTraits
+from engine.backends.opencl.launches.quantize import in_digits, panel_rows
 from engine.backends.opencl.lowering.helpers import panels_of
 from engine.gguf.formats import F32
 from engine.graph.lowered import Panels
@@ -43,7 +45,7 @@ def test_values(either: OpenCLBackend, k: int, n: int) -> None:
     made = Operands()
     x = made.make(F32, k, n)
     panel = panel_rows(n, either.info.traits)
-    assert panel == 1 if n == 1 else panel in (4, 8)
+    assert panel == 1 if n == 1 else panel in (3, 4, 8)
     node = panels_of(x, Panels(panel, 12))
     got = Read(run(either, node, made.values), k, panel)
     want = made.exact(x)[0, 0].reshape(n, k // 32, 32)
@@ -104,3 +106,17 @@ def test_panels_as_they_are(either: OpenCLBackend, panel: int) -> None:
     got = raw.astype(np.int8).view(np.float32).reshape(-1, 3, panel, 32).swapaxes(1, 2)
     want = made.values[x][np.minimum(np.arange(-(-5 // panel) * panel), 4)]
     np.testing.assert_array_equal(got.reshape(-1, 96), want)
+
+
+def test_rows_of_a_panel_and_their_form() -> None:
+    """Narrow vectors with instructions for bytes take up to three rows, in digits."""
+    narrow = DeviceTraits(True, 2, 4096, 1 << 15, vector_ints=8, vector_bytes=True)
+    plain, wide = replace(narrow, vector_bytes=False), replace(narrow, vector_ints=16)
+    rows = (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 512)
+    assert [panel_rows(n, narrow) for n in rows] == [1, 2, 3, 4, 3, 3, 4, 4, 4, 4, 4]
+    assert panel_rows(6, narrow, scattered=True) == 2
+    assert [panel_rows(n, plain) for n in rows] == [1, 2, 4, 4, 2, 2, 4, 4, 4, 4, 4]
+    assert [panel_rows(n, wide) for n in rows] == [1, 2, 4, 4, 8, 8, 8, 8, 4, 4, 8]
+    assert [in_digits(panel, narrow) for panel in (1, 2, 3, 4)] == [True, True, True, False]
+    assert not any(in_digits(panel, plain) for panel in (1, 2, 3, 4))
+    assert [in_digits(panel, wide) for panel in (1, 2, 4, 8)] == [True, False, False, False]

@@ -50,7 +50,7 @@ def matmul_experts(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Seque
     m, used, tokens, _ = node.shape
     grouped = ids.op is Op.GROUP_IDS
     usual = tokens * used // a.shape[2]  # pairs of an expert; some have many more
-    panel = panel_rows(max(2, 2 * usual), traits) if grouped else 1
+    panel = panel_rows(max(2, 2 * usual), traits, scattered=True) if grouped else 1
     groups = a.shape[2] + 1 if grouped else tokens * used
     args: Args = {
         "y": node,

@@ -168,12 +168,14 @@ def _grid(
         items = sum(-(-m // item) for m in rows)
         most = 1 if panels == 1 else traits.tuned.chunk // panel
         groups = -(-panels * panel // chunk_of_item(items, panels * panel, traits))
-        defines |= {"CHUNK": most * panel, **vector_defines(min(item, TILE), panel, traits)}
+        digits = Quantize.of(x).panels.digits
+        sums = 2 * panel if digits and panel > 1 else panel
+        defines |= {"CHUNK": most * panel, **vector_defines(min(item, TILE), sums, traits)}
         crossed = _crossed(panel, traits)
         keeps = has_wide_vectors(traits) and not crossed
         if Quantize.of(x).panels.bits == 8:
             defines["STAGED"] = 1
-        elif panel > 1 and SCHEMES[fmt].stages(panels, keeps):
+        elif panel > 1 and not digits and SCHEMES[fmt].stages(panels, keeps):
             defines |= {"STAGED": 1, "CROSSED": crossed}
         return _Grid(-(-panels // groups), (items, groups), (1, 1), defines)
     if is_wide(fmt, Quantize.of(x).n_rows, traits) or Quantize.of(x).panels.bits == 16:
@@ -232,7 +234,7 @@ def tile_defines(fmt: Format, x: Tensor, panel: int, traits: DeviceTraits) -> di
 
 def row_defines(fmt: Format, traits: DeviceTraits) -> dict[str, int | str]:
     """Build options of a program for vectors whose items make the panels of one row themselves."""
-    panels = Panels(1, 12, in_digits(True, traits))
+    panels = Panels(1, 12, in_digits(1, traits))
     defines = {**SCHEMES[fmt].defines, **panel_defines(panels), "PANEL": 1}
     return defines | {"AHEAD": traits.tuned.ahead, **_byte_defines(fmt, panels, traits)}
 
@@ -274,12 +276,12 @@ def lane_defines(team: int) -> dict[str, int | str]:
     return {"ROWS": 1, "LANES": 1, "TEAM": team}
 
 
-def vector_defines(rows: int, panel: int, traits: DeviceTraits) -> dict[str, int | str]:
-    """Build options where an item makes several rows with vectors: as many as registers hold sums
-    of.
+def vector_defines(rows: int, sums: int, traits: DeviceTraits) -> dict[str, int | str]:
+    """Build options where an item makes several rows with vectors: as many as registers hold so
+    many sums of each.
     """
     lanes = 16 if has_wide_vectors(traits) and rows >= 16 else 8
-    vectors, most = 1, min(rows // lanes, _sums_in_registers(traits) // panel)
+    vectors, most = 1, min(rows // lanes, _sums_in_registers(traits) // sums)
     while vectors * 2 <= most:
         vectors *= 2
     return {"ROWS": rows, "LANES": lanes, "VECTORS": vectors}

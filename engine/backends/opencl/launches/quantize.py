@@ -27,6 +27,9 @@ WIDE_ITEMS, WIDE_BYTES = 128, 18 << 10
 # registers are wide, adding pairs of those to 32 bits is one instruction, so more.
 _FOURS, _FOURS_OF_WIDE = 2, 8
 
+# Most rows of a panel that narrow vectors multiply as digits.
+_ROWS_IN_DIGITS = 3
+
 # Blocks per item that takes vectors: a launch for one row must be worth its price.
 _EACH = 64
 
@@ -46,11 +49,15 @@ def has_bytes(traits: DeviceTraits) -> bool:
     return traits.items_take_vectors and traits.vector_bytes
 
 
-def in_digits(alone: bool, traits: DeviceTraits) -> bool:
+def in_digits(panel: int, traits: DeviceTraits) -> bool:
     """True if activations of 12 bits are two digits: always for lanes that multiply bytes, for
-    vectors where a product has one row at a time. A panel is written and read in the same way.
+    vectors where a product has few rows at a time. A panel is written and read in the same way.
+
+    To unpack codes into bytes takes half as many instructions as into pairs, but every row's sums
+    are widened then. Wide vectors have registers for the pairs.
     """
-    return has_dots(traits) or (alone and has_bytes(traits))
+    most = 1 if has_wide_vectors(traits) else _ROWS_IN_DIGITS
+    return has_dots(traits) or (panel <= most and has_bytes(traits))
 
 
 def is_wide(fmt: Format, rows: int, traits: DeviceTraits) -> bool:
@@ -59,9 +66,10 @@ def is_wide(fmt: Format, rows: int, traits: DeviceTraits) -> bool:
     return rows >= WIDE_ROWS and fits and not SCHEMES[fmt].exact and has_dots(traits)
 
 
-def panel_rows(rows: int, traits: DeviceTraits) -> int:
+def panel_rows(rows: int, traits: DeviceTraits, scattered: bool = False) -> int:
     """One row a panel, or so many that few are added to fill the last one: two, four, or eight
-    where registers hold the sums of so many.
+    where registers hold the sums of so many; or three, where they are digits, which `scattered`
+    rows are not.
     """
     if rows == 1:
         return 1
@@ -69,6 +77,9 @@ def panel_rows(rows: int, traits: DeviceTraits) -> int:
         return 4 if rows <= 4 else traits.tuned.lane_panel
     most = traits.tuned.panel if has_wide_vectors(traits) else 4
     sizes = [size for size in (8, 4, 2) if size <= most]
+    few = rows <= 2 * _ROWS_IN_DIGITS and not scattered
+    if few and in_digits(_ROWS_IN_DIGITS, traits):
+        sizes.append(_ROWS_IN_DIGITS)
     return min(sizes, key=lambda size: -(-rows // size) * (size + 1))
 
 

@@ -9,7 +9,12 @@ from collections.abc import Mapping, Sequence
 
 from engine.backends.opencl.launch import DeviceTraits
 from engine.backends.opencl.launches.matmul_tiled import AT_ONCE, is_tiled
-from engine.backends.opencl.launches.quantize import in_digits, panel_bits, panel_rows
+from engine.backends.opencl.launches.quantize import (
+    has_dots,
+    in_digits,
+    panel_bits,
+    panel_rows,
+)
 from engine.backends.opencl.lowering.helpers import (
     grouped_ids,
     in_place_of,
@@ -69,13 +74,13 @@ def lower(
         elif node.op is Op.MATMUL_ID and is_tiled(MatmulId.of(node).a, type_of):
             product = MatmulId.of(node)
             grouped = grouped_ids(product)
-            x = once(_panels(product.b, product.a, 1, grouped is None, traits))
+            x = once(_panels(product.b, product.a, 1, grouped is not None, traits))
             experts = MatmulExperts(product.a, x, once(grouped) if grouped else product.ids)
             parts = (in_place_of(node, Op.MATMUL_EXPERTS, experts),)
         elif node in together and node is together[node][0]:
             a, b = Matmul.of(node).a, Matmul.of(node).b
             rows = panel_rows(b.nelements // b.shape[0], traits)
-            x = once(_panels(b, a, rows, rows == 1, traits))
+            x = once(_panels(b, a, rows, False, traits))
             parts = _products(together[node], x)
         elif node in together:
             parts = ()
@@ -84,10 +89,11 @@ def lower(
     return tuple(lowered)
 
 
-def _panels(x: Tensor, weight: Tensor, rows: int, alone: bool, traits: DeviceTraits) -> Tensor:
-    """x as a product with `weight` reads it, so many rows a panel; `alone`: one row at a time."""
+def _panels(x: Tensor, weight: Tensor, rows: int, scattered: bool, traits: DeviceTraits) -> Tensor:
+    """x as a product with `weight` reads it, so many rows a panel; or `scattered` rows together."""
     bits = panel_bits(weight.fmt, x.nelements // x.shape[0], rows, traits)
-    return panels_of(x, Panels(rows, bits, bits == 12 and in_digits(alone, traits)))
+    digits = has_dots(traits) if scattered else in_digits(rows, traits)
+    return panels_of(x, Panels(rows, bits, bits == 12 and digits))
 
 
 def _together(nodes: Sequence[Tensor], type_of: TypeOf) -> dict[Tensor, list[Tensor]]:

@@ -39,7 +39,7 @@ def seconds_of_a_step(model: Model, n: int) -> float:
     return seconds / (TOKENS - 1 - accepted)
 
 
-def main(path: str, device: str = "auto") -> None:
+def main(path: str, device: str | None = None) -> None:
     with load(path, device=device, ctx=512, cells=0, spec_type="mtp") as model:
         steps = [[seconds_of_a_step(model, n) for n in range(MOST + 1)] for _ in range(ROUNDS + 1)]
     times = [median(column) for column in zip(*steps[1:], strict=True)]  # the first makes plans
