@@ -79,7 +79,15 @@ def test_pytest_finds_what_it_is_asked_for(guide: str, line: str) -> None:
         if option == "-m":
             assert set(re.findall(r"\w+", value)) - {"not", "and", "or"} <= known, value
     options_only = [word for word in words if word.startswith("-")]
-    assert {re.sub(r"=.*", "", o) for o in options_only} <= {"-m", "-n", "-k", "-p", "-q", "-x"}
+    assert {re.sub(r"=.*", "", o) for o in options_only} <= {
+        "-m",
+        "-n",
+        "-k",
+        "-p",
+        "-q",
+        "-x",
+        "--timeout",
+    }
 
 
 @pytest.mark.parametrize(("guide", "line"), of("python"))
