@@ -2,23 +2,11 @@
 //
 // `blocks` are m rows of `row_bytes` bytes; out has ceil(m / 32) tiles of `records` records each, the
 // rows that the last one lacks being zeros. An item packs `per_item` records of a tile: of all its
-// rows where items take vectors (LOCAL 1), else of the rows that its group leaves it. Every byte
-// of out is written once and read by nobody: this is also the first touch of the memory.
+// rows where items take vectors (LOCAL 1; eight rows at once of formats that pack_lanes.cl has), else
+// of the rows that its group leaves it. Every byte of out is written once and read by nobody.
 //
 // FORMAT is the blocks' (pack_formats.cl), of `BYTES` bytes with PARTS x 32 elements. The other
 // defines say what a record holds (tiles/schemes.py); or FLOATS, of how many bytes they are.
-
-#if !defined(FORMAT) && !defined(FLOATS)
-  #define FORMAT q4_1
-  #define BYTES 20
-  #define PARTS 1
-  #define BLOCKS 1
-  #define HALVES 2
-  #define WORDS 4
-  #define HIGH 0
-  #define SCALES 0
-#endif
-#define TILE 32
 
 #ifdef FLOATS
   #if FLOATS == 4
@@ -37,9 +25,6 @@ static void clear_row(__global uchar *out, int lane) {
 }
 
 #else
-  #define HEAD (2 * TILE * HALVES)
-  #define BLOCK (TILE * (4 * (WORDS + HIGH) + SCALES))
-  #define RECORD (HEAD + BLOCKS * BLOCK)
   #define OF_FORMAT(name) CAT3(name, _, FORMAT)
 
 // Two words of codes of two bits.
@@ -104,7 +89,14 @@ __kernel TEAM_SIZE void pack(__global char *out_buf, long out_off, const __globa
   int tile = get_global_id(2), first = get_global_id(1) * per_item;
   __global uchar *out = (__global uchar *)out_buf + out_off + (long)tile * records * RECORD;
   Block rows = (Block)blocks_buf + blocks_off + (long)tile * TILE * row_bytes;
-  for (int record = first; record < min(first + per_item, records); record++)
+  int end = min(first + per_item, records);
+#ifdef IN_LANES
+  if (tile * TILE + TILE <= m) {
+    pack_tile(out, rows, first, end, row_bytes);
+    return;
+  }
+#endif
+  for (int record = first; record < end; record++)
     for (int lane = get_local_id(0); lane < TILE; lane += LOCAL) {
       if (tile * TILE + lane < m)
         pack_row(out + (long)record * RECORD, rows + lane * row_bytes, record, lane);

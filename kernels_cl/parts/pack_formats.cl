@@ -10,6 +10,23 @@
 // How blocks lie is told in tiles/words.py and tiles/codebooks.py, format by format: those make the
 // same of them in NumPy, and tests hold the two against each other bit by bit.
 
+#if !defined(FORMAT) && !defined(FLOATS)
+  #define FORMAT q4_1
+  #define BYTES 20
+  #define PARTS 1
+  #define BLOCKS 1
+  #define HALVES 2
+  #define WORDS 4
+  #define HIGH 0
+  #define SCALES 0
+#endif
+#define TILE 32
+#ifndef FLOATS
+  #define HEAD (2 * TILE * HALVES)
+  #define BLOCK (TILE * (4 * (WORDS + HIGH) + SCALES))
+  #define RECORD (HEAD + BLOCKS * BLOCK)
+#endif
+
 typedef const __global uchar *Block;
 typedef struct __attribute__((packed)) { uint4 words; } Bytes16;  // blocks start anywhere
 typedef struct __attribute__((packed)) { uint8 words; } Bytes32;

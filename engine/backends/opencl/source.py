@@ -42,7 +42,7 @@ PARTS: Mapping[str, tuple[str, ...]] = {
     "matrix_trial": ("intrinsics", "fragments"),
     "norm": ("row_sums",),
     "norm_chain": ("row_sums",),
-    "pack": ("block_grids", "pack_formats"),
+    "pack": ("block_grids", "pack_formats", "pack_lanes"),
     "recurrence_lanes": ("recurrence",),
     "recurrence_vectors": ("recurrence",),
     "reduce": ("row_sums",),
