@@ -31,7 +31,7 @@ else:
 if TYPE_CHECKING and sys.platform == "win32":
     from multiprocessing.connection import PipeConnection
 
-Advice = Literal["HUGEPAGE", "DONTNEED", "WILLNEED", "POPULATE_READ", "POPULATE_WRITE"]
+Advice = Literal["HUGEPAGE", "DONTNEED", "WILLNEED", "POPULATE_READ"]
 MOVES_OPEN_FILES = sys.platform != "win32"
 """Whether an open file can be renamed, replaced and deleted."""
 BLOCK = 512  # bytes of st_blocks, whatever the file system's are (POSIX)
@@ -165,6 +165,17 @@ def advise(memory: mmap.mmap, advice: Advice, start: int = 0, size: int | None =
     if sys.platform == "win32" or number is None:
         raise OSError(f"this system has no advice {advice}")
     memory.madvise(number, start, len(memory) - start if size is None else size)
+
+
+def populate(memory: mmap.mmap, start: int, size: int) -> None:
+    """Have these bytes' pages now, to write to; other threads of Python go on meanwhile. Raises
+    `OSError`, also where there is no such call (Linux before 5.14, other systems).
+    """
+    if _LIBC is None:
+        raise OSError("this system has no advice POPULATE_WRITE")
+    address = ctypes.addressof(ctypes.c_char.from_buffer(memory, start))
+    if _LIBC.madvise(ctypes.c_void_p(address), ctypes.c_size_t(size), _NEWER["POPULATE_WRITE"]):
+        raise OSError(f"the system gives no pages for {size} bytes")
 
 
 def limit_process(memory: int, seconds: int) -> None:

@@ -267,6 +267,7 @@ class OpenCLBuffer(Buffer):
     def free(self) -> None:
         if self._memory is not None:
             if self._pages is not None:  # a driver keeps its own until nobody uses it
+                self._pages.settle()
                 with suppress(cl.Error):
                     self.queue.now.finish()
             self._memory = self._pages = None

@@ -1,25 +1,32 @@
 """Memory of this process for devices that compute in it: fresh pages, large where those come fast.
 
 The first touch of memory in pages of 4 KiB takes longer than reading a file and writing its tiles:
-a third of a second per GB of processor time, against a twentieth in pages of 2 MiB. But the host of
-a virtual machine may take large pages back once they are free, and finding them again takes two
-seconds per GB; and where free memory lies in small pieces, the system moves pages to join some.
+a third of a second per GB of processor time where the system is asked for many, twice that where a
+kernel meets each, against a twentieth in pages of 2 MiB. But the host of a virtual machine may take
+large pages back once they are free, and finding them again takes two seconds per GB; and where free
+memory lies in small pieces, the system moves pages to join some.
 """
 
 import mmap
 import sys
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import cache
 from time import thread_time_ns
 
 import numpy as np
 
 from engine.device.backend import Bytes
-from engine.system import advise, fresh_pages
+from engine.system import advise, cores, fresh_pages, populate
 
 SMALL, LARGE = 4096, 2 << 20
 EVEN, MOST = 500_000, 10_000_000
 """Nanoseconds of a thread that as many small pages take, and by how much large ones may fall behind
 or be ahead of that.
 """
+
+AHEAD, STRETCH = 32 << 20, 4 * LARGE
+"""Bytes whose pages are taken before they are needed, and those that a thread takes at once."""
 
 
 class LargePages:
@@ -37,7 +44,7 @@ class LargePages:
         began = thread_time_ns()
         try:
             advise(memory, "HUGEPAGE", start, LARGE)
-            advise(memory, "POPULATE_WRITE", start, LARGE)
+            populate(memory, start, LARGE)
         except OSError:  # this system has none, or cannot be asked for them
             self._ahead = -MOST
         else:
@@ -53,21 +60,48 @@ class FreshPages:
         whole = np.frombuffer(self._map, np.uint8)
         self._start = -whole.ctypes.data % LARGE
         self.bytes: Bytes = whole[self._start : self._start + size]
-        self._reached = 0
+        self._coming: deque[Future[bool]] = deque()
+        self._reached, self._refused = 0, False
 
     def touch(self, end: int) -> None:
-        """Before bytes up to `end` are written: have them in large pages, while those are fast."""
-        while self._reached < end and self._reached + LARGE <= self.bytes.size:
-            if not self._large.are_fast:
-                return
-            self._large.take(self._map, self._start + self._reached)
-            self._reached += LARGE
+        """Before bytes up to `end` are written: have their pages, large ones while those are fast.
+        Those after them are taken by threads, while the caller goes on.
+        """
+        last = min(end + AHEAD, self.bytes.size)
+        for start in range(self._reached + len(self._coming) * STRETCH, last, STRETCH):
+            self._coming.append(_touching().submit(self._take, start))
+        while self._coming and self._reached < end:
+            self._refused |= not self._coming.popleft().result()
+            self._reached += STRETCH
 
     def touch_all(self) -> None:
         """Have all of it now, as long as nothing but zeros is in it."""
         self.touch(self.bytes.size)
-        for start in range(self._reached, self.bytes.size, LARGE):
-            self.bytes[start : start + LARGE : SMALL] = 0
+        if self._refused:
+            self.bytes[::SMALL] = 0
+
+    def settle(self) -> None:
+        """Wait for the pages that are being taken."""
+        wait(self._coming)
+
+    def _take(self, first: int) -> bool:
+        """Have the pages of a stretch; False if the system is not asked for small ones."""
+        end = min(first + STRETCH, self.bytes.size)
+        try:
+            for start in range(first, end, LARGE):
+                if start + LARGE <= end and self._large.are_fast:
+                    self._large.take(self._map, self._start + start)
+                else:
+                    populate(self._map, self._start + start, min(LARGE, end - start))
+        except OSError:
+            return False
+        return True
+
+
+@cache
+def _touching() -> ThreadPoolExecutor:
+    """Threads that wait for pages: two, as one cannot keep up with kernels on many cores."""
+    return ThreadPoolExecutor(min(2, cores()), "pages")
 
 
 class FilledPages:
@@ -78,6 +112,9 @@ class FilledPages:
 
     def touch(self, end: int) -> None:
         """Nothing is left to do."""
+
+    def settle(self) -> None:
+        """Nothing is under way."""
 
 
 def has_fresh_pages() -> bool:
