@@ -431,3 +431,19 @@ def test_one_input_in_panels_of_both_kinds(either: OpenCLBackend) -> None:
     products = [ops.matmul(weight(made, 256, 40, fmt), x) for fmt in (Q4_1, F16, Q8_0)]
     fused = [Op.QUANTIZE, Op.MATMUL_TILED, Op.QUANTIZE, Op.MATMUL_TILED, Op.MATMUL_TILED]
     check(either, made, products, fused, "f32")
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3])
+def test_a_gate_whose_panels_have_another_form_than_the_next_product(
+    either: OpenCLBackend, rows: int
+) -> None:
+    """Two rows meet weights of bytes as pairs and others as digits, where processors have both."""
+    made, k = Operands(), 256
+    x = made.make(F32, k, rows)
+    gate, up = weight(made, k, k, Q8_0), weight(made, k, k, Q8_0)
+    product = ops.matmul(
+        weight(made, k, 64, Q6_K), ops.silu(ops.matmul(gate, x), ops.matmul(up, x))
+    )
+    single = run_all(either, [product], made.values, matmul_only=True)
+    fused = run_all(either, [product], made.values, matmul_only=True, fused=True)
+    assert nmse(numbers(fused[0]), numbers(single[0])) < LIMIT["12 bits"]

@@ -11,7 +11,7 @@ from engine.backends.opencl.backend import OpenCLBackend
 from engine.backends.opencl.launch import DeviceTraits
 from engine.backends.opencl.launches.quantize import in_digits, panel_rows
 from engine.backends.opencl.lowering.helpers import panels_of
-from engine.gguf.formats import F32
+from engine.gguf.formats import F32, Q6_K, Q8_0
 from engine.graph.lowered import Panels
 from engine.graph.tensor import Tensor
 from engine.selftest.guarded import Array, run_all
@@ -117,6 +117,7 @@ def test_rows_of_a_panel_and_their_form() -> None:
     assert panel_rows(6, narrow, scattered=True) == 2
     assert [panel_rows(n, plain) for n in rows] == [1, 2, 4, 4, 2, 2, 4, 4, 4, 4, 4]
     assert [panel_rows(n, wide) for n in rows] == [1, 2, 4, 4, 8, 8, 8, 8, 4, 4, 8]
-    assert [in_digits(panel, narrow) for panel in (1, 2, 3, 4)] == [True, True, True, False]
-    assert not any(in_digits(panel, plain) for panel in (1, 2, 3, 4))
-    assert [in_digits(panel, wide) for panel in (1, 2, 4, 8)] == [True, False, False, False]
+    assert [in_digits(Q6_K, panel, narrow) for panel in (1, 2, 3, 4)] == [True, True, True, False]
+    assert [in_digits(Q8_0, panel, narrow) for panel in (1, 2, 3, 4)] == [True, False, True, False]
+    assert not any(in_digits(Q6_K, panel, plain) for panel in (1, 2, 3, 4))
+    assert [in_digits(Q6_K, panel, wide) for panel in (1, 2, 4, 8)] == [True, False, False, False]

@@ -49,15 +49,25 @@ def has_bytes(traits: DeviceTraits) -> bool:
     return traits.items_take_vectors and traits.vector_bytes
 
 
-def in_digits(panel: int, traits: DeviceTraits) -> bool:
+def in_digits(fmt: Format, panel: int, traits: DeviceTraits) -> bool:
     """True if activations of 12 bits are two digits: always for lanes that multiply bytes, for
     vectors where a product has few rows at a time. A panel is written and read in the same way.
 
     To unpack codes into bytes takes half as many instructions as into pairs, but every row's sums
-    are widened then. Wide vectors have registers for the pairs.
+    are widened then: of codes that are bytes, so often that two rows are quicker in pairs.
     """
-    most = 1 if has_wide_vectors(traits) else _ROWS_IN_DIGITS
-    return has_dots(traits) or (panel <= most and has_bytes(traits))
+    scheme = SCHEMES[fmt]
+    as_pairs = panel == 2 and not isinstance(scheme, FloatScheme) and scheme.words == 8
+    return has_dots(traits) or (panel <= _most_in_digits(traits) and not as_pairs)
+
+
+def _most_in_digits(traits: DeviceTraits) -> int:
+    """Rows of a panel that vectors multiply as digits, at most. Wide ones have registers for pairs
+    of many.
+    """
+    if not has_bytes(traits):
+        return 0
+    return 1 if has_wide_vectors(traits) else _ROWS_IN_DIGITS
 
 
 def is_wide(fmt: Format, rows: int, traits: DeviceTraits) -> bool:
@@ -78,7 +88,7 @@ def panel_rows(rows: int, traits: DeviceTraits, scattered: bool = False) -> int:
     most = traits.tuned.panel if has_wide_vectors(traits) else 4
     sizes = [size for size in (8, 4, 2) if size <= most]
     few = rows <= 2 * _ROWS_IN_DIGITS and not scattered
-    if few and in_digits(_ROWS_IN_DIGITS, traits):
+    if few and _most_in_digits(traits) == _ROWS_IN_DIGITS:
         sizes.append(_ROWS_IN_DIGITS)
     return min(sizes, key=lambda size: -(-rows // size) * (size + 1))
 

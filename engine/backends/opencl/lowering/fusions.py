@@ -337,7 +337,7 @@ def matmul_gated(nodes: NodeList, i: int) -> Fusion | None:
     whole = all(t.shape == made.node.shape and t.is_contiguous and t.offset == 0 for t in both)
     if not whole or {t.storage for t in both} != weights.keys():
         return None
-    if Quantize.of(given.x).panels.bits != act.panels.bits:
+    if Quantize.of(given.x).panels != act.panels:
         return None
     # An item makes a whole tile: that must leave something to do for every core.
     traits = nodes.traits
