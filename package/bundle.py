@@ -2,9 +2,9 @@
 
 `python package/bundle.py FOLDER` writes `FOLDER/Cutaway.AppDir` and `FOLDER/cutaway-VERSION-linux-
 MACHINE.tar.xz` of it. It needs `patchelf`, binutils, the libraries that Qt needs from a desktop
-(.ci/run lists them) and the package index or pip's cache. It runs on systems with a C library as
-new as the one it was made on. The folder's layout is that of an AppDir, so that `appimagetool
-Cutaway.AppDir` makes an AppImage of it.
+(.ci/run lists them; libwayland-cursor0 and libwayland-egl1 besides) and the package index or pip's
+cache. It runs on systems with a C library as new as the one it was made on. The folder's layout is
+that of an AppDir, so that `appimagetool Cutaway.AppDir` makes an AppImage of it.
 """
 
 import compileall
@@ -195,7 +195,7 @@ def copy_libraries(made: Path, qt: Path) -> None:
                 continue
             found = find(name)
             if found is None:
-                raise SystemExit(f"{path} needs {name}, which this system lacks")
+                raise SystemExit(f"{path} needs {name}: install the package that has it")
             here.add(name)
             shutil.copy2(found.resolve(), qt / name)
             copied.append(found)
