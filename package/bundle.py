@@ -8,6 +8,7 @@ that of an AppDir, so that `appimagetool Cutaway.AppDir` makes an AppImage of it
 """
 
 import compileall
+import os
 import platform
 import re
 import shutil
@@ -113,6 +114,7 @@ def main() -> None:
     install(packages)
     prune_qt(packages / "PySide6")
     copy_libraries(made, packages / "PySide6" / "Qt" / "lib")
+    offer_libgcc(made, packages / "PySide6" / "Qt" / "lib")
     add_launcher(made)
     compileall.compile_dir(
         made / "lib", quiet=2, workers=0, stripdir=made, invalidation_mode=UNCHECKED
@@ -203,6 +205,15 @@ def copy_libraries(made: Path, qt: Path) -> None:
     rpath = f"$ORIGIN/../{qt.relative_to(made)}"
     call("patchelf", "--force-rpath", "--set-rpath", rpath, made / "bin" / "ld")
     copy_licences(made, [*copied, Path(shutil.which("ld") or "ld")])
+
+
+def offer_libgcc(made: Path, qt: Path) -> None:
+    """Put libgcc_s, which PoCL's kernels are linked with, beside the engine's scripts for `ld`
+    (`drivers/loader.py`), for systems without it.
+    """
+    (scripts,) = made.rglob("drivers/libraries")
+    link = scripts / "libgcc_s.so.1"
+    link.symlink_to(os.path.relpath(qt / link.name, scripts))
 
 
 def copy_licences(made: Path, files: list[Path]) -> None:

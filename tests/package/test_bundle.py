@@ -59,6 +59,13 @@ def test_it_brings_every_library_that_the_window_looks_for(made: Path) -> None:
     assert set(QT_LIBRARIES) <= {path.name for path in made.rglob("*.so*")}
 
 
+def test_it_brings_what_its_kernels_are_linked_with(made: Path) -> None:
+    (scripts,) = made.rglob("drivers/libraries")
+    for script in scripts.glob("*.so"):
+        for name in re.findall(r"\blib[\w.]+", script.read_text()):
+            assert OF_THE_C_LIBRARY.fullmatch(name) or (scripts / name).is_file(), name
+
+
 @pytest.mark.parametrize("command", [["--version"], ["devices"], ["inspect", "shapes"]], ids=str)
 def test_it_starts(made: Path, tmp_path: Path, command: list[str]) -> None:
     wrong = "/nowhere"  # which other programs' settings must not lead it to
