@@ -112,9 +112,10 @@ def main() -> None:
     packages = made / "lib" / PYTHON / "site-packages"
     copy_python(made)
     install(packages)
+    qt = packages / "PySide6" / "Qt" / "lib"
     prune_qt(packages / "PySide6")
-    copy_libraries(made, packages / "PySide6" / "Qt" / "lib")
-    offer_libgcc(made, packages / "PySide6" / "Qt" / "lib")
+    copy_libraries(made, qt)
+    offer_libgcc(made, qt)
     add_launcher(made)
     compileall.compile_dir(
         made / "lib", quiet=2, workers=0, stripdir=made, invalidation_mode=UNCHECKED

@@ -64,8 +64,8 @@ class FreshPages:
         self._reached, self._refused = 0, False
 
     def touch(self, end: int) -> None:
-        """Before bytes up to `end` are written: have their pages, large ones while those are fast.
-        Those after them are taken by threads, while the caller goes on.
+        """Have the pages of all bytes up to `end` before they are written, large ones while those
+        are fast. Threads take the pages after them, while the caller goes on.
         """
         last = min(end + AHEAD, self.bytes.size)
         for start in range(self._reached + len(self._coming) * STRETCH, last, STRETCH):
@@ -85,7 +85,7 @@ class FreshPages:
         wait(self._coming)
 
     def _take(self, first: int) -> bool:
-        """Have the pages of a stretch; False if the system is not asked for small ones."""
+        """Have the pages of the stretch at byte `first`; return False if the system refuses."""
         end = min(first + STRETCH, self.bytes.size)
         try:
             for start in range(first, end, LARGE):
