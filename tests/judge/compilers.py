@@ -11,7 +11,8 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution
@@ -80,6 +81,7 @@ HALF = """#pragma OPENCL EXTENSION cl_khr_fp16 : enable
 """
 """libclc converts halves in software; NVIDIA's own compiler has an instruction for it."""
 
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 CLANG = "clang-19"
 AS_CL = (
     "-x",
@@ -110,14 +112,35 @@ class Code:
     notes: str = ""
 
 
-def compiled(target: str, source: str, defines: Sequence[str]) -> Code:
-    """The machine code of a program. Raises `Missing`; `AssertionError` with what it refuses."""
+def compiled(target: str, asked: Mapping[str, tuple[str, Sequence[str]]]) -> dict[str, Code]:
+    """The machine code of programs, by their names: each is a source with its defines.
+
+    Raises `Missing`; `AssertionError` with what it refuses.
+    """
     vendor = TARGETS[target]
-    make = {NVIDIA: _nvidia, AMD: _amd, INTEL: _intel}[vendor]
-    with TemporaryDirectory() as folder:
-        text = (HALF if vendor == NVIDIA else "") + source
-        (Path(folder) / "k.cl").write_text(text)
-        return make(target, Path(folder), [f"-D{one}" for one in defines])
+
+    def one(name: str) -> Code | str:
+        source, defines = asked[name]
+        words = [f"-D{define}" for define in defines]
+        with TemporaryDirectory() as folder:
+            path = Path(folder)
+            (path / "k.cl").write_text((HALF if vendor == NVIDIA else "") + source)
+            try:
+                if vendor == NVIDIA:
+                    return _ptx(path, words)
+                return (_amd if vendor == AMD else _intel)(target, path, words)
+            except AssertionError as error:
+                raise AssertionError(f"{name} on {target}: {error}") from None
+
+    with ThreadPoolExecutor(CORES) as threads:
+        made = list(threads.map(one, asked))
+    codes = [code for code in made if isinstance(code, Code)]
+    if made and vendor == NVIDIA:
+        with TemporaryDirectory() as folder:
+            codes = list(
+                _nvidia(target, Path(folder), [ptx for ptx in made if isinstance(ptx, str)])
+            )
+    return dict(zip(asked, codes, strict=True))
 
 
 @cache
@@ -179,14 +202,53 @@ def _linked(*libraries: Path) -> list[str]:
     return words
 
 
-def _nvidia(target: str, folder: Path, defines: list[str]) -> Code:
+def _ptx(folder: Path, defines: list[str]) -> str:
     words = ["--target=nvptx64--nvidiacl", "-Xclang", "-cl-ext=+cl_khr_fp16", *_linked(LIBCLC)]
     words += ["-Xclang", "-target-cpu", "-Xclang", "sm_80"]
     words += ["-Xclang", "-target-feature", "-Xclang", "+ptx75"]
-    ptx, cubin = str(folder / "k.ptx"), str(folder / "k.cubin")
-    _run([_clang(), *AS_CL, *words, *defines, "-o", ptx, str(folder / "k.cl")])
-    notes = _run([_cuda("ptxas"), f"-arch={target}", "-v", "-o", cubin, ptx])
-    return Code(target, _run([_cuda("nvdisasm"), "-c", cubin]), notes)
+    ptx = folder / "k.ptx"
+    _run([_clang(), *AS_CL, *words, *defines, "-o", str(ptx), str(folder / "k.cl")])
+    return ptx.read_text()
+
+
+NAMED = re.compile(
+    r"^\s*(?:\.\w+\s+)*?(?:\.(?:entry|func)\s+(?:\([^)]*\)\s*)?|\.(?:shared|global|const)\s[^;]*?)"
+    r"([\w$]+)\s*(?:[(\[;=]|$)",
+    re.MULTILINE,
+)
+"""What all modules of PTX see that are assembled at once: kernels, functions, their variables."""
+
+
+def apart(ptx: str, end: str) -> str:
+    """PTX with that behind all its names, so that it has none in common with another's."""
+    names = "|".join(sorted(map(re.escape, set(NAMED.findall(ptx)))))
+    return re.sub(rf"(?<![\w$.%])({names})(?![\w$.])", rf"\g<1>{end}", ptx)
+
+
+def _of_one(text: str, before: str, after: str, end: str) -> str:
+    """The parts of a text that begin with a name of that end, which stands before and behind
+    such words; the names as they were.
+    """
+    parts = (part.partition(after) for part in text.split(before)[1:])
+    own = ((name.removesuffix(end), rest) for name, _, rest in parts if name.endswith(end))
+    return "".join(f"{before}{name}{after}{rest}" for name, rest in own)
+
+
+def _nvidia(target: str, folder: Path, modules: Sequence[str]) -> Iterator[Code]:
+    """Modules of PTX, all in one call: nvdisasm takes a second before it reads anything."""
+    ends = [f"__{i}" for i in range(len(modules))]
+    paths = [folder / f"{end}.ptx" for end in ends]
+    for path, ptx, end in zip(paths, modules, ends, strict=True):
+        path.write_text(apart(ptx, end))
+    cubin = str(folder / "k.cubin")
+    notes = _run([_cuda("ptxas"), f"-arch={target}", "-v", "-o", cubin, *map(str, paths)])
+    listing = _run([_cuda("nvdisasm"), "-c", cubin])
+    for end in ends:
+        yield Code(
+            target,
+            _of_one(listing, ".section\t.text.", ",", end),
+            _of_one(notes, "entry function '", "'", end),
+        )
 
 
 def _amd(target: str, folder: Path, defines: list[str]) -> Code:

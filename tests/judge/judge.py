@@ -20,12 +20,21 @@ import msgspec
 
 from engine.backends.opencl.source import source
 from engine.settings import cache_folder
-from tests.judge.compilers import CLANG, DOTS, HALVES, MATRIX, TARGETS, Missing, compiled, version
+from tests.judge.compilers import (
+    CLANG,
+    CORES,
+    DOTS,
+    HALVES,
+    MATRIX,
+    TARGETS,
+    Missing,
+    compiled,
+    version,
+)
 from tests.judge.figures import Figures, figures
 from tests.judge.plans import Program, programs
 
 KEPT = Path(__file__).with_name("figures.json")
-CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 OTHER_COMPILER = 1.1
 """How much more is not worse where the figures are another compiler version's."""
 
@@ -61,25 +70,38 @@ def judged(
     own.update(Path(__file__).with_name("compilers.py").read_bytes())
     stamp = (target, version(target), own.hexdigest())
 
-    def one(program: Program) -> Figures:
+    def path(program: Program, text: str) -> Path:
+        return folder / sha256(repr((stamp, program, text)).encode()).hexdigest()[:32]
+
+    def keep(program: Program, figure: Figures, *texts: str) -> None:
+        for text in texts:
+            unique = path(program, text).with_suffix(f".{os.getpid()}")  # another may write it, too
+            unique.write_bytes(msgspec.json.encode(figure))
+            unique.replace(path(program, text))
+
+    def known(program: Program) -> Figures | None:
+        """Of the text as it is, which asks no compiler; else of what its defines leave of it."""
         text = text_of(program.family)
-        path = (
-            folder
-            / sha256(repr((stamp, program, plain(text, program.defines))).encode()).hexdigest()[:32]
-        )
-        if path.exists():
-            return msgspec.json.decode(path.read_bytes(), type=Figures)
-        try:
-            made = figures(compiled(target, text, program.defines), program.multiply_adds)
-        except AssertionError as error:
-            raise AssertionError(f"{program.name} on {target}: {error}") from None
-        unique = path.with_suffix(f".{os.getpid()}")  # another process may write it, too
-        unique.write_bytes(msgspec.json.encode(made[program.kernel]))
-        unique.replace(path)
-        return made[program.kernel]
+        for as_it_is in (True, False):
+            at = path(program, text if as_it_is else plain(text, program.defines))
+            if at.exists():
+                figure = msgspec.json.decode(at.read_bytes(), type=Figures)
+                if not as_it_is:
+                    keep(program, figure, text)
+                return figure
+        return None
 
     with ThreadPoolExecutor(CORES) as threads:
-        return dict(zip((p.name for p in asked), threads.map(one, asked), strict=True))
+        found = dict(zip(asked, threads.map(known, asked), strict=True))
+    new = {p.name: (text_of(p.family), p.defines) for p, figure in found.items() if figure is None}
+    codes = compiled(target, new)
+    for program, figure in found.items():
+        if figure is None:
+            text = text_of(program.family)
+            figure = figures(codes[program.name], program.multiply_adds)[program.kernel]
+            keep(program, figure, text, plain(text, program.defines))
+            found[program] = figure
+    return {program.name: figure for program, figure in found.items() if figure}
 
 
 def kept() -> Kept:

@@ -21,6 +21,7 @@ from tests.judge.compilers import (
     TARGETS,
     Code,
     Missing,
+    apart,
     compiled,
     version,
 )
@@ -128,7 +129,8 @@ def test_prompts_attend_by_matrix_units(target: str, asked: list[Program]) -> No
     assert len(wide) == 2
     for program in wide[:1]:
         assert ("LARGE_GRF=1" in program.defines) == (TARGETS[target] == INTEL)
-        code = compiled(target, source(program.family), program.defines)
+        asked_for = {program.name: (source(program.family), program.defines)}
+        code = compiled(target, asked_for)[program.name]
         assert any(name in code.listing for name in UNITS) == bool(HALVES[target])
 
 
@@ -219,6 +221,40 @@ def test_what_a_listing_tells() -> None:
     assert (found.registers, found.scratch, found.occupancy) == (40, 24, 51)
     assert found.loads == {"8": 1, "32": 1, "128": 1}
     assert (found.loop, found.narrow, found.each) == (4, 1, 2.0)
+
+
+def test_modules_that_are_assembled_at_once_share_no_name() -> None:
+    """Kernels, functions, and what both read; opcodes and parameters are as they were."""
+    ptx = """
+// .globl max
+.shared .align 4 .b8 max_$_sums[64];
+.extern .shared .align 16 .b8 rows[];
+.global .align 4 .u32 table = 3;
+.func (.param .b32 func_retval0) half(
+	.param .b32 half_param_0
+)
+.visible .entry max(
+	.param .u64 max_param_0
+)
+{
+	ld.param.u64 %rd1, [max_param_0];
+	mov.u32 %max, max_$_sums;
+	max.f32 %f1, %f2, %f3;
+	call.uni (retval0), half, (param0);
+}
+"""
+    made = apart(ptx, "__7").splitlines()
+    changed = [now for was, now in zip(ptx.splitlines(), made, strict=True) if was != now]
+    assert changed == [
+        "// .globl max__7",
+        ".shared .align 4 .b8 max_$_sums__7[64];",
+        ".extern .shared .align 16 .b8 rows__7[];",
+        ".global .align 4 .u32 table__7 = 3;",
+        ".func (.param .b32 func_retval0) half__7(",
+        ".visible .entry max__7(",
+        "\tmov.u32 %max, max_$_sums__7;",
+        "\tcall.uni (retval0), half__7, (param0);",
+    ]
 
 
 NOTHING_OPTIONAL = ("--target=spir64", "-Xclang", "-cl-ext=-all", "-fsyntax-only")
