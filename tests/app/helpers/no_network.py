@@ -17,7 +17,10 @@ import pytest
 # connections, whichever library makes them; addresses of AF_UNIX are no tuples.
 HOOK = """\
 import json, os, sys
+HEARD = frozenset(("socket.connect", "socket.sendto", "socket.getaddrinfo"))
 def refuse(event, args):
+    if event not in HEARD:  # first and fast: hundreds of events are heard for each that matters
+        return
     if event in ("socket.connect", "socket.sendto") and isinstance(args[1], tuple):
         host, port = args[1][:2]
     elif event == "socket.getaddrinfo":
@@ -44,8 +47,10 @@ _refusals = Refusals()
 exec(HOOK, _refusals.names)
 
 
-def _refuse(event: str, args: tuple[Any, ...]) -> None:
-    if _refusals.on:
+def _refuse(
+    event: str, args: tuple[Any, ...], heard: frozenset[str] = _refusals.names["HEARD"]
+) -> None:
+    if event in heard and _refusals.on:
         _refusals.names["refuse"](event, args)
 
 
