@@ -9,7 +9,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator
-from functools import wraps
+from functools import cache, wraps
 from time import monotonic
 from types import FunctionType, TracebackType
 from typing import Any
@@ -73,14 +73,18 @@ def guard(cls: type) -> None:
 
 def overrides(cls: type) -> list[str]:
     """The functions of Qt that a class overrides itself."""
-    qt = [base for base in cls.__mro__[1:] if base.__module__.startswith("PySide6")]
+    known = _names(tuple(base for base in cls.__mro__[1:] if base.__module__.startswith("PySide6")))
     return [
         name
         for name, value in vars(cls).items()
-        if isinstance(value, FunctionType)
-        and not name.startswith("__")
-        and any(name in vars(base) for base in qt)
+        if name in known and isinstance(value, FunctionType) and not name.startswith("__")
     ]
+
+
+@cache
+def _names(bases: tuple[type, ...]) -> frozenset[str]:
+    """Return all names that classes of Qt have; few combinations of them have hundreds of heirs."""
+    return frozenset().union(*map(vars, bases))
 
 
 def instead(name: str) -> object:
