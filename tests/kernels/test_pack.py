@@ -14,12 +14,13 @@ from engine.backends.opencl.backend import OpenCLBackend
 from engine.backends.opencl.buffers import OpenCLEvent
 from engine.backends.opencl.drivers.device import Device, open_device
 from engine.backends.opencl.drivers.loader import cl
+from engine.backends.opencl.launch import DeviceTraits
 from engine.backends.opencl.packing import BlockSource, InPlace, Packer, Staged
 from engine.backends.opencl.tiles import layouts
 from engine.backends.opencl.tiles.schemes import SCHEMES
 from engine.device.backend import Bytes, Component, Location, Owner, Upload
 from engine.errors import DeviceError
-from engine.gguf.formats import F32, Q4_K, Format
+from engine.gguf.formats import F32, I8, Q4_K, Format
 from engine.gguf.reader import open_gguf
 from engine.graph.tensor import Role, Shape, leaf
 from engine.memory.pools import SYSTEM
@@ -65,11 +66,26 @@ def wide(fmt: Format, rows: int, matrices: int = 1) -> Shape:
     return (max(fmt.block, 32) * 3, rows, matrices, 1)
 
 
-@pytest.mark.each_value
-@pytest.mark.full_cases("pocl")  # 33 programs, whose tiles products multiply anyhow
-def test_tiles_are_those_of_numpy(either: OpenCLBackend) -> None:
-    """All formats in one upload: whole tiles, a tail, several matrices."""
+def each_define() -> list[Format]:
+    """Formats of which each define of a packer has each value once, but those of one format."""
+    kept, had = [], set[tuple[str, object]]()
     for fmt in FORMATS:
+        blocks = leaf("blocks", I8, (fmt.row_bytes(256),), Role.INPUT)
+        defines = packing.pack(blocks, blocks, fmt, 256, DeviceTraits(True, 2, 64, 1 << 15)).defines
+        shared = {(name, v) for name, v in defines.items() if name not in ("FORMAT", "BYTES")}
+        if not shared <= had:
+            kept.append(fmt)
+            had |= shared
+    return kept
+
+
+@pytest.mark.full_cases(
+    "pocl|(?=.*other)(?=.*all)|(?=.*own)(?=.*few)"
+)  # products multiply tiles of the others anyhow
+@pytest.mark.parametrize("formats", [each_define(), FORMATS], ids=["few", "all"])
+def test_tiles_are_those_of_numpy(either: OpenCLBackend, formats: list[Format]) -> None:
+    """Whole tiles, a tail, several matrices."""
+    for fmt in formats:
         for shape in (wide(fmt, 33), wide(fmt, 40, 2)):
             blocks = random_bytes(fmt, shape)
             with poisoned(either, fmt, shape) as at:
