@@ -88,6 +88,8 @@ def small(
     opened.close()
 
 
+# "compiler" is "device" but for what its compiler lacks, and starts the same kernels.
+@pytest.mark.full_cases("device")
 @pytest.mark.parametrize("op", CASES.split())
 def test_operations_run_on_small_devices(small: OpenCLBackend, op: str) -> None:
     cases = chosen(f"^{op}", quick=True)[:6]
