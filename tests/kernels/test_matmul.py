@@ -94,9 +94,15 @@ def check_some(backend: OpenCLBackend, fmt: Format, n: int, turn: int) -> None:
 @pytest.mark.parametrize("fmt", QUANTIZED, ids=str)
 @pytest.mark.parametrize("n", [1, 33])
 def test_every_format(backend: OpenCLBackend, fmt: Format, n: int) -> None:
-    """Two numbers of rows, in turn: every other one is a program of its own."""
-    for turn in (0, 3):
-        check_some(backend, fmt, n, QUANTIZED.index(fmt) + turn)
+    """All numbers of rows in turn, most of which are a program of their own."""
+    check_some(backend, fmt, n, QUANTIZED.index(fmt))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("fmt", QUANTIZED, ids=str)
+@pytest.mark.parametrize("n", [1, 33])
+def test_every_format_in_other_numbers_of_rows(backend: OpenCLBackend, fmt: Format, n: int) -> None:
+    check_some(backend, fmt, n, QUANTIZED.index(fmt) + 3)
 
 
 @pytest.mark.full_cases(r"-(?!Q4_1|Q2_K|Q6_K)")
