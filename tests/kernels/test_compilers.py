@@ -8,8 +8,9 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
+from typing import Any
 
 import pytest
 
@@ -69,6 +70,9 @@ PACKED = {
     "rope_store": (),
 }
 """Families whose kernels take numbers in one struct, with defines that reach all of it."""
+
+NUMBERS = {"BIAS", "FACTOR", "OFFSET", "TABLE"}
+"""Defines that only arithmetic reads, but for whether there are some."""
 
 DEVICES = {"cpu": ("-DW=16", "-DLOCAL=1"), "gpu": ("-DW=4", "-DLOCAL=64")}
 Compile = Callable[..., None]  # of a family, a target, and defines
@@ -139,6 +143,7 @@ def test_clang_takes_it_without_a_warning(
         compiled(family, target, *DEVICES[device])
 
 
+@pytest.mark.full_cases("^(?!.*matmul).*x86")  # of its own code products have some
 @pytest.mark.parametrize("target", CPU_TARGETS)
 @pytest.mark.parametrize("family", families())
 def test_clang_makes_instructions_of_other_processors(
@@ -148,6 +153,7 @@ def test_clang_makes_instructions_of_other_processors(
         compiled(family, target, f"-DW={vector_width(NARROW)}", "-DLOCAL=1")
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("family", OPERATIONS)
 def test_clang_takes_every_operation(compiled: Compile, family: str, target: str) -> None:
@@ -170,6 +176,7 @@ def test_clang_takes_numbers_in_memory(compiled: Compile, family: str) -> None:
             compiled(family, ANY, *defines, *PACKED[family], "-DNUMBERS_IN_MEMORY")
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("types", MOVED)
 def test_clang_takes_moves_between_types(compiled: Compile, types: str, target: str) -> None:
@@ -177,6 +184,7 @@ def test_clang_takes_moves_between_types(compiled: Compile, types: str, target: 
     compiled("move", target, *DEVICES["gpu"], *named)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("fmt", QUANTIZED, ids=str)
 def test_clang_takes_the_decoder_of_every_format(
@@ -186,9 +194,20 @@ def test_clang_takes_the_decoder_of_every_format(
     compiled("matmul_plain", target, *defines)
 
 
+def formats_by_form(found: Mapping[Format, Any]) -> list[Any]:
+    """Formats to multiply; `full` is what differs from one before in numbers alone."""
+    seen, params = set[frozenset[tuple[str, Any]]](), []
+    for fmt, scheme in found.items():
+        form = {(n, bool(v) if n in NUMBERS else v) for n, v in scheme.defines.items()}
+        marks = [pytest.mark.full] if frozenset(form) in seen else []
+        params.append(pytest.param(fmt, id=str(fmt), marks=marks))
+        seen.add(frozenset(form))
+    return params
+
+
 @pytest.mark.each_value
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("fmt", SCHEMES, ids=str)
+@pytest.mark.parametrize("fmt", formats_by_form(SCHEMES))
 def test_clang_takes_the_tiles_of_every_format(compiled: Compile, fmt: Format, target: str) -> None:
     scheme = SCHEMES[fmt]
     defines = [f"-D{name}={value}" for name, value in scheme.defines.items()]
@@ -249,7 +268,7 @@ def test_only_programs_that_ask_for_it_get_twice_the_registers() -> None:
 
 @pytest.mark.each_value
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("fmt", [f for f, s in SCHEMES.items() if not s.exact], ids=str)
+@pytest.mark.parametrize("fmt", formats_by_form({f: s for f, s in SCHEMES.items() if not s.exact}))
 def test_clang_takes_the_dots_of_every_format(compiled: Compile, fmt: Format, target: str) -> None:
     given = {**SCHEMES[fmt].defines, "X_DIGITS": 1, "ROWS": 1, "LANES": 1, "TEAM": 8}
     defines = [f"-D{name}={value}" for name, value in given.items()]
