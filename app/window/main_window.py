@@ -17,7 +17,6 @@ from app.views.models.model import ModelView
 from app.views.talk.chat_rows import shown_title
 from app.views.talk.chats import ChatsView
 from app.views.tensors.tensors import TensorsView
-from app.views.token.token import TokenView
 from app.widgets.basics import IconButton, divider, surface
 from app.widgets.commands import Actions
 from app.widgets.focus import Refuge, move_focus, take_refuge
@@ -176,7 +175,7 @@ class MainWindow(QMainWindow, Refuge):
         )
         chat.choose_wanted.connect(self.vision.choose)
         chat.document_wanted.connect(self.sheets.show_document)
-        self.inspector.view(TokenView).attention.document_wanted.connect(
+        self.inspector.document_wanted.connect(
             lambda document, at: self.sheets.show_document(document, at=at)
         )
         chat.vision_wanted.connect(self.vision.choose_file)

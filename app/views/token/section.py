@@ -3,6 +3,7 @@ and steps through numbers.
 """
 
 from collections.abc import Callable
+from functools import cached_property
 
 from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QKeyEvent
@@ -38,14 +39,9 @@ class Section(QWidget):
     ) -> None:
         super().__init__()
         self.title, self.chart, self._rows = title, chart, rows
-        columns = [
-            Column[Line](name, _part(at), _key(at), right=at >= numbers)
-            for at, name in enumerate(rows()[0])
-        ]
-        self.table = Table(TableRows(columns, self), title, stretch=(0,))
-        self.table.setMinimumHeight(fonts.px(LEAST))
+        self._numbers = numbers
         self.as_table = False
-        column = vbox(on=self, spacing=GRID // 2)
+        self._column = column = vbox(on=self, spacing=GRID // 2)
         self.head = label(title, "", "strong")
         if beside is None:
             column.addWidget(self.head)
@@ -53,8 +49,19 @@ class Section(QWidget):
             line = hbox((self.head, 1), beside)
             column.addLayout(line)
         column.addWidget(chart, 1)
-        column.addWidget(self.table, 1)
-        self.table.hide()
+
+    @cached_property
+    def table(self) -> Table:
+        """Made when it is first asked for: few ever look at one."""
+        columns = [
+            Column[Line](name, _part(at), _key(at), right=at >= self._numbers)
+            for at, name in enumerate(self._rows()[0])
+        ]
+        table = Table(TableRows(columns, self), self.title, stretch=(0,))
+        table.setMinimumHeight(fonts.px(LEAST))
+        table.hide()
+        self._column.addWidget(table, 1)
+        return table
 
     def show_table(self, as_table: bool) -> None:
         """Chart or table; the same numbers."""

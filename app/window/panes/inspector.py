@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QContextMenuEvent, QKeyEvent
+from PySide6.QtGui import QContextMenuEvent, QKeyEvent, QShowEvent
 from PySide6.QtWidgets import QStackedWidget, QWidget
 
 from app.language import tr
@@ -14,6 +14,7 @@ from app.theme.tokens import GRID, PADDING
 from app.views.layers.layers import LayersView
 from app.views.memory.memory import MemoryView
 from app.views.selection import SelectionStrip
+from app.views.token.token import TokenView
 from app.widgets.basics import Button, IconButton, divider, label, surface
 from app.widgets.commands import Actions
 from app.widgets.controls.fitted_tabs import FittedTabs
@@ -111,6 +112,7 @@ class Inspector(QWidget):
 
     tab_changed = Signal(str)
     tensors_wanted = Signal(object)  # of a layer; None: all of the file
+    document_wanted = Signal(object, int)  # a document and a place in its text
     close_wanted = Signal()
 
     TALK = "talk"
@@ -184,6 +186,8 @@ class Inspector(QWidget):
             self.stack.addWidget(self._made[id])
             if isinstance(view, MemoryView):
                 view.tensors_wanted.connect(self.tensors_wanted)
+            elif isinstance(view, TokenView):
+                view.attention.document_wanted.connect(self.document_wanted)
         return self._made[id]
 
     def title(self, id: str) -> str:
@@ -264,14 +268,22 @@ class Inspector(QWidget):
         """Take the line of tabs back, if it was put elsewhere."""
         self._column.insertWidget(0, self.bar)
 
-    def _changed(self) -> None:
+    def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
+        super().showEvent(event)
+        self.fill()
+
+    def fill(self) -> None:
+        """Show the page of the tab, unless all is hidden: nobody waits for what nobody sees."""
         tab = self.tab
         if tab in self.windows:
             self._away.show_page(tab, self.title(tab))
             self.stack.setCurrentWidget(self._away)
-        elif tab in self._pages:
+        elif tab in self._pages and not self.isHidden():
             self.stack.setCurrentWidget(self._holder(tab))
-        self.tab_changed.emit(tab)
+
+    def _changed(self) -> None:
+        self.fill()
+        self.tab_changed.emit(self.tab)
 
 
 class _Away(QWidget):

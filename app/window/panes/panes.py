@@ -106,9 +106,10 @@ class Panes(QWidget):
 
     def show_tab(self, id: str) -> None:
         """A page of the inspector; the talk too, where it is a page in a narrow window."""
-        if id != Inspector.TALK and not self._is_narrow and id not in self._inspector.windows:
+        in_place = id != Inspector.TALK and id not in self._inspector.windows
+        self._inspector.show_tab(id)  # before it is seen, else it would make the page of before
+        if in_place and not self._is_narrow:
             self._open_inspector()
-        self._inspector.show_tab(id)
 
     def show_word(self) -> None:
         """Open the inspector at the word that was clicked, unless it is open. In a narrow window it
@@ -214,6 +215,7 @@ class Panes(QWidget):
         self._rail.setVisible(talks and not listed)
         self.left.setVisible(talks)
         self._inspector.setVisible(self.inspects)
+        self._inspector.fill()
         self.changed.emit()
 
     def _turn(self, narrow: bool) -> None:
