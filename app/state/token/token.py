@@ -110,7 +110,8 @@ class TokenState(QObject):
         self._contexts = Contexts()
         self._words = ChatWords(chat, self._contexts)
         self.asking = Asking(chat, selection, self._contexts, lambda: self.parts)
-        self._clicked: tuple[int, int] | None = None  # a message, a place in its text
+        # A message and a place in its text, while it is asked which word that is.
+        self._clicked: tuple[int, int] | None = None
         self._item: tuple[Key, int] | None = None  # a word, an item of its context
         self._selected = selection.now
         self._lit: dict[int | str, list[Light]] = {}
@@ -126,7 +127,7 @@ class TokenState(QObject):
         chat.tokens_appended.connect(lambda row, first: self._refresh())
         chat.busy_changed.connect(self._busy_changed)
         selection.changed.connect(self._selection_changed)
-        self.questions.changed.connect(self.changed)
+        self.questions.changed.connect(self._questions_changed)
         file.changed.connect(self.changed)
         preferences.changed.connect(self._preference_changed)
 
@@ -219,6 +220,7 @@ class TokenState(QObject):
         if index is not None:
             self._selection.select_token(message, index)
         elif self._words.has(message):  # the engine tells which words a question has
+            self._stop()
             self._clicked = message, position
             self.questions.ask(lambda: self.asking.whole(message), self._told_whole)
 
@@ -281,6 +283,7 @@ class TokenState(QObject):
     def ask(self) -> None:
         """Ask the engine about the word now."""
         self._settle.stop()
+        self._clicked = None
         if self.word is not None:
             self.questions.ask(lambda: self.asking.of(self.word), self._told)
 
@@ -291,7 +294,8 @@ class TokenState(QObject):
         word = self._words.word(key) if key is not None else None
         if word == self.word and word is not None:
             return
-        self._stop()
+        if self._clicked is None:
+            self._stop()
         self.word = word
         self.inside = None if word is None else self._known(word)
         self._want()
@@ -321,7 +325,7 @@ class TokenState(QObject):
     def _want(self) -> None:
         """Ask for what is missing of the word, once it is looked at for a moment."""
         inside = self.inside
-        if not self._shown or self._session.model is None:
+        if not self._shown or self._session.model is None or self._clicked is not None:
             return
         if inside is None:
             self._want_selected()
@@ -373,6 +377,8 @@ class TokenState(QObject):
         elif clicked is not None and not self._contexts.count(clicked[0]):
             text = tr("This text is not part of the prompt: the chat template leaves it out.")
             self.questions.refuse(Problem("NotRead", text))
+        elif clicked is not None:  # between words
+            self._want()
         self._refresh()
 
     def _want_rows(self) -> None:
@@ -410,6 +416,7 @@ class TokenState(QObject):
     def _stop(self) -> None:
         self._settle.stop()
         self._rows.forget()
+        self._clicked = None
         self.questions.forget()
 
     def _light(self) -> None:
@@ -426,10 +433,16 @@ class TokenState(QObject):
 
     # What happens elsewhere
 
+    def _questions_changed(self) -> None:
+        if self.questions.problem is not None:
+            self._clicked = None
+        self.changed.emit()
+
     def _selection_changed(self) -> None:
         before, self._selected = self._selected, self._selection.now
         now = self._selected
         if now.token != before.token:
+            self._clicked = None
             self._want_live()
             self._refresh()
             self._want()

@@ -7,6 +7,7 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from app.state.problem import Problem
+from app.state.token.token import SETTLE_MS
 from app.state.workbench import Workbench
 from engine.errors import WorkerDied
 from engine.protocol import (
@@ -14,10 +15,11 @@ from engine.protocol import (
     Examine,
     Failed,
     Generate,
+    Piece,
     Unloaded,
 )
 from tests.app.helpers import inside
-from tests.app.helpers.scripted import ScriptedEngine
+from tests.app.helpers.scripted import ScriptedEngine, token
 from tests.app.state.token.asking import WORDS, asked
 
 
@@ -272,6 +274,40 @@ def test_a_word_of_the_question_is_found_by_its_place(
     assert talk.token.inside.n_context == 6
     talk.token.look_at(question.id, 0)
     assert talk.selection.now.token == (question.id, 0)
+
+
+@pytest.mark.parametrize("writes", [False, True])
+def test_a_click_goes_before_the_newest_word(
+    talk: Workbench, engine: ScriptedEngine, qtbot: QtBot, writes: bool
+) -> None:
+    talk.preferences.update(token_live=not writes)
+    question = talk.chat.path[0]
+    assert talk.chat.send("And of Italy?")
+    generate = engine.last_of(Generate)
+    engine.write("Rome", " it")
+    if not writes:
+        engine.end(n=2)  # the newest word is asked about in a moment
+    talk.token.look_at(question.id, question.text.index("capital") + 2)
+    click = asked(engine)[-1]
+    if writes:
+        engine.say(Piece(generate.id, " is", [token(" is", 0.8)]))
+    qtbot.wait(2 * SETTLE_MS)
+    assert asked(engine)[-1] is click
+    inside.answer(engine)
+    assert talk.selection.now.token == (question.id, 3)
+
+
+def test_after_a_click_between_words_the_newest_word_is_asked_about(
+    talk: Workbench, engine: ScriptedEngine, qtbot: QtBot
+) -> None:
+    talk.preferences.update(token_live=True)
+    question, answer = talk.chat.path
+    talk.token.look_at(question.id, len(question.text) + 5)
+    assert not asked(engine)[-1].lens
+    inside.answer(engine)
+    qtbot.waitUntil(lambda: asked(engine)[-1].lens)
+    assert talk.token.word is not None
+    assert talk.token.word.key[0] == answer.id
 
 
 def test_a_text_that_the_template_leaves_out_is_refused(
