@@ -14,7 +14,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Client, Connection, Listener
-from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import psutil
 
@@ -176,6 +176,25 @@ def populate(memory: mmap.mmap, start: int, size: int) -> None:
     address = ctypes.addressof(ctypes.c_char.from_buffer(memory, start))
     if _LIBC.madvise(ctypes.c_void_p(address), ctypes.c_size_t(size), _NEWER["POPULATE_WRITE"]):
         raise OSError(f"the system gives no pages for {size} bytes")
+
+
+class Usage(NamedTuple):
+    """Seconds of processors that a process and all its threads spent in their own code and in the
+    system's, and faults of pages: major ones waited for a disk.
+    """
+
+    user_s: float
+    system_s: float
+    minor_faults: int
+    major_faults: int
+
+
+def usage() -> Usage | None:
+    """The usage of this process; None where the system does not count it so (Windows)."""
+    if sys.platform != "win32":
+        told = resource.getrusage(resource.RUSAGE_SELF)
+        return Usage(told.ru_utime, told.ru_stime, told.ru_minflt, told.ru_majflt)
+    return None
 
 
 def limit_process(memory: int, seconds: int) -> None:

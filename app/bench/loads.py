@@ -13,7 +13,7 @@ import psutil
 
 from app.bench.against import PeerProcess
 from engine.gguf import open_gguf
-from engine.protocol import Failed, HeldMemory, Load, Loaded, Prepare, Unload
+from engine.protocol import Failed, HeldMemory, Load, LoadCost, Loaded, Prepare, Unload
 from engine.settings import EngineOptions
 from engine.worker import RemoteError, Worker
 
@@ -24,13 +24,14 @@ MAPPED = "mapped"
 class TimedLoad:
     """Nanoseconds from the request to a model that answers, and the bytes that the process grew by;
     `parts` is what it holds then, by component. `prepared` bytes of that were not packed but mapped
-    from a file of prepared weights.
+    from a file of prepared weights. `cost` tells what the time went to.
     """
 
     ns: int
     grown: int
     parts: Mapping[str, int] = field(default_factory=dict)
     prepared: int = 0
+    cost: LoadCost | None = None
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,7 @@ class LoadComparison:
             "memory": dict(last.parts),
             "prepared": [one.prepared for one in self.ours],
             "problem": self.problem,
+            "costs": [_cost(one) for one in self.ours],
         }
         if self.theirs:
             theirs = median(one.ns for one in self.theirs)
@@ -106,7 +108,16 @@ def timed_load(path: Path, options: EngineOptions) -> tuple[Loaded, TimedLoad]:
             if isinstance(reply, Loaded):
                 taken = perf_counter_ns() - start
                 grown = process.memory_info().rss - before
-                return reply, TimedLoad(taken, grown, _parts(held), reply.prepared)
+                return reply, TimedLoad(taken, grown, _parts(held), reply.prepared, reply.cost)
+
+
+def _cost(load: TimedLoad) -> dict[str, Any]:
+    """What a load's time went to, without what nobody counted."""
+    if load.cost is None:
+        return {}
+    parts, used = load.cost.seconds, load.cost.used
+    rest = load.ns / 1e9 - sum(parts.values())
+    return {"seconds": {**parts, "other": rest}, **(used._asdict() if used is not None else {})}
 
 
 def _parts(held: HeldMemory | None) -> dict[str, int]:

@@ -1,6 +1,7 @@
 """Output of `cutaway bench`: rows like llama-bench's, comparisons, profiles."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from operator import itemgetter
 from typing import Any
 
 from app.terminal.text import table
@@ -53,6 +54,7 @@ def load_lines(load: dict[str, Any]) -> Iterator[str]:
     weights = load["memory"].get("weights", 0)
     yield f"  memory: {parts}; weights are {weights / size:.3f} of the file"
     yield f"  the process grew by {load['grown'] / MIB:.0f} MiB, {load['grown'] / size:.3f} of it"
+    yield from _cost_lines(times, load["costs"])
     if "ratio" in load:
         theirs = load["theirs_ns"]
         yield (
@@ -60,6 +62,19 @@ def load_lines(load: dict[str, Any]) -> Iterator[str]:
             f"({min(theirs) / 1e9:.2f} to {max(theirs) / 1e9:.2f}), grew by "
             f"{load['theirs_grown'] / MIB:.0f} MiB; ratio {load['ratio']:.3f} "
             f"({min(load['ratios']):.2f} to {max(load['ratios']):.2f})"
+        )
+
+
+def _cost_lines(times: Sequence[int], costs: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """What the load that is in the middle by its time took."""
+    ns, cost = sorted(zip(times, costs, strict=True), key=itemgetter(0))[len(times) // 2]
+    if "seconds" in cost:
+        each = ", ".join(f"{part} {s:.3f}" for part, s in cost["seconds"].items())
+        yield f"  one of {ns / 1e9:.2f} s: {each} s"
+    if "user_s" in cost:
+        yield (
+            f"  processors: {cost['user_s']:.2f} s in the program, {cost['system_s']:.2f} s in the "
+            f"system; page faults: {cost['minor_faults']} minor, {cost['major_faults']} major"
         )
 
 

@@ -83,7 +83,7 @@ def _add_others(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--load",
         action="store_true",
-        help="measure load time instead, each in a new process, prepared unless --prepared 0",
+        help="measure loads and their parts, each in a new process, prepared unless --prepared 0",
     )
     parser.add_argument(
         "--reopen",

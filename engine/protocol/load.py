@@ -6,6 +6,7 @@ import msgspec
 
 from engine.protocol.message import Reply, Request
 from engine.settings import EngineOptions
+from engine.system import Usage
 
 
 class Vision(msgspec.Struct, frozen=True):
@@ -19,12 +20,25 @@ class Vision(msgspec.Struct, frozen=True):
     size: int
 
 
+class LoadCost(msgspec.Struct, frozen=True):
+    """What a load took. `seconds` are by the clock, of parts that follow each other: "opening" (the
+    header, the vocabulary, devices), "planning" (placement, memory, plans with their programs),
+    "touching" (waiting for pages), "reading" (files, and copying their bytes), "packing" (starting
+    kernels that pack), "waiting" (until they are done) and "first token". `used` is what the
+    process took meanwhile; None where the system does not count it.
+    """
+
+    seconds: dict[str, float]
+    used: Usage | None = None
+
+
 class Loaded(Reply, frozen=True):
     """A model is open. `chat` says how messages become text: file, chatml or none.
 
     `vision` is None where it reads text only. `details` are for the log: why layers lie where they
     do, and the memory records. `prepared` bytes of weights were not packed, but mapped as an
-    earlier load had packed them. `general` are the file's `general.*` values.
+    earlier load had packed them. `general` are the file's `general.*` values. `cost` is None where
+    nothing was loaded for this reply.
     """
 
     path: str
@@ -41,6 +55,7 @@ class Loaded(Reply, frozen=True):
     vision: Vision | None = None
     prepared: int = 0
     general: dict[str, str | int | float | bool] = {}
+    cost: LoadCost | None = None
 
 
 class Load(Request[Loaded], frozen=True):

@@ -14,6 +14,7 @@ from engine.gguf.formats import Format, by_name
 from engine.gguf.general import general_values
 from engine.models.base import Output
 from engine.models.build import BuiltModel
+from engine.progress import part
 from engine.protocol import Load, Loaded
 from engine.runner.devices import OpenedDevices, open_devices
 from engine.runner.drafting.model import DraftModel, Guesser
@@ -185,21 +186,24 @@ def load_model(
     if options.ctx is not None and options.ctx < 1:
         raise BadSetting("ctx", options.ctx, "a number of tokens from 1 up")
     with ExitStack() as opening, ExitStack() as stack:
-        opened = open_model(path, options, MAX_BATCH, cache_format(options), stack)
-        file, built = opened.file, opened.built
-        if built.output is not Output.LOGITS and not embeds:
-            raise GivesNoText(built.arch)
-        tokenizer = _tokenizer(file, built.n_vocab)
-        template = load_chat_template(file.metadata, tokenizer)
+        with part("opening"):
+            opened = open_model(path, options, MAX_BATCH, cache_format(options), stack)
+            file, built = opened.file, opened.built
+            if built.output is not Output.LOGITS and not embeds:
+                raise GivesNoText(built.arch)
+            tokenizer = _tokenizer(file, built.n_vocab)
+            template = load_chat_template(file.metadata, tokenizer)
         # It comes first, so that this model is placed in what it leaves.
         draft: Guesser | None = _draft_model(
             tokenizer, built.n_vocab, options, progress, cancelled, stack
         )
-        devices = open_devices(options, opening)
-        prepared = PreparedWeights(path_for(file, options, devices.backends))
+        with part("opening"):
+            devices = open_devices(options, opening)
+            prepared = PreparedWeights(path_for(file, options, devices.backends))
         room = stack.enter_context(Room(opened, options, placing, shelf, prepared))
         graphs = ModelGraphs.of(built, options)
-        placement = place(graphs, devices, options, room.take)
+        with part("planning"):
+            placement = place(graphs, devices, options, room.take)
         if placement.failure is not None:
             placing(placement.dry)
             raise placement.failure
@@ -308,11 +312,13 @@ def warm_up(stepper: Stepper) -> None:
     and the prompt where a driver is not ready without: of a large model it takes long.
     """
     late = any(backend.compiles_late for backend in stepper.planner.backends)
-    if not late:
-        stepper.ready(SHORT_PROMPT)
+    for n_tokens in (1, SHORT_PROMPT):
+        with part("planning"):
+            stepper.ready(n_tokens)
     for n_tokens in (1, SHORT_PROMPT) if late else (1,):
-        stepper.step([0] * n_tokens, 0, [n_tokens - 1])
-        stepper.forget(0)
+        with part("first token"):
+            stepper.step([0] * n_tokens, 0, [n_tokens - 1])
+            stepper.forget(0)
 
 
 def name_of(file: GGUFFile) -> str:

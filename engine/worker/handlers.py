@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
+from operator import sub
 
 import msgspec
 import numpy as np
@@ -17,6 +18,7 @@ from engine.inside.token.examine import edits_of, examine
 from engine.memory.pools import limits_kept
 from engine.memory.records import BackendMemory
 from engine.prefixes import forget_chat
+from engine.progress import Clock
 from engine.protocol import (
     AnswerScored,
     Bench,
@@ -42,6 +44,7 @@ from engine.protocol import (
     ListDevices,
     ListSlots,
     Load,
+    LoadCost,
     Loaded,
     MeasureRoofs,
     ParallelTimed,
@@ -88,6 +91,7 @@ from engine.runner.prompt import encoded, prompt_text
 from engine.runner.records import foreseen, held
 from engine.runner.stepper import MAX_BATCH
 from engine.sampling.constraint import problem_of
+from engine.system import Usage, usage
 from engine.worker import (  # noqa: F401  their handlers
     laboratory,
     moving,
@@ -115,9 +119,9 @@ def _load(service: Service, request: Load) -> Loaded:
     def allocated(dry: DryRun) -> None:
         service.send(held(dry))
 
-    stop = service.asked_to_stop(request)
+    stop, clock, before = service.asked_to_stop(request), Clock(), usage()
     try:
-        with closing(service.shelve_model()) as shelf, limits_kept():
+        with closing(service.shelve_model()) as shelf, limits_kept(), clock.running():
             telling = (progress, stop, placed, allocated)
             model = load_model(
                 request.path, request.options, *telling, embeds=request.embeds, shelf=shelf
@@ -126,9 +130,11 @@ def _load(service: Service, request: Load) -> Loaded:
         if isinstance(refused.memory, BackendMemory) and placing is not None:
             service.send(held(placing, refused.memory))
         raise
+    after = usage()
     service.take(model)
     service.send(held(model.dry))
-    return model.describe(request)
+    used = Usage(*map(sub, after, before)) if after is not None and before is not None else None
+    return msgspec.structs.replace(model.describe(request), cost=LoadCost(clock.seconds, used))
 
 
 @answers(Prepare)

@@ -12,6 +12,7 @@ from engine.backends.opencl.drivers.loader import cl
 from engine.backends.opencl.pages import LARGE, FilledPages, FreshPages, LargePages
 from engine.device.backend import Buffer, BufferType, Bytes, Event, Location, MemoryPool, Owner
 from engine.errors import DeviceError, NoMem
+from engine.progress import part
 
 SMALL_READ = 4096
 """Most bytes that are read by way of pinned memory: a token's best logits are an eighth of it."""
@@ -154,7 +155,8 @@ class OpenCLBuffer(Buffer):
     def _in_pages(self, large: LargePages, zeros: bool) -> cl.Buffer:
         self._pages = pages = FreshPages(self.size, large)
         if zeros:
-            pages.touch_all()
+            with part("touching"):
+                pages.touch_all()
         flags = cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR
         return cl.Buffer(self.queue.context, flags, 0, pages.bytes)
 
@@ -171,7 +173,8 @@ class OpenCLBuffer(Buffer):
     def touch(self, end: int) -> None:
         """Before bytes up to `end` are filled, in order: have their pages as they come fastest."""
         if self._pages is not None:
-            self._pages.touch(end)
+            with part("touching"):
+                self._pages.touch(end)
 
     def view(self, offset: int, size: int) -> Bytes:
         if self._pages is None:

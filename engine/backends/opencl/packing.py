@@ -31,6 +31,7 @@ from engine.device.backend import (
 from engine.errors import CutawayError
 from engine.gguf.formats import I8, Format
 from engine.graph.tensor import Role, Tensor, leaf
+from engine.progress import part
 from engine.settings import VECTORS
 
 PIECE = 16 << 20
@@ -194,15 +195,17 @@ class Packer:
                 out: Location(to.buffer, to.offset + span.to),
             }
             _touch(to, span.to + size)
-            launch = pack(out, source, fmt, k, self._traits)
-            commands = self._prepare([(out, launch)], places.__getitem__)
-            commands.run()
-            self._under_way.append((data, to.buffer.mark(), commands))
+            with part("packing"):
+                launch = pack(out, source, fmt, k, self._traits)
+                commands = self._prepare([(out, launch)], places.__getitem__)
+                commands.run()
+                self._under_way.append((data, to.buffer.mark(), commands))
 
     def _finish(self) -> int:
         """Wait for the oldest piece; how many bytes it was."""
         data, event, _ = self._under_way.popleft()
-        event.wait()
+        with part("waiting"):
+            event.wait()
         return data.size
 
 

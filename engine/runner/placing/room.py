@@ -8,6 +8,7 @@ from typing import Self
 from engine.device.backend import Location
 from engine.errors import Cancelled, NoMem
 from engine.graph.tensor import Tensor
+from engine.progress import part
 from engine.protocol import StageName
 from engine.runner.pictures.beside import Opened
 from engine.runner.placing.dry_run import DryRun
@@ -42,7 +43,7 @@ def fill(
     weights = {t: at for t, at in room.placed.items() if t in sources and t not in filled}
     done, total = 0, sum(t.nbytes for t in weights) + room.prepared.size
     progress("load", done, total)
-    with closing(fill_weights(weights, dry.backend_of, opened.stored)) as steps:
+    with part("reading"), closing(fill_weights(weights, dry.backend_of, opened.stored)) as steps:
         for size in chain(room.prepared.read_in(), steps):
             done += size
             progress("load", done, total)

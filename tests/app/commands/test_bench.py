@@ -15,7 +15,9 @@ from PIL import Image
 from app.bench.loads import LoadComparison, TimedLoad
 from app.bench.printing import load_lines
 from engine.errors import BadSetting
+from engine.protocol import LoadCost
 from engine.settings import EngineOptions
+from engine.system import Usage
 from tests.goldens.vision.families import write_pair
 from tests.in_process import run_here
 from tests.program import PATIENCE, ROOT, RUN, assert_one_line_error, engine_of, run
@@ -204,6 +206,32 @@ def test_how_long_opening_takes(tiny: str) -> None:
     assert load["memory"]["mapped"] > 0
     assert set(load["memory"]) <= {"mapped", "cache", "graph", "input", "staging"}
     assert "ratio" not in load
+    (cost,) = load["costs"]
+    assert {"opening", "planning", "other"} <= cost["seconds"].keys()
+    assert min(cost["seconds"].values()) >= 0
+    assert sum(cost["seconds"].values()) == pytest.approx(load["median_ns"] / 1e9)
+    assert cost.keys() - {"seconds"} in ({*Usage._fields}, set())
+
+
+def test_what_the_load_in_the_middle_took() -> None:
+    """Where nobody counted faults there is no number of them, least of all 0."""
+    seconds = {"opening": 1.0, "first token": 2.0}
+    ours = [
+        TimedLoad(5_000_000_000, 5, cost=LoadCost(seconds, Usage(1.5, 2.5, 301, 7))),
+        TimedLoad(9_000_000_000, 5),
+        TimedLoad(4_000_000_000, 5, cost=LoadCost(seconds)),
+    ]
+    found = LoadComparison(100, ours, []).as_json()
+    assert found["costs"][1:] == [{}, {"seconds": {**seconds, "other": 1.0}}]
+    facts = {"model_type": "m", "backends": "b"}
+    *_, parts, used = load_lines(found | facts)
+    assert parts == "  one of 5.00 s: opening 1.000, first token 2.000, other 2.000 s"
+    assert "1.50 s in the program, 2.50 s in the system" in used
+    assert "faults: 301 minor, 7 major" in used
+    for last in ours[1:]:
+        lines = list(load_lines(LoadComparison(100, [last], []).as_json() | facts))
+        assert "fault" not in " ".join(lines)
+        assert ("one of" in lines[-1]) == (last.cost is not None)
 
 
 def test_loads_are_compared_by_their_medians() -> None:
