@@ -21,11 +21,11 @@ class Vision(msgspec.Struct, frozen=True):
 
 
 class LoadCost(msgspec.Struct, frozen=True):
-    """What a load took. `seconds` are by the clock, of parts that follow each other: "opening" (the
-    header, the vocabulary, devices), "planning" (placement, memory, plans with their programs),
-    "touching" (waiting for pages), "reading" (files, and copying their bytes), "packing" (starting
-    kernels that pack), "waiting" (until they are done) and "first token". `used` is what the
-    process took meanwhile; None where the system does not count it.
+    """The cost of a load. `seconds` are by the clock, of parts that follow each other: "opening"
+    (the header, the vocabulary, devices), "planning" (placement, memory, plans with their
+    programs), "touching" (waiting for pages), "reading" (files, and copying their bytes), "packing"
+    (starting kernels that pack), "waiting" (until they are done) and "first token". `used` is what
+    the process took meanwhile; None where the system does not count it.
     """
 
     seconds: dict[str, float]

@@ -99,16 +99,17 @@ def moment(event: cl.Event, what: cl.profiling_info) -> int:
 class OpenCLEvent(Event):
     """The driver's events of commands that follow each other in one queue; at least one."""
 
-    def __init__(self, device: str, events: Sequence[cl.Event], queued: int) -> None:
-        """`queued` is when the last one was, in time.perf_counter_ns()."""
-        self._device, self.queued = device, queued
+    def __init__(self, device: str, events: Sequence[cl.Event], queued: int, owner: Owner) -> None:
+        """`queued` is when the last one was, in time.perf_counter_ns(), for bytes of `owner`."""
+        self._device, self.queued, self._owner = device, queued, owner
         self.events = tuple(events)
 
     def wait(self) -> None:
         try:
             cl.wait_for_events(list(self.events))
         except cl.Error as error:
-            raise driver_error(self._device, "copying", 0, 0, error) from None
+            doing = f"waiting for {self._owner.component}"
+            raise driver_error(self._device, doing, 0, 0, error, self._owner) from None
 
     def span(self) -> tuple[int, int]:
         told, first, last = cl.profiling_info, self.events[0], self.events[-1]
@@ -283,7 +284,8 @@ class OpenCLBuffer(Buffer):
         return self._memory
 
     def _event(self, events: Sequence[cl.Event], start: int) -> OpenCLEvent:
-        return OpenCLEvent(self.type.device, events, (start + perf_counter_ns()) // 2)
+        queued = (start + perf_counter_ns()) // 2
+        return OpenCLEvent(self.type.device, events, queued, self.owner)
 
     def _check(self, offset: int, size: int) -> None:
         assert 0 <= offset <= self.size - size, (offset, size, self.size)
