@@ -136,11 +136,18 @@ class BuiltModel:
 
     def width(self, output: Output) -> int:
         """How many numbers of that kind there are for a token."""
+        if output is self.output:
+            return self.one_token.outputs[0].shape[0]
         if output not in self._widths:
             empty = self.buckets([0] * len(self.caches.caches))
             _, graph = self.build(StepShape(1, 1, empty, output=output))
             self._widths[output] = graph.outputs[0].shape[0]
         return self._widths[output]
+
+    @cached_property
+    def one_token(self) -> Graph:
+        """A step of one token with an empty cache, its attention in one operation."""
+        return self.build(StepShape(1, 1, self.buckets([0] * len(self.caches.caches))))[1]
 
     @cached_property
     def _widths(self) -> dict[Output, int]:

@@ -1,6 +1,6 @@
 """From a path to a model that answers: devices, weights, caches, arenas."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -91,6 +91,14 @@ class LoadedModel:
     def device(self) -> Backend:
         """The device that holds the most layers."""
         return self.dry.main
+
+    def plans(self) -> Iterator[None]:
+        """Make the plan of a short first prompt, as long as nothing was read; yields before."""
+        stepper = self.stepper
+        is_first = not any(cache.n_kv for cache in self.built.caches.caches)
+        if is_first and not self.device.is_host and not stepper.is_ready(SHORT_PROMPT, 1, 1):
+            yield
+            stepper.ready(SHORT_PROMPT)
 
     def forget_rows(self) -> None:
         """Drop the file's pages that token lookups brought in: over a long chat they would add up
@@ -308,14 +316,13 @@ def _viewer(
 
 
 def warm_up(stepper: Stepper) -> None:
-    """Build what a short prompt and an answer need, so that the first one is quick. A token runs,
-    and the prompt where a driver is not ready without: of a large model it takes long.
+    """Build what an answer needs, and run a token of it; and a short prompt too where a driver is
+    not ready without: of a large model it takes long (else see `LoadedModel.plans`).
     """
     late = any(backend.compiles_late for backend in stepper.planner.backends)
-    for n_tokens in (1, SHORT_PROMPT):
+    for n_tokens in (1, SHORT_PROMPT) if late else (1,):
         with part("planning"):
             stepper.ready(n_tokens)
-    for n_tokens in (1, SHORT_PROMPT) if late else (1,):
         with part("first token"):
             stepper.step([0] * n_tokens, 0, [n_tokens - 1])
             stepper.forget(0)

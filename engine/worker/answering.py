@@ -73,6 +73,7 @@ class AnswersAtOnce:
         for backend in self.model.dry.backends:
             backend.watch_builds(self._tell_builds)
         with suppress(CutawayError):
+            yield from self.model.plans()
             yield from self._batcher.plans()
 
     def add(self, request: Generate) -> None:

@@ -34,6 +34,8 @@ class ModelGraphs:
     @cached_property
     def one_token(self) -> Graph:
         """A decode step with an empty cache."""
+        if self.fused:
+            return self.built.one_token
         cells = self.built.buckets([0] * len(self.built.caches.caches))
         return self.built.build(StepShape(1, 1, cells), self.fused)[1]
 
