@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from engine import kept
 from engine.backends.opencl import buffers
+from engine.backends.opencl.drivers.loader import cl
 from engine.memory.pools import system_pool
 from engine.runner.loading import LoadedModel, load_model
 from engine.settings import EngineOptions
@@ -59,6 +60,13 @@ def opened(path: Path, wanted: EngineOptions) -> tuple[int, int, NDArray[np.floa
         assert held(model.dry) == foreseen(model.dry)
         size = sum(one.size for one in model.dry.weights)
         return model.room.prepared.size, size, logits(model), model.room.prepared.told()
+
+
+def refusal(code: int, call: str) -> cl.Error:
+    """What a driver's call raises when it returns this code."""
+    kind = cl.MemoryError if code in buffers.OUT_OF_MEMORY else cl.RuntimeError
+    error: cl.Error = kind(cl._cl._ErrorRecord(msg="", code=code, routine=call))
+    return error
 
 
 @pytest.fixture

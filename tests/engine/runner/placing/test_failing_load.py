@@ -29,7 +29,7 @@ from engine.runner.placing.dry_run import DryRun
 from engine.settings import EngineOptions
 from tests.engine.runner.failing import fail, n_steps
 from tests.engine.runner.memory import foreseen, held
-from tests.engine.runner.placing.preparing import device, logits, own_files, path
+from tests.engine.runner.placing.preparing import device, logits, own_files, path, refusal
 
 __all__ = ["device", "own_files", "path"]
 pytestmark = [pytest.mark.device, pytest.mark.only_linux("it alone gives pages when asked")]
@@ -50,10 +50,12 @@ class PageThreads(ThreadPoolExecutor):
         list(self.map(sleep, [0.01, 0.01]))  # both are there from now on
 
     def submit(self, work: Callable[..., Any], /, *given: Any, **more: Any) -> Future[Any]:
-        future = super().submit(work, *given, **more)
-        if work is not sleep:
-            self.asked.append(future)
-        return future
+        def slowly() -> Any:
+            sleep(SLOW)
+            return work(*given, **more)
+
+        self.asked.append(super().submit(slowly))
+        return self.asked[-1]
 
 
 @dataclass
@@ -98,18 +100,13 @@ def watching(
     path: Path, options: EngineOptions, patch: pytest.MonkeyPatch, threads: PageThreads
 ) -> Watched:
     maps: list[ref[mmap.mmap]] = []
-    take, fresh = pages.FreshPages._take, pages.fresh_pages
-
-    def slowly(memory: pages.FreshPages, first: int) -> bool:
-        sleep(SLOW)
-        return take(memory, first)
+    fresh = pages.fresh_pages
 
     def noted(size: int) -> mmap.mmap:
         made = fresh(size)
         maps.append(ref(made))
         return made
 
-    patch.setattr(pages.FreshPages, "_take", slowly)
     patch.setattr(pages, "fresh_pages", noted)
     patch.setattr(pages, "_touching", lambda: threads)
     return Watched(path, options, threads, maps)
@@ -162,8 +159,7 @@ def driver(code: int) -> Callable[..., Any]:
     """A call of OpenCL that returns an error."""
 
     def refuse(*_: object, **__: object) -> None:
-        record = cl._cl._ErrorRecord(msg="", code=code, routine="clEnqueue")
-        raise (cl.MemoryError if code == NO_MEMORY else cl.RuntimeError)(record)
+        raise refusal(code, "clEnqueue")
 
     return refuse
 

@@ -30,6 +30,7 @@ from tests.engine.runner.placing.preparing import (
     options,
     own_files,
     path,
+    refusal,
 )
 from tests.kernels.conftest import backend, pytest_generate_tests
 from tests.kernels.test_pack import expected, random_bytes, wide
@@ -106,8 +107,7 @@ def test_a_device_that_does_not_take_them_packs(
 
         def __init__(self, context: cl.Context, flags: int, size: int, data: Bytes | None) -> None:
             if data is not None and not data.flags.writeable:
-                record = cl._cl._ErrorRecord(msg="", code=-38, routine="clCreateBuffer")
-                raise cl.LogicError(record)
+                raise refusal(-38, "clCreateBuffer")
             super().__init__(context, flags, size, data)
 
     fake = SimpleNamespace(Buffer=Refusing, Error=cl.Error, mem_flags=cl.mem_flags)

@@ -10,10 +10,10 @@ import pytest
 
 from engine.backends.opencl import backend as opencl
 from engine.backends.opencl.drivers.device import list_devices
+from engine.device.backend import Commands
 from engine.models.build import BuiltModel, StepShape
 from engine.runner.loading import SHORT_PROMPT, load_model
 from engine.runner.stepper import MAX_BATCH, Stepper
-from engine.scheduler.plan import Plan, Planner
 from engine.settings import EngineOptions
 from engine.worker.answering import AnswersAtOnce
 
@@ -25,13 +25,13 @@ pytestmark = [pytest.mark.device, pytest.mark.skipif(not DEVICES, reason="no Ope
 def made(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """The plans that are made."""
     found: list[object] = []
-    compiled = Planner._compiled
+    compiled = opencl.OpenCLBackend.compile
 
-    def note(planner: Planner, *given: Any) -> Plan:
+    def note(backend: opencl.OpenCLBackend, *given: Any) -> Commands:
         found.append(given[0])
-        return compiled(planner, *given)
+        return compiled(backend, *given)
 
-    monkeypatch.setattr(Planner, "_compiled", note)
+    monkeypatch.setattr(opencl.OpenCLBackend, "compile", note)
     return found
 
 
