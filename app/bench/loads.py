@@ -112,7 +112,7 @@ def timed_load(path: Path, options: EngineOptions) -> tuple[Loaded, TimedLoad]:
 
 
 def _cost(load: TimedLoad) -> dict[str, Any]:
-    """What a load's time went to, without what nobody counted."""
+    """Return the cost of a load, without what nobody counted."""
     if load.cost is None:
         return {}
     parts, used = load.cost.seconds, load.cost.used

@@ -66,7 +66,7 @@ def load_lines(load: dict[str, Any]) -> Iterator[str]:
 
 
 def _cost_lines(times: Sequence[int], costs: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """What the load that is in the middle by its time took."""
+    """Describe the cost of the load whose time is in the middle."""
     ns, cost = sorted(zip(times, costs, strict=True), key=itemgetter(0))[len(times) // 2]
     if "seconds" in cost:
         each = ", ".join(f"{part} {s:.3f}" for part, s in cost["seconds"].items())
