@@ -37,18 +37,28 @@ class Arguments:
     @classmethod
     def position(cls, name: str) -> int:
         """Where the source of that name stands in `Tensor.src`."""
-        return [field.name for field in fields(cls) if not field.kw_only].index(name)
+        return _names(cls)[0].index(name)
 
     @property
     def sources(self) -> tuple[Tensor | None, ...]:
         """The tensors of `Tensor.src`; optional ones may be None."""
-        return tuple(getattr(self, field.name) for field in fields(self) if not field.kw_only)
+        return tuple([getattr(self, name) for name in _names(type(self))[0]])
 
     @property
     def attributes(self) -> Mapping[str, Any]:
         """The values of `Tensor.attr`."""
-        named = {field.name: getattr(self, field.name) for field in fields(self) if field.kw_only}
-        return MappingProxyType(named)
+        return MappingProxyType({name: getattr(self, name) for name in _names(type(self))[1]})
+
+
+def _names(cls: type[Arguments]) -> tuple[list[str], list[str]]:
+    """Return the names of sources and of attributes: thousands of nodes are made of few classes."""
+    if cls not in _known:
+        found = fields(cls)
+        _known[cls] = [f.name for f in found if not f.kw_only], [f.name for f in found if f.kw_only]
+    return _known[cls]
+
+
+_known: dict[type[Arguments], tuple[list[str], list[str]]] = {}
 
 
 @dataclass(frozen=True)

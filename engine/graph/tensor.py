@@ -5,7 +5,7 @@ dimensions, the missing ones 1.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from math import prod
 from types import MappingProxyType
@@ -49,7 +49,10 @@ class Tensor:
 
     def named(self, name: str, layer: int | None = None) -> "Tensor":
         """A copy labelled `name` or `name-layer`: for what was just made and nobody uses yet."""
-        return replace(self, name=name if layer is None else f"{name}-{layer}")
+        return Tensor(
+            *(self.op, self.fmt, self.shape, self.strides, self.src, self.attr, self.role),
+            *(self.root, self.offset, name if layer is None else f"{name}-{layer}"),
+        )
 
     def number(self, i: int) -> None:
         """A graph's label for what was left nameless: all that is ever written later, once."""
@@ -70,14 +73,17 @@ class Tensor:
         """Bytes from the first element to the end of the last, by the strides."""
         if 0 in self.shape:
             return 0
-        counts = (self.shape[0] // self.fmt.block, *self.shape[1:])
-        steps = ((n - 1) * stride for n, stride in zip(counts, self.strides, strict=True))
-        return self.fmt.bytes + sum(steps)
+        (a, b, c, d), (to_a, to_b, to_c, to_d) = self.shape, self.strides
+        blocks = a // self.fmt.block
+        steps = (blocks - 1) * to_a + (b - 1) * to_b + (c - 1) * to_c + (d - 1) * to_d
+        return self.fmt.bytes + steps
 
     @property
     def is_contiguous(self) -> bool:
         """Packed in order, ignoring the strides of dimensions of one element."""
         packed = packed_strides(self.fmt, self.shape)
+        if self.strides == packed:
+            return True
         return all(
             n == 1 or have == want
             for n, have, want in zip(self.shape, self.strides, packed, strict=True)
