@@ -12,6 +12,8 @@ Most architectures are a `Decoder` (engine/models/decoder.py) and say only what 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from functools import cache
+from pkgutil import iter_modules
 from typing import ClassVar, Generic, Protocol, TypeVar
 
 from engine.errors import NotSupported
@@ -136,3 +138,11 @@ class Architecture(Protocol):
     Params: type[TextParams]
     Weights: type[TextWeights]
     Model: type[TextModel[TextParams, TextWeights]]
+
+
+@cache
+def modules_in(folders: tuple[str, ...]) -> list[str]:
+    """Return the names of the modules in a package's folders, which are looked through once: each
+    model that is opened asks twice.
+    """
+    return [module.name for module in iter_modules(folders)]

@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
-from pkgutil import iter_modules
 from typing import Literal, NamedTuple, cast
 
 from engine.device.backend import Component, Owner
@@ -22,7 +21,15 @@ from engine.layers.edits import NO_EDITS, EditShape
 from engine.layers.step import LayerCache, LayerState, Pass
 from engine.models import text
 from engine.models.axes import Counts
-from engine.models.base import N_BEST, Architecture, Output, TextModel, TextParams, TextWeights
+from engine.models.base import (
+    N_BEST,
+    Architecture,
+    Output,
+    TextModel,
+    TextParams,
+    TextWeights,
+    modules_in,
+)
 from engine.models.constants import read_constants
 from engine.models.kept import CELL_STEP, CHECKPOINTS, make_caches, make_states
 from engine.models.mtp import NextToken, bind_predicting
@@ -236,7 +243,7 @@ MODULES = {
 
 def supported() -> list[str]:
     """The architectures that can be opened."""
-    modules = {module.name for module in iter_modules(text.__path__)}
+    modules = set(modules_in(tuple(text.__path__)))
     dashed = {name.replace("-", "_") for name in MODULES if "-" in name}
     return sorted((modules - dashed) | MODULES.keys())
 
@@ -244,7 +251,7 @@ def supported() -> list[str]:
 def find(arch: str) -> Architecture:
     """The module of an architecture. Raises `UnsupportedModel`."""
     name = MODULES.get(arch, arch.replace("-", "_"))
-    if name not in {module.name for module in iter_modules(text.__path__)}:
+    if name not in modules_in(tuple(text.__path__)):
         raise unsupported(arch, supported())
     return cast(Architecture, import_module(f"{text.__name__}.{name}"))
 

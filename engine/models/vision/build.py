@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib import import_module
 from itertools import chain
-from pkgutil import iter_modules
 from typing import cast
 
 from engine.device.backend import Component, Owner
@@ -14,6 +13,7 @@ from engine.graph.graph import Graph
 from engine.graph.tensor import Tensor
 from engine.layers.vision.tower import TowerPass
 from engine.models import vision
+from engine.models.base import modules_in
 from engine.models.constants import Constant, Values, read_constants
 from engine.models.vision import is_vision
 from engine.models.vision.base import Family, TextHost, Tower, TowerParams, TowerWeights
@@ -59,7 +59,7 @@ def has_tower(file: GGUFFile) -> bool:
 
 def families() -> list[Family]:
     """The modules of all families."""
-    names = [m.name for m in iter_modules(vision.__path__) if m.name not in FRAME]
+    names = [name for name in modules_in(tuple(vision.__path__)) if name not in FRAME]
     return [cast(Family, import_module(f"{vision.__name__}.{name}")) for name in names]
 
 
