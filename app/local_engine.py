@@ -52,7 +52,8 @@ class LocalEngine(Engine):
     What is asked about files is answered beside it, in a thread each: nobody waits for an answer.
     A load that does not stop within PATIENCE after it was cancelled gets its worker killed; what
     else was asked goes to a fresh one. A worker that neither ends a cancelled request within STOPS
-    nor sends heartbeats is killed, which all clients are notified of as of any death.
+    nor sends heartbeats is killed, which all clients are notified of as of any death. One that is
+    still starting may do neither.
     """
 
     def __init__(self, start: Callable[[], Worker] = Worker) -> None:
@@ -154,7 +155,8 @@ class LocalEngine(Engine):
         """Kill a worker whose load has been ignoring Cancel for too long. For its reader."""
         with self.lock:
             first = next(iter(self.sent.values()), None)
-            if worker is not self._worker or first is None or not first.should_stop:
+            waits = first is None or not first.should_stop or worker.starting
+            if worker is not self._worker or first is None or waits:
                 self._ignores = None
             elif self._ignores is None or self._ignores[0] is not first:
                 self._ignores = first, monotonic()
@@ -179,10 +181,12 @@ class LocalEngine(Engine):
             now = monotonic()
             silence = now - max(worker.heard, self._waits_since) if self.sent else 0.0
             late = [sent for sent in self.sent.values() if sent.ignores_for(now) > STOPS]
-            given_up = any(sent.ignores_for(now) > GIVES_UP for sent in late)
+            reads = now - worker.started  # seconds since it could read a Cancel
+            given_up = any(min(sent.ignores_for(now), reads) > GIVES_UP for sent in late)
             self._fail([sent.request.id for sent in late], Cancelled("the request"))
             first = next(iter(self.sent.values()), None)
-            if late and (silence > QUIET or (given_up and first in late)):
+            hangs = silence > QUIET or (given_up and first in late)
+            if late and hangs and not worker.starting:
                 log.warning("a cancelled request did not stop; the engine is replaced")
                 self.died(worker, WorkerDied(None, "it did not respond and was ended"))
             elif (silence > SILENT) is not self._is_silent:

@@ -22,6 +22,7 @@ from engine.system import start_with_pipe
 
 PROGRAM = "engine.worker"
 GRACE = 2.0  # seconds to end by itself
+STARTS = 60.0  # seconds that a start may take
 _TAIL = 2000
 WENT_ON = "The engine continues after this error."
 """Ends the log of an error that was answered: what stands before it ended no process."""
@@ -56,8 +57,10 @@ class Worker:
         )
         self._decode = decoder_of_replies()
         self._next_id = 0
-        self.heard = monotonic()
+        self._began = self.heard = monotonic()
         """When the last message came, heartbeats included."""
+        self.started = 0.0
+        """When the first message came; 0 before."""
 
     @property
     def pid(self) -> int:
@@ -67,6 +70,13 @@ class Worker:
     def alive(self) -> bool:
         """True if the process runs."""
         return self._process.poll() is None
+
+    @property
+    def starting(self) -> bool:
+        """True until the first message, for at most STARTS seconds: a worker imports before, maybe
+        from a slow disk, and reads no request.
+        """
+        return not self.started and monotonic() - self._began < STARTS
 
     def new_id(self) -> int:
         """An id no request had yet."""
@@ -89,6 +99,7 @@ class Worker:
             while end is None or self.pipe.poll(max(0.0, end - monotonic())):
                 message = self._decode(self.pipe.recv_bytes())
                 self.heard = monotonic()
+                self.started = self.started or self.heard
                 if not isinstance(message, Heartbeat):
                     return message
             return None

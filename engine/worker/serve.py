@@ -109,8 +109,8 @@ class _Server:
 
     def _beat(self) -> None:
         while True:
-            time.sleep(BEAT)
             self._send(Heartbeat(0))
+            time.sleep(BEAT)
 
     def _answer_beside(self, service: Service) -> None:
         while (request := self._beside.get()) is not None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from app import local_engine
-from app.engine import Died, Silent
+from app.engine import Died, Restarted, Silent
 from app.local_engine import LocalEngine
 from engine.protocol import (
     ChatMessage,
@@ -32,6 +32,7 @@ from engine.protocol import (
     TextPart,
 )
 from engine.settings import EngineOptions
+from engine.worker import Worker, handle
 from tests.app.test_engine import ENDLESS, FOREVER, Person
 from tests.engine.runner.pictures.seeing import noise
 from tests.engine.test_worker_pictures import png
@@ -100,6 +101,42 @@ def test_a_stop_of_a_worker_that_runs_keeps_it(
         ended = window.ends(answer)
         assert isinstance(ended, Failed) or ended.reason == "cancelled"
     assert engine.pid == pid
+
+
+@pytest.mark.parametrize("what", ["load", "embedding"])
+def test_a_stop_of_a_worker_that_starts_keeps_it(
+    tiny_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    for limit in ("STOPS", "QUIET", "PATIENCE", "GIVES_UP"):
+        monkeypatch.setattr(local_engine, limit, 0.2)
+    engine = LocalEngine(lambda: Worker("tests.app.helpers.slow_start"))
+    person = Person(engine)
+    load = Load(0, str(tiny_path), HOST)
+    number = person.client.ask(load if what == "load" else Embed(0, ["a"]))
+    pid = engine.pid
+    person.client.cancel(number)
+    assert person.ends(number).kind == "Cancelled"
+    assert isinstance(person.ends(person.client.ask(load)), Loaded)
+    assert engine.pid == pid
+    assert not any(isinstance(event, Died | Restarted) for event in person.all())
+    engine.close()
+
+
+def test_a_worker_that_never_starts_is_replaced(
+    tiny_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handle, "STARTS", 0.4)
+    for limit in ("STOPS", "QUIET"):
+        monkeypatch.setattr(local_engine, limit, 0.2)
+    programs = iter(["tests.app.helpers.slow_start", "engine.worker"])
+    engine = LocalEngine(lambda: Worker(next(programs)))
+    person = Person(engine)
+    number = person.client.ask(Embed(0, ["a"]))
+    person.client.cancel(number)
+    assert person.ends(number).kind == "Cancelled"
+    died = person.until(lambda e: isinstance(e, Died))
+    assert "did not respond" in str(died.error)
+    engine.close()
 
 
 def test_silence_is_noticed_and_its_end(
