@@ -239,11 +239,17 @@ static Rows rows_of(const Attention *a, const Unit *u, int chunk) {
   return rows;
 }
 
-// One chunk of several: every block of cells is taken once, for all units.
-static void make_chunk(const Attention *a, const Share *share) {
-  int4 all = NO_SPAN;
+// Leaves in a unit's share what rows_of goes on from.
+static void leave(const Attention *a, const Unit *u, const Rows *rows) {
+  for (int r = 0; r < u->real; r++) {
+    rows->out[r][a->dim_v] = rows->top[r];
+    rows->out[r][a->dim_v + 1] = rows->total[r];
+  }
+}
+
+// Begins the shares of all units.
+static void begin(const Attention *a, const Share *share) {
   for (int tile = share->first; tile < share->last; tile++) {
-    all = joined(all, span_of_tile(a, tile, ROWS));
     for (int head = share->first_head; head < share->last_head; head++) {
       const Unit u = unit_of(a, tile, head);
       for (int r = 0; r < u.real; r++) {
@@ -253,56 +259,65 @@ static void make_chunk(const Attention *a, const Share *share) {
       }
     }
   }
-  Cells block;
-  for (int c = share->from; c < share->to;) {
-    c = take_cells(&block, a->cells, c, share->to, all);
-    if (block.n == 0) break;
-    int units = 0;
-    for (int tile = share->first; tile < share->last; tile++)
-      units += touches(&block, span_of_tile(a, tile, ROWS));
-    int pieces = units * (share->last_head - share->first_head) * (BLOCK / SOME_CELLS);
-    Ahead ahead = {a->k + c * a->k2, a->v + c * a->v2, a->k, 0, 0};
-    if (pieces && share->first == 0 && share->first_head == 0 && c < share->n_kv) {
-      ahead.k_end = ahead.k + BLOCK * a->k2;
-      ahead.piece_k = (BLOCK * a->k2 + pieces - 1) / pieces;
-      ahead.piece_v = (BLOCK * a->v2 + pieces - 1) / pieces;
-    }
-    for (int tile = share->first; tile < share->last; tile++) {
-      if (!touches(&block, span_of_tile(a, tile, ROWS))) continue;
-      for (int head = share->first_head; head < share->last_head; head++) {
-        const Unit u = unit_of(a, tile, head);
-        Rows rows = rows_of(a, &u, share->chunk);
-        add(&rows, a, &u, &block, &ahead);
-        for (int r = 0; r < u.real; r++) {
-          rows.out[r][a->dim_v] = rows.top[r];
-          rows.out[r][a->dim_v + 1] = rows.total[r];
-        }
-      }
+}
+
+// What is fetched while the units of a share take a block: the one at `c`, of several chunks.
+static Ahead ahead_of(const Attention *a, const Share *share, const Cells *block, int c) {
+  Ahead ahead = {a->k + c * a->k2, a->v + c * a->v2, a->k, 0, 0};
+  if (a->chunks == 1 || share->first != 0 || share->first_head != 0 || c >= share->n_kv)
+    return ahead;
+  int units = 0;
+  for (int tile = share->first; tile < share->last; tile++)
+    units += touches(block, span_of_tile(a, tile, ROWS));
+  int pieces = units * (share->last_head - share->first_head) * (BLOCK / SOME_CELLS);
+  if (pieces) {
+    ahead.k_end = ahead.k + BLOCK * a->k2;
+    ahead.piece_k = (BLOCK * a->k2 + pieces - 1) / pieces;
+    ahead.piece_v = (BLOCK * a->v2 + pieces - 1) / pieces;
+  }
+  return ahead;
+}
+
+// A unit's results, where there is one chunk.
+static void finish_unit(const Attention *a, const Unit *u, const Rows *rows) {
+  for (int r = 0; r < u->real; r++) {
+    float top = rows->top[r], sink = sink_of(a, query_of(a, u, r));
+    float whole = whole_of(top, rows->total[r], sink, a->has_sinks);
+    for (int d = 0; d < a->dim_v; d++)
+      rows->out[r][d] = top == -INFINITY ? 0.0f : rows->out[r][d] * whole;
+    if (a->panel) {
+      for (int b = 0; b < a->dim_v / 32; b++) quantize_row(a, u, r, rows->out[r], b);
     }
   }
 }
 
-// A unit's results, where there is one chunk.
-static void make_unit(const Attention *a, const Share *share, int tile, int head) {
-  const Unit u = unit_of(a, tile, head);
-  const int4 all = span_of_tile(a, tile, ROWS);
-  Rows rows = rows_of(a, &u, 0);
-  Ahead ahead = {a->k, a->v, a->k, 0, 0};
+// The units of a share: every block of cells is taken once, for all. With one chunk it is one unit,
+// whose maxima and sums stay here.
+static void make(const Attention *a, const Share *share) {
+  int4 all = NO_SPAN;
+  for (int tile = share->first; tile < share->last; tile++)
+    all = joined(all, span_of_tile(a, tile, ROWS));
+  if (a->chunks > 1) begin(a, share);
+  Unit u = unit_of(a, share->first, share->first_head);
+  Rows rows = rows_of(a, &u, share->chunk);
   Cells block;
   for (int c = share->from; c < share->to;) {
     c = take_cells(&block, a->cells, c, share->to, all);
     if (block.n == 0) break;
-    add(&rows, a, &u, &block, &ahead);
-  }
-  for (int r = 0; r < u.real; r++) {
-    float top = rows.top[r], sink = sink_of(a, query_of(a, &u, r));
-    float whole = whole_of(top, rows.total[r], sink, a->has_sinks);
-    for (int d = 0; d < a->dim_v; d++)
-      rows.out[r][d] = top == -INFINITY ? 0.0f : rows.out[r][d] * whole;
-    if (a->panel) {
-      for (int b = 0; b < a->dim_v / 32; b++) quantize_row(a, &u, r, rows.out[r], b);
+    Ahead ahead = ahead_of(a, share, &block, c);
+    for (int tile = share->first; tile < share->last; tile++) {
+      if (!touches(&block, span_of_tile(a, tile, ROWS))) continue;
+      for (int head = share->first_head; head < share->last_head; head++) {
+        if (a->chunks > 1) {
+          u = unit_of(a, tile, head);
+          rows = rows_of(a, &u, share->chunk);
+        }
+        add(&rows, a, &u, &block, &ahead);  // inlined: one call, as compilers take long over it
+        if (a->chunks > 1) leave(a, &u, &rows);
+      }
     }
   }
+  if (a->chunks == 1) finish_unit(a, &u, &rows);
 }
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void attention(ATTENTION) {
@@ -311,11 +326,16 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void attention(ATTENTION
 #ifdef LANES
   if (!mixes(&a, share.first * ROWS / LANES, LANES)) return;
 #endif
-  if (given.chunks > 1) {
-    make_chunk(&a, &share);
-    return;
+  const int tiles = a.chunks > 1 ? share.last - share.first : 1;
+  const int heads = a.chunks > 1 ? share.last_head - share.first_head : 1;
+  for (int tile = share.first; tile < share.last; tile += tiles) {
+    for (int head = share.first_head; head < share.last_head; head += heads) {
+      Share part = share;
+      part.first = tile;
+      part.last = tile + tiles;
+      part.first_head = head;
+      part.last_head = head + heads;
+      make(&a, &part);
+    }
   }
-  for (int tile = share.first; tile < share.last; tile++)
-    for (int head = share.first_head; head < share.last_head; head++)
-      make_unit(&a, &share, tile, head);
 }
