@@ -19,6 +19,12 @@ WINDOWS = (
 
 def planes() -> Iterator[Case]:
     """im2col, conv, avg_pool_2d, interpolate."""
+    yield from _convolutions()
+    yield from _pooling()
+    yield from _scaling()
+
+
+def _convolutions() -> Iterator[Case]:
     for kernel, image, stride, pad, gaps in WINDOWS:
         patches = bound(
             lambda o, k, i, s, p, d: ops.im2col(o.make(F16, *k, 4), o.make(F32, *i, 2), s, p, d),
@@ -52,6 +58,9 @@ def planes() -> Iterator[Case]:
         MATMUL_MOST,
         True,
     )
+
+
+def _pooling() -> Iterator[Case]:
     for size, step, edge in ((2, 2, 0), (3, 1, 1), (4, 4, 0), (5, 2, 2)):
         yield Case(
             "avg_pool_2d",
@@ -64,6 +73,9 @@ def planes() -> Iterator[Case]:
             ),
             quick=size == 3,
         )
+
+
+def _scaling() -> Iterator[Case]:
     for target in ((62, 34, 3, 2), (13, 40, 3, 2), (10, 7, 3, 2), (31, 17, 6, 4), (1, 1, 3, 2)):
         yield Case(
             Op.INTERPOLATE,
