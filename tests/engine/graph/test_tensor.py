@@ -1,5 +1,7 @@
 """Shapes, views and their errors. Strides are bytes, dimension 0 first."""
 
+from dataclasses import fields
+
 import numpy as np
 import pytest
 
@@ -14,6 +16,16 @@ from engine.graph.tensor import Role, Tensor, leaf
 
 def given(*shape: int) -> Tensor:
     return leaf("x", F32, shape, Role.INPUT)
+
+
+def test_a_named_copy_differs_in_its_name_alone() -> None:
+    x = given(6, 4)
+    for made in (x, x.view(8, (2, 3), (24,)), ops.scale(x, 2.0)):
+        copy = made.named("y", 3)
+        assert copy.name == "y-3"
+        for field in fields(Tensor):
+            if field.name != "name":
+                assert getattr(copy, field.name) is getattr(made, field.name), field.name
 
 
 def test_leaves_are_packed_and_padded_to_four_dimensions() -> None:
