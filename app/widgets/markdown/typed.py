@@ -11,6 +11,7 @@ from PySide6.QtGui import (
     QTextBlockFormat,
     QTextCursor,
     QTextDocument,
+    QTextLayout,
     QTextOption,
 )
 
@@ -77,9 +78,11 @@ class TypedText:
             layout, begins = block.layout(), block.position()
             corner = self._document.documentLayout().blockBoundingRect(block).topLeft()
             corner += QPointF(0, self._top)
-            for n in range(layout.lineCount()):
+            for n in range(_line_at(layout, first - begins), layout.lineCount()):
                 line = layout.lineAt(n)
                 left = begins + line.textStart()
+                if left >= last:
+                    break
                 right = left + line.textLength()
                 low, high = max(first, left), min(last, right)
                 last_line = n + 1 == layout.lineCount()
@@ -118,3 +121,9 @@ class TypedText:
 
     def _units(self, position: int) -> int:
         return position + bisect_left(self._wide, position)
+
+
+def _line_at(layout: QTextLayout, position: int) -> int:
+    """Return the number of the line with a position of a paragraph, the first one before it."""
+    line = layout.lineForTextPosition(max(position, 0))
+    return line.lineNumber() if line.isValid() else 0

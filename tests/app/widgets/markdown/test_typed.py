@@ -5,6 +5,7 @@ from PySide6.QtGui import QFont, QFontMetricsF
 from pytestqt.qtbot import QtBot
 
 from app.widgets.markdown.typed import TypedText
+from tests.bounds import at_most_lines
 
 FONT = QFont("DejaVu Sans")
 FONT.setPixelSize(15)
@@ -60,3 +61,15 @@ def test_lines_are_of_one_height_and_none_is_wider_than_the_room(qtbot: QtBot) -
 
 def test_new_lines_of_a_part_are_found(qtbot: QtBot) -> None:
     assert laid("a\nb\n😀\n").breaks(2, 6) == [3, 5]
+
+
+def test_a_part_of_a_long_paragraph_lies_where_its_characters_do(qtbot: QtBot) -> None:
+    """And no line is looked at but its own."""
+    typed = laid("word 😀 " * 1000, 200)
+    for at in (0, 4, 26, 27, 28, 29, 30, 3333, 6998):
+        with at_most_lines(60):
+            (area,) = typed.rects(at, at + 1, BREAK)
+        assert typed.position_at(area.topLeft()) == at
+    rows = [area.center().y() // STEP for area in typed.rects(3000, 3100, BREAK)]
+    assert rows == [*range(int(rows[0]), int(rows[0]) + len(rows))]
+    assert len(rows) > 3
