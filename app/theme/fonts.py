@@ -16,6 +16,7 @@ def set_scale(scale: float, compact: bool = False) -> None:
     global _scale, _compact
     _scale, _compact = min(max(scale, 0.75), 2.0), compact
     _system.cache_clear()
+    _sized.cache_clear()
 
 
 def px(length: float) -> int:
@@ -75,8 +76,13 @@ def mono(size: int = SMALL_PX) -> QFont:
 
 
 def _interface(size: int) -> QFont:
+    return QFont(_sized(px(size)))  # who asks may change it
+
+
+@cache
+def _sized(pixels: int) -> QFont:
     font = QFont(_system(QFontDatabase.SystemFont.GeneralFont))
-    font.setPixelSize(px(size))
+    font.setPixelSize(pixels)
     font.setFeature(QFont.Tag("tnum"), 1)  # digits of one width, so that columns line up
     return font
 

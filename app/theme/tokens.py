@@ -152,6 +152,7 @@ def contrast(a: str, b: str) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
+@lru_cache(maxsize=4096)  # asked for at each word that is painted
 def readable(under: str) -> str:
     """Black or white, whichever reads better on it; always 4.5:1 or more."""
     return max(("#000000", "#FFFFFF"), key=lambda ink: contrast(ink, under))
