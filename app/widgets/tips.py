@@ -1,6 +1,7 @@
 """Tool tips, letter by letter: what a file, a model or a person says is never markup."""
 
 import textwrap
+from functools import lru_cache
 
 from PySide6.QtCore import QPoint
 from PySide6.QtGui import QAction
@@ -19,7 +20,11 @@ def plain_tip(text: str) -> str:
     """
     if not text:
         return ""
-    shown = text if len(text) <= MOST else f"{text[:MOST]}…"
+    return _wrapped(text if len(text) <= MOST else f"{text[:MOST]}…")
+
+
+@lru_cache(maxsize=512)  # each window has hundreds, nearly all the same in each
+def _wrapped(shown: str) -> str:
     lines = (part for line in shown.splitlines() for part in textwrap.wrap(line, WIDTH) or [""])
     return "\n".join(lines).replace("<", f"<{_NOTHING}").replace("&", f"&{_NOTHING}")
 
