@@ -338,6 +338,13 @@ OTHERS = (
         "round(100 * stage.done / stage.total)",
         "tests/app/window/panes/test_vitals.py",
     ),
+    Mutant(
+        "memory is freed while threads take its pages",
+        "engine/backends/opencl/pages.py",
+        "        wait(self._coming)\n",
+        "        wait([*self._coming][:1])\n",
+        "tests/engine/runner/placing/test_failing_load.py::test_a_cancel_leaves_nothing",
+    ),
 )
 
 ROW_TEST = "tests/engine/models/text/test_rows.py::test_on_the_host[{}]"
