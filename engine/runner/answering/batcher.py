@@ -16,7 +16,7 @@ from engine.models.base import Output
 from engine.protocol import Progress, Reply
 from engine.runner.answering.answer import RunningAnswer
 from engine.runner.answering.drawing import Row
-from engine.runner.answering.pace import Pace
+from engine.runner.answering.pace import Pace, first_piece
 from engine.runner.answering.slots import Lent, Slots
 from engine.runner.drafting.ahead import Ahead
 from engine.runner.drafting.drafts import NO_DRAFT, Draft
@@ -138,7 +138,9 @@ class Batcher:
         self._line: list[RunningAnswer] = []  # those running; who reads next stands first
         self._reader: dict[RunningAnswer, RunningAnswer | None] = {}
         self._forming: WeakSet[RunningAnswer] = WeakSet()  # who was told so
-        self._pace = Pace()
+        on_cpu = not any(one.chooses for one in model.backends)  # as GPUs do
+        size = sum(tensor.nbytes for tensor in model.built.sources)
+        self._pace = Pace(first_piece(size, on_cpu))
         self._ahead = Ahead(model.stepper, economy, model.draft)
         self._ahead.is_wanted |= model.options.spec_type != "none"
 
@@ -286,8 +288,8 @@ class Batcher:
         return True
 
     def _step(self) -> Iterator[Told]:
-        begun = perf_counter()
         pieces = yield from self._pieces()
+        begun = perf_counter()  # behind the pictures that pieces may show
         alone = [one for one in pieces if one.is_alone]
         together = [one for one in pieces if one not in alone]
         n_read = sum(len(one.part) for one in pieces if one.answer.is_reading)
@@ -310,7 +312,7 @@ class Batcher:
             n = sum(one.answer.tally.n_generated for one in pieces) - n_before
             parts = [(one.answer, len(one.tokens), len(one.draft.tokens)) for one in together]
             self._ahead.took(parts, n, seconds)
-        if sum(len(one.tokens) for one in together) <= n_written:
+        if not any(one.draft.tokens for one in together):
             self._pace.took(n_written, n_read, seconds, n_reading)
 
     def _with_drafts(self, pieces: list[Piecemeal]) -> list[Piecemeal]:

@@ -1,24 +1,34 @@
-"""How many tokens a step may have, so that who reads an answer waits for nobody's prompt."""
+"""How many tokens a step may have, so that who reads an answer waits for nobody's prompt, and who
+stops a prompt not for long.
+"""
 
 from collections import defaultdict, deque
 from collections.abc import Sequence
 from statistics import median
 
-from engine.runner.stepper import MAX_BATCH, bucket_of
+from engine.runner.stepper import MAX_BATCH, bucket_of, full_bucket
 
 SLOWER = 1.7
 """How much longer a step may take that reads a piece of a prompt beside writing."""
-LONG, TIMES, EVERY = 0.1, 8, 36
+LONG, TIMES, EVERY = 0.1, 36, 36
 """Seconds that one step in EVERY may take instead, where steps are quick, or so many times as long
-as usual: fewer than one in 20, which is what p95 of the time between tokens leaves out.
+as usual: fewer than one in 20, which is what p95 of the time between tokens leaves out, and half of
+the time.
 """
 QUICK, SLOW = 0.025, 0.035
-"""Seconds of a step without a piece: of quicker ones a long one in EVERY leaves prompts a sixth of
-the time or more, and costs who writes less than a short piece in each of them. Steps are slow from
-SLOW on.
+"""Seconds of a step without a piece: of quicker ones a long one in EVERY costs who writes less than
+a short piece in each of them. Steps are slow from SLOW on.
 """
 LEAST, FIRST = 3, 32
 """Tokens of a piece at least, and of the first one."""
+PATIENT = 5.0
+"""Seconds that a step may take that only reads: a prompt is stopped between two steps, and its
+progress shown.
+"""
+READ_BY_SLOW = 600e9
+"""Bytes of weights times tokens that a slow processor computes in PATIENT seconds or little more:
+two cores with AVX2 did 137e9 a second with 8B.
+"""
 SIZES = sorted({bucket_of(n) for n in range(1, MAX_BATCH + 1)})
 """Of which plans are made."""
 
@@ -33,7 +43,9 @@ class Pace:
     it takes no more than there is.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, first: int = MAX_BATCH) -> None:
+        """`first` tokens may a prompt's first step have, whose time is not known yet."""
+        self._most = first  # where nothing is written
         self._plain: dict[int, deque[float]] = defaultdict(lambda: deque([], 9))
         self._short, self._long = float(FIRST), float(FIRST)
         self._credit = 1.0
@@ -45,7 +57,7 @@ class Pace:
         where so many are `pending` of each that is read, in the order of their turns.
         """
         if not n_writing or not pending:
-            return MAX_BATCH
+            return self._most
         if self._is_slow:
             return _fitting(n_writing, self._short) if self._unknown < EVERY else 0
         saved = int(self._credit * self._long)
@@ -56,8 +68,11 @@ class Pace:
     def took(self, n_writing: int, n_read: int, seconds: float, n_reading: int = 1) -> None:
         """A step of so many tokens took so long; so many answers' prompts were not yet read."""
         if not n_writing:
-            if n_read == MAX_BATCH:
-                self._long = _bounded(MAX_BATCH * LONG / seconds)
+            if n_read >= self._most:  # else it is the short end of a prompt
+                self._long = _bounded(n_read * LONG / seconds)
+            if n_read >= self._most or seconds > PATIENT:
+                most = round(_bounded(n_read * PATIENT / seconds))
+                self._most = full_bucket(max(FIRST, most))
             return
         if not n_read:
             self._plain[n_writing].append(seconds)
@@ -82,6 +97,12 @@ class Pace:
             return QUICK
         nearest = min(self._plain, key=lambda n: abs(n - n_writing))
         return median(self._plain[nearest])
+
+
+def first_piece(n_bytes: int, on_cpu: bool) -> int:
+    """The tokens of a prompt's first step, of a model with so many bytes of weights."""
+    most = min(MAX_BATCH, READ_BY_SLOW / max(1, n_bytes)) if on_cpu else MAX_BATCH
+    return full_bucket(max(FIRST, round(most)))
 
 
 def _bounded(piece: float) -> float:
