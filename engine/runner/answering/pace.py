@@ -25,9 +25,9 @@ PATIENT = 5.0
 """Seconds that a step may take that only reads: a prompt is stopped between two steps, and its
 progress shown.
 """
-READ_BY_SLOW = 600e9
-"""Bytes of weights times tokens that a slow processor computes in PATIENT seconds or little more:
-two cores with AVX2 did 137e9 a second with 8B.
+READ_BY_SLOW = 125e9
+"""Bytes of weights times tokens that a slow processor computes in PATIENT seconds: 8B in Q4_K_M at
+5 tokens a second, on two cores with AVX2 in halves.
 """
 SIZES = sorted({bucket_of(n) for n in range(1, MAX_BATCH + 1)})
 """Of which plans are made."""
@@ -100,9 +100,10 @@ class Pace:
 
 
 def first_piece(n_bytes: int, on_cpu: bool) -> int:
-    """The tokens of a prompt's first step, of a model with so many bytes of weights."""
-    most = min(MAX_BATCH, READ_BY_SLOW / max(1, n_bytes)) if on_cpu else MAX_BATCH
-    return full_bucket(max(FIRST, round(most)))
+    """The tokens of a prompt's first step, of a model with so many bytes of weights: few where a
+    whole batch may take long.
+    """
+    return FIRST if on_cpu and n_bytes * MAX_BATCH > READ_BY_SLOW else MAX_BATCH
 
 
 def _bounded(piece: float) -> float:
