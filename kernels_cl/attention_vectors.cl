@@ -261,7 +261,7 @@ static void begin(const Attention *a, const Share *share) {
   }
 }
 
-// What is fetched while the units of a share take a block: the one at `c`, of several chunks.
+// The next block, at `c`, which units fetch while they take this one; nothing with one chunk.
 static Ahead ahead_of(const Attention *a, const Share *share, const Cells *block, int c) {
   Ahead ahead = {a->k + c * a->k2, a->v + c * a->v2, a->k, 0, 0};
   if (a->chunks == 1 || share->first != 0 || share->first_head != 0 || c >= share->n_kv)
@@ -306,7 +306,8 @@ static void make(const Attention *a, const Share *share) {
     if (block.n == 0) break;
     Ahead ahead = ahead_of(a, share, &block, c);
     for (int tile = share->first; tile < share->last; tile++) {
-      if (!touches(&block, span_of_tile(a, tile, ROWS))) continue;
+      // A unit alone takes no block that it does not see.
+      if (a->chunks > 1 && !touches(&block, span_of_tile(a, tile, ROWS))) continue;
       for (int head = share->first_head; head < share->last_head; head++) {
         if (a->chunks > 1) {
           u = unit_of(a, tile, head);

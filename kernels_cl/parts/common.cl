@@ -16,8 +16,8 @@
   #define __kernel __kernel __attribute__((intel_reqd_sub_group_size(SUB_GROUP)))
 #endif
 
-// Where items do not work together Intel's compiler for CPUs need not look for lanes: that is half of
-// its time.
+// Where items do not work together, Intel's compiler for CPUs need not try to vectorize over them:
+// that takes half of its time.
 #if LOCAL == 1 && defined(cl_intel_vec_len_hint)
   #define __kernel __kernel __attribute__((intel_vec_len_hint(1)))
 #endif
