@@ -155,8 +155,8 @@ class LocalEngine(Engine):
         """Kill a worker whose load has been ignoring Cancel for too long. For its reader."""
         with self.lock:
             first = next(iter(self.sent.values()), None)
-            waits = first is None or not first.should_stop or worker.starting
-            if worker is not self._worker or first is None or waits:
+            waits = worker is not self._worker or worker.starting
+            if waits or first is None or not first.should_stop:
                 self._ignores = None
             elif self._ignores is None or self._ignores[0] is not first:
                 self._ignores = first, monotonic()

@@ -195,12 +195,8 @@ def load_model(
         raise BadSetting("ctx", options.ctx, "a number of tokens from 1 up")
     with ExitStack() as opening, ExitStack() as stack:
         with part("opening"):
-            opened = open_model(path, options, MAX_BATCH, cache_format(options), stack)
-            file, built = opened.file, opened.built
-            if built.output is not Output.LOGITS and not embeds:
-                raise GivesNoText(built.arch)
-            tokenizer = _tokenizer(file, built.n_vocab)
-            template = load_chat_template(file.metadata, tokenizer)
+            opened, tokenizer, template = _open(path, options, embeds, stack)
+        file, built = opened.file, opened.built
         # It comes first, so that this model is placed in what it leaves.
         draft: Guesser | None = _draft_model(
             tokenizer, built.n_vocab, options, progress, cancelled, stack
@@ -234,6 +230,17 @@ def load_model(
         parts = (opened, tokenizer, template, room, viewer, devices, dry, prefixes, draft)
         return LoadedModel(str(path), options, *parts, stack.pop_all())
     raise AssertionError  # the stack never swallows an exception
+
+
+def _open(
+    path: str | Path, options: EngineOptions, embeds: bool, stack: ExitStack
+) -> tuple[Opened, Tokenizer, ChatTemplate]:
+    """Read what the files say, until the stack closes. Raises as `load_model`."""
+    opened = open_model(path, options, MAX_BATCH, cache_format(options), stack)
+    if opened.built.output is not Output.LOGITS and not embeds:
+        raise GivesNoText(opened.built.arch)
+    tokenizer = _tokenizer(opened.file, opened.built.n_vocab)
+    return opened, tokenizer, load_chat_template(opened.file.metadata, tokenizer)
 
 
 def _tokenizer(file: GGUFFile, n_vocab: int) -> Tokenizer:

@@ -73,8 +73,8 @@ class Worker:
 
     @property
     def starting(self) -> bool:
-        """True until the first message, for at most STARTS seconds: a worker imports before, maybe
-        from a slow disk, and reads no request.
+        """True until the first message, for at most STARTS seconds: until then the worker imports
+        modules, maybe from a slow disk, and reads no request.
         """
         return not self.started and monotonic() - self._began < STARTS
 

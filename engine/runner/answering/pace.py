@@ -1,5 +1,5 @@
-"""How many tokens a step may have, so that who reads an answer waits for nobody's prompt, and who
-stops a prompt not for long.
+"""How many tokens a step may have, so that no prompt delays another answer for long, and Stop ends
+a prompt soon.
 """
 
 from collections import defaultdict, deque
@@ -44,7 +44,7 @@ class Pace:
     """
 
     def __init__(self, first: int = MAX_BATCH) -> None:
-        """`first` tokens may a prompt's first step have, whose time is not known yet."""
+        """`first` is the most tokens of a prompt's first step, whose time is not known yet."""
         self._most = first  # where nothing is written
         self._plain: dict[int, deque[float]] = defaultdict(lambda: deque([], 9))
         self._short, self._long = float(FIRST), float(FIRST)
