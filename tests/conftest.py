@@ -56,12 +56,16 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     import_share(session.config)
 
 
+@pytest.hookimpl(trylast=True)  # when all parameters are known
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    mark_full(metafunc)
+
+
 @pytest.hookimpl(tryfirst=True)  # before marks are looked at
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the smoke tier and cases of the long tables; sort the longest tests first, so that
-    nobody waits for one of them at the end, and last those that want to be alone.
+    """Mark the smoke tier; sort the longest tests first, so that nobody waits for one of them at
+    the end, and last those that want to be alone.
     """
-    mark_full(items)
     skip_of_linux(items)
     mark_smoke(items)
     items.sort(key=lambda item: (is_alone(item), not item.nodeid.startswith(LONGEST)))

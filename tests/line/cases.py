@@ -10,7 +10,7 @@
 import os
 import re
 import sys
-from collections import defaultdict
+from collections.abc import Collection, Sequence
 from zlib import crc32
 
 import pytest
@@ -20,20 +20,40 @@ from tests.line.elsewhere import MARK
 OTHER_DRIVERS = 20
 
 
-def mark_full(items: list[pytest.Item]) -> None:
-    """Mark them `full`, before markers are looked at."""
-    tables: dict[str, list[pytest.Item]] = defaultdict(list)
-    for item in items:
-        if item.get_closest_marker("full") is None:
-            if _is_full(item):
-                item.add_marker(pytest.mark.full)
-            elif any(item.get_closest_marker(name) for name in ("sampled", "each_value")):
-                tables[item.nodeid.removesuffix(_case(item))].append(item)
-    for cases in tables.values():
-        kept = _sampled(cases) if cases[0].get_closest_marker("sampled") else _each_value(cases)
-        for item in cases:
-            if item not in kept:
-                item.add_marker(pytest.mark.full)
+def mark_full(metafunc: pytest.Metafunc) -> None:
+    """Mark the cases of one test `full`, before items are made of them.
+
+    Making items of thousands that are deselected took a third of the collection: where only others
+    run, one is left, for pytest to count.
+    """
+    cases, test = metafunc._calls, metafunc.definition
+    if len(cases) < 2:
+        return
+    if test.get_closest_marker("full") is None:
+        marks = [*test.iter_markers()]
+        often = [case for case in cases if not _has(case.marks, "full")]
+        found = full_of(test.nodeid, [(case.id, [*case.marks, *marks]) for case in often])
+        for case in often:
+            if case.id in found:
+                case.marks.append(pytest.mark.full.mark)
+        kept = [case for case in cases if not _has(case.marks, "full")]
+    else:
+        kept = []
+    if _only_others(metafunc.config):
+        cases[:] = kept or cases[:1]
+
+
+def full_of(test: str, cases: Sequence[tuple[str, Collection[pytest.Mark]]]) -> set[str]:
+    """The ids of those that are `full`, of all cases of a test with their marks."""
+    full = {case for case, marks in cases if _is_full(f"{test}[{case}]", case, marks)}
+    left = [case for case, _ in cases if case not in full]
+    marks = {mark.name: mark for _, marks in cases for mark in marks}
+    if "sampled" in marks:
+        (every,) = marks["sampled"].args
+        left = sorted(left, key=lambda case: _drawn(f"{test}[{case}]"))[: -(-len(left) // every)]
+    elif "each_value" in marks:
+        left = _each_value(left)
+    return {case for case, _ in cases if case not in left}
 
 
 def skip_of_linux(items: list[pytest.Item]) -> None:
@@ -45,14 +65,16 @@ def skip_of_linux(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason=f"only Linux: {mark.args[0]}"))
 
 
-def _sampled(cases: list[pytest.Item]) -> list[pytest.Item]:
-    (every,) = next(cases[0].iter_markers("sampled")).args
-    return sorted(cases, key=_drawn)[: -(-len(cases) // every)]
+def _only_others(config: pytest.Config) -> bool:
+    """True if no case that is `full` can be chosen, and none is named."""
+    chosen = config.getoption("markexpr").split(" and ")
+    simple = all(re.fullmatch(r"(not )?\w+", part.strip()) for part in chosen)
+    return simple and "not full" in chosen and not any("[" in arg for arg in config.args)
 
 
-def _each_value(cases: list[pytest.Item]) -> list[pytest.Item]:
+def _each_value(cases: list[str]) -> list[str]:
     """Take the case with most values that none has yet, until each value is in one."""
-    kept: list[pytest.Item] = []
+    kept: list[str] = []
     left = set().union(*map(_values, cases))
     while left:
         kept.append(max(cases, key=lambda case: len(left & _values(case))))
@@ -60,25 +82,22 @@ def _each_value(cases: list[pytest.Item]) -> list[pytest.Item]:
     return kept
 
 
-def _values(item: pytest.Item) -> set[tuple[int, str]]:
+def _values(case: str) -> set[tuple[int, str]]:
     """The values of a case, by their places in its id."""
-    return set(enumerate(_case(item)[1:-1].split("-")))
+    return set(enumerate(case.split("-")))
 
 
-def _is_full(item: pytest.Item) -> bool:
-    marks = item.iter_markers("full_cases")
-    if any(re.search(mark.args[0], _case(item)) for mark in marks):
+def _is_full(name: str, case: str, marks: Collection[pytest.Mark]) -> bool:
+    patterns = [mark.args[0] for mark in marks if mark.name == "full_cases"]
+    if any(re.search(pattern, f"[{case}]") for pattern in patterns):
         return True
-    return item.get_closest_marker("other_driver") is not None and bool(
-        _drawn(item) % OTHER_DRIVERS
-    )
+    return _has(marks, "other_driver") and bool(_drawn(name) % OTHER_DRIVERS)
 
 
-def _case(item: pytest.Item) -> str:
-    """Its id within the test, in brackets; "" where it is the only one."""
-    return item.name.removeprefix(getattr(item, "originalname", item.name))
+def _has(marks: Collection[pytest.Mark], name: str) -> bool:
+    return any(mark.name == name for mark in marks)
 
 
-def _drawn(item: pytest.Item) -> int:
+def _drawn(name: str) -> int:
     """A number by its id, whose parts pytest orders by the arguments that it was called with."""
-    return crc32(repr(sorted(re.split(r"[\[\]-]", item.nodeid))).encode())
+    return crc32(repr(sorted(re.split(r"[\[\]-]", name))).encode())

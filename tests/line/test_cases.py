@@ -1,55 +1,97 @@
 """Of a table each run takes what its marker says; the rest is `full`."""
 
 from itertools import product
+from pathlib import Path
 
 import pytest
 
-from tests.line.cases import mark_full
+from tests.line.cases import full_of, mark_full
 
 COMBINATIONS = tuple(product(("Q4_0", "Q8_0", "F16"), ("one", "many"), ("own", "other")))
 
+TABLE = """
+import pytest
+pytestmark = pytest.mark.full_cases("9")
 
-@pytest.fixture
-def cases(request: pytest.FixtureRequest) -> list[pytest.Item]:
-    """Items of a test that pytest has not collected, one per combination."""
-    made = [
-        pytest.Function.from_parent(
-            request.node.parent,
-            name=f"test_table[{'-'.join(values)}]",
-            originalname="test_table",
-            callobj=lambda: None,
-        )
-        for values in COMBINATIONS
-    ]
-    return list(made)
+@pytest.fixture(params=[pytest.param("a"), pytest.param("b", marks=pytest.mark.full)])
+def letter(request):
+    return request.param
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("n", range(1, 7))
+def test_sampled(n, letter):
+    pass
+
+@pytest.mark.parametrize("n", [8, 9])
+def test_named(n):
+    pass
+
+@pytest.mark.full
+@pytest.mark.parametrize("n", range(5))
+def test_never(n):
+    pass
+"""
 
 
-def left(cases: list[pytest.Item]) -> list[set[str]]:
+def left(*marks: pytest.MarkDecorator) -> list[set[str]]:
     """The values of those that run each time."""
-    mark_full(cases)
-    names = [item.name for item in cases if item.get_closest_marker("full") is None]
-    return [set(name.removeprefix("test_table[")[:-1].split("-")) for name in names]
+    cases = ["-".join(values) for values in COMBINATIONS]
+    full = full_of("test_table", [(case, [mark.mark for mark in marks]) for case in cases])
+    return [set(case.split("-")) for case in cases if case not in full]
 
 
-def test_each_value_is_in_a_case(cases: list[pytest.Item]) -> None:
-    for item in cases:
-        item.add_marker(pytest.mark.each_value)
-    kept = left(cases)
+def test_each_value_is_in_a_case() -> None:
+    kept = left(pytest.mark.each_value)
     assert set().union(*kept) == set().union(*COMBINATIONS)
     assert len(kept) == 3
 
 
-def test_a_part_is_sampled(cases: list[pytest.Item]) -> None:
-    for item in cases:
-        item.add_marker(pytest.mark.sampled(4))
-    assert len(left(cases)) == 3
+def test_a_part_is_sampled() -> None:
+    assert len(left(pytest.mark.sampled(4))) == 3
 
 
-def test_a_pattern_names_what_is_full(cases: list[pytest.Item]) -> None:
-    for item in cases:
-        item.add_marker(pytest.mark.full_cases("many|other"))
-    assert left(cases) == [{name, "one", "own"} for name in ("Q4_0", "Q8_0", "F16")]
+def test_a_pattern_names_what_is_full() -> None:
+    assert left(pytest.mark.full_cases("many|other")) == [
+        {name, "one", "own"} for name in ("Q4_0", "Q8_0", "F16")
+    ]
 
 
-def test_without_a_marker_all_run(cases: list[pytest.Item]) -> None:
-    assert len(left(cases)) == len(COMBINATIONS)
+def test_without_a_marker_all_run() -> None:
+    assert len(left()) == len(COMBINATIONS)
+
+
+class Collected:
+    """A plugin: the items of another run, by name, and how many others were made."""
+
+    def __init__(self) -> None:
+        self.chosen: list[str] = []
+        self.deselected = 0
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        mark_full(metafunc)
+
+    def pytest_deselected(self, items: list[pytest.Item]) -> None:
+        self.deselected += len(items)
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        self.chosen = [item.name for item in session.items]
+
+
+def test_items_are_made_of_those_that_may_run(tmp_path: Path) -> None:
+    """The same whether the others are made and deselected or not; one of none is left to count."""
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    (tmp_path / "test_a_table.py").write_text(TABLE)
+
+    def collected(marks: str, case: str = "") -> tuple[list[str], int]:
+        plugin, of = Collected(), str(tmp_path / "test_a_table.py") + case
+        words = ["-c", str(tmp_path / "pytest.ini"), "--collect-only", "-q", "-s", "-m", marks, of]
+        pytest.main([*words, "-p", "no:cacheprovider", "-p", "no:faulthandler"], [plugin])
+        return plugin.chosen, plugin.deselected
+
+    usual, others = collected("not full")
+    assert (len(usual), others) == (3, 1)
+    assert collected("not (full)") == (usual, 16)
+    assert collected("not full", "::test_named[9]") == ([], 1)
+    full, others = collected("full")
+    assert (len(full), others, set(usual) & set(full)) == (16, 3, set())

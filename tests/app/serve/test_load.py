@@ -212,7 +212,8 @@ def ends_of(running: Served) -> list[Finished]:
 
 async def quiet(running: Served) -> None:
     """Until nothing is under way, and nothing is kept of what was."""
-    turns, gate = running.serving._running.turns, running.serving._running.gate
+    serving = running.serving._running
+    turns, gate = serving.turns, serving.gate
     async with asyncio.timeout(60):
         while (
             turns.busy
