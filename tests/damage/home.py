@@ -14,15 +14,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from gguf import GGMLQuantizationType, GGUFValueType
 
 from app.checks.kept import Kind
 from tests.damage.damages import DAMAGES, failing
 from tests.failing.preload import MEMORY, compiled, compiler
-from tests.goldens.tiny import Draws, E, write_tiny
+from tests.goldens.tiny import write_wide
 from tests.program import ROOT
 
-WIDTH = 12288  # of a feed-forward: less would be too little to be prepared
 FOLDERS = {"DATA": "data", "CACHE": "cache", "CONFIG": "config", "STATE": "state"}
 
 
@@ -44,17 +42,6 @@ class Seen(NamedTuple):
     def said(self) -> str:
         """Every word."""
         return f"{self.out}\n{self.err}\n{self.told}"
-
-
-def write_wide(path: Path) -> Path:
-    """A tiny model with layers of some megabytes."""
-    draws = Draws(5)
-    tensors = {}
-    for n in range(3):
-        for name, rows, columns in (("up", WIDTH, E), ("gate", WIDTH, E), ("down", E, WIDTH)):
-            tensors[f"blk.{n}.ffn_{name}.weight"] = draws.matrix(rows, columns)
-    width = {"llama.feed_forward_length": (WIDTH, GGUFValueType.UINT32)}
-    return write_tiny(path, "llama", {"weight": GGMLQuantizationType.Q8_0}, width, tensors)
 
 
 class Home:

@@ -10,11 +10,12 @@ import pytest
 from engine import kept
 from engine.backends.opencl.drivers.device import list_devices
 from engine.errors import CutawayError
-from engine.protocol import Cancel, Embed, Generate, Load, Loaded, Piece, Prepare, Progress
+from engine.protocol import Cancel, Embed, Generate, Load, Loaded, Piece, Prepare, Progress, Unload
 from engine.settings import EngineOptions, cache_folder
 from engine.weights.prepared.file import START
 from engine.worker import RemoteError, Worker
 from tests.engine.test_worker import REPEATING, answer, load
+from tests.goldens.tiny import write_wide
 from tests.program import run
 
 pytestmark = pytest.mark.device
@@ -30,6 +31,12 @@ def device() -> str:
     return found[0]
 
 
+@pytest.fixture(scope="module")
+def wide_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny model with enough weights to be prepared."""
+    return write_wide(tmp_path_factory.mktemp("wide") / "wide.gguf")
+
+
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A cache of the test's, with the kernels that are built already."""
@@ -40,10 +47,10 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.only_linux("weights are prepared there alone")
-def test_the_next_worker_maps_what_an_idle_one_has_written(smollm2_path: Path, device: str) -> None:
+def test_the_next_worker_maps_what_an_idle_one_has_written(wide_path: Path, device: str) -> None:
     options = EngineOptions(device=device, ctx=64, prepared=1)
     with Worker() as worker:
-        worker.send(Load(worker.new_id(), str(smollm2_path), options))
+        worker.send(Load(worker.new_id(), str(wide_path), options))
         endless = Generate(worker.new_id(), prompt="the", sampling=REPEATING, max_tokens=10**6)
         worker.send(endless)  # so there is hardly an idle moment in between
         pieces, written = 0, []
@@ -63,8 +70,8 @@ def test_the_next_worker_maps_what_an_idle_one_has_written(smollm2_path: Path, d
             sleep(0.01)  # nobody asks anything
     (file,) = kept.prepared_files()
     with Worker() as worker:
-        loaded = load(worker, smollm2_path, options)
-        assert loaded.prepared > smollm2_path.stat().st_size * 0.6
+        loaded = load(worker, wide_path, options)
+        assert loaded.prepared > wide_path.stat().st_size * 0.6
         assert any(str(file.path) in line for line in loaded.details)
         assert worker.get(Prepare(worker.new_id())).problem == ""
         assert answer(worker)[0] == said
@@ -126,6 +133,11 @@ def test_nothing_is_prepared_without_a_model(worker: Worker) -> None:
     assert isinstance(refused.value, CutawayError)
 
 
+def unload(worker: Worker) -> None:
+    """Close its model: the next one is opened as by a worker that has just started."""
+    worker.get(Unload(worker.new_id()))
+
+
 def damage(path: Path, data: bytes = b"") -> None:
     """64 KiB of noise in the middle, where opening the file does not look."""
     with path.open("r+b") as handle:
@@ -134,65 +146,59 @@ def damage(path: Path, data: bytes = b"") -> None:
 
 
 @pytest.mark.only_linux("weights are prepared there alone")
-def test_an_answer_without_numbers_names_the_prepared_weights(
-    smollm2_path: Path, device: str
-) -> None:
+def test_an_answer_without_numbers_names_the_prepared_weights(wide_path: Path, device: str) -> None:
     options = EngineOptions(device=device, ctx=64, prepared=1)
     with Worker() as worker:
-        load(worker, smollm2_path, options)
+        load(worker, wide_path, options)
         assert worker.get(Prepare(worker.new_id())).problem == ""
         said = answer(worker)[0]
-    (file,) = kept.prepared_files()
-    damage(file.path, b"\xff" * 65536)  # scales that are not numbers
-    with Worker() as worker:
-        assert load(worker, smollm2_path, options).prepared > 0
+        (file,) = kept.prepared_files()
+        unload(worker)
+        damage(file.path, b"\xff" * 65536)  # scales that are not numbers
+        assert load(worker, wide_path, options).prepared > 0
         with pytest.raises(RemoteError, match=f"{file.path.name}: its bytes .* are damaged"):
             answer(worker)
         assert answer(worker)[0] == said
 
 
 @pytest.mark.only_linux("weights are prepared there alone")
-def test_damaged_weights_are_found_before_the_first_embedding(
-    smollm2_path: Path, device: str
-) -> None:
+def test_damaged_weights_are_found_before_the_first_embedding(wide_path: Path, device: str) -> None:
     options = EngineOptions(device=device, ctx=64, prepared=1)
 
     def embedding(worker: Worker) -> bytes:
         return worker.get(Embed(worker.new_id(), ["the hat"])).vectors
 
     with Worker() as worker:
-        worker.get(Load(worker.new_id(), str(smollm2_path), options, embeds=True))
+        worker.get(Load(worker.new_id(), str(wide_path), options, embeds=True))
         assert worker.get(Prepare(worker.new_id())).problem == ""
         right = embedding(worker)
-    damage(kept.prepared_files()[0].path)
-    with Worker() as worker:
-        loaded = worker.get(Load(worker.new_id(), str(smollm2_path), options, embeds=True))
+        unload(worker)
+        damage(kept.prepared_files()[0].path)
+        loaded = worker.get(Load(worker.new_id(), str(wide_path), options, embeds=True))
         assert loaded.prepared > 0
         assert embedding(worker) == right
 
 
 @pytest.mark.only_linux("weights are prepared there alone")
-def test_damaged_weights_are_found_before_the_second_answer(
-    smollm2_path: Path, device: str
-) -> None:
+def test_damaged_weights_are_found_before_the_second_answer(wide_path: Path, device: str) -> None:
     """64 KiB of noise in the middle, where opening the file does not look: the second answer is
     that of the model's own file, without a word of the person's.
     """
     options = EngineOptions(device=device, ctx=64, prepared=1)
     with Worker() as worker:
-        load(worker, smollm2_path, options)
+        load(worker, wide_path, options)
         assert worker.get(Prepare(worker.new_id())).problem == ""
         said = answer(worker)[0]
-    (file,) = kept.prepared_files()
-    damage(file.path)
-    with Worker() as worker:
-        assert load(worker, smollm2_path, options).prepared > 0
+        unload(worker)
+        (file,) = kept.prepared_files()
+        damage(file.path)
+        assert load(worker, wide_path, options).prepared > 0
         with suppress(RemoteError):  # nonsense, or no numbers, which names the file
             answer(worker)
         (note,) = notes_of(worker)
         assert "are damaged; its weights are read from the model's file again" in note
         assert answer(worker)[0] == said
         assert worker.get(Prepare(worker.new_id())).problem == ""  # a whole one is there again
-    with Worker() as worker:
-        assert load(worker, smollm2_path, options).prepared > 0
+        unload(worker)
+        assert load(worker, wide_path, options).prepared > 0
         assert [answer(worker)[0] for _ in range(2)] == [said] * 2

@@ -104,6 +104,17 @@ def write_tiny(
     return path
 
 
+def write_wide(path: Path) -> Path:
+    """A tiny model with layers of some megabytes."""
+    draws, wide = Draws(5), 12288  # less would be too little to be prepared
+    tensors = {}
+    for n in range(3):
+        for name, rows, columns in (("up", wide, E), ("gate", wide, E), ("down", E, wide)):
+            tensors[f"blk.{n}.ffn_{name}.weight"] = draws.matrix(rows, columns)
+    width = {"llama.feed_forward_length": (wide, gguf.GGUFValueType.UINT32)}
+    return write_tiny(path, "llama", {"weight": gguf.GGMLQuantizationType.Q8_0}, width, tensors)
+
+
 def tiny_tokens(architecture: str) -> np.ndarray:
     """The ids of the stored logits: int32 [40], BOS first where the file adds one."""
     ids = Draws(3).ids(TOKENS)
