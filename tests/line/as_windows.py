@@ -14,6 +14,7 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import marshal
 import os
 import re
 import shutil
@@ -90,7 +91,18 @@ REDUCED = _reduced() | {
 
 class _Loader(importlib.machinery.SourceFileLoader):
     def get_code(self, fullname: str) -> types.CodeType:
-        path = self.get_filename(fullname)
+        """Compiled by the first process of a run that imports it."""
+        kept = Path(os.environ[MARK]) / fullname
+        with suppress(OSError):
+            return marshal.loads(kept.read_bytes())  # type: ignore[no-any-return]
+        made = self._made(self.get_filename(fullname))
+        with suppress(OSError):
+            unique = kept.with_name(f"{fullname}-{os.getpid()}")
+            unique.write_bytes(marshal.dumps(made))
+            unique.replace(kept)
+        return made
+
+    def _made(self, path: str) -> types.CodeType:
         text = Path(path).read_text("utf-8")
         text = _PLATFORM.sub('"win32"', text)
         text = _IMPORT.sub(
@@ -100,7 +112,8 @@ class _Loader(importlib.machinery.SourceFileLoader):
         )
         text = _MISSING.sub(r"\1raise ImportError('no \2 on Windows')", text)
         text = text.replace('"AF_PIPE"', '"AF_UNIX"')
-        return compile(text, path, "exec", dont_inherit=True)
+        code: types.CodeType = compile(text, path, "exec", dont_inherit=True)
+        return code
 
 
 class _Finder(importlib.abc.MetaPathFinder):
@@ -149,7 +162,7 @@ def _children() -> None:
     (folder / "sitecustomize.py").write_text(code)
     there = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(folder), there)))
-    os.environ[MARK] = "1"
+    os.environ[MARK] = str(folder)
 
 
 if MARK not in os.environ:

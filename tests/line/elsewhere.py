@@ -5,6 +5,7 @@ and Python's own are imported before: they know their systems.
 """
 
 import ctypes
+import gc
 import importlib
 import mmap
 import os
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
-MARK = "CUTAWAY_AS_WINDOWS"  # in the environment of a run by tests/line/as_windows.py
+MARK = "CUTAWAY_AS_WINDOWS"  # names the folder of a run by tests/line/as_windows.py
 MODULES = ("fcntl", "resource", "readline", "pwd", "grp", "termios")
 NAMES: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (socket, ("AF_UNIX", "SO_PEERCRED")),
@@ -153,6 +154,7 @@ def jobs_stand_in() -> dict[str, Any]:
 
 
 if __name__ == "__main__":
+    gc.disable()  # what is imported stays
     take_away()
     for name in own():
         importlib.import_module(name)

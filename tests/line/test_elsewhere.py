@@ -9,7 +9,6 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 LITTLE = (
     "tests/engine/test_system.py",
-    "tests/engine/test_protocol.py",
     "tests/engine/tokenizer/test_chat.py::test_memory_is_bounded",
     "tests/engine/test_worker.py::test_cancel_while_answering",
     "tests/engine/test_worker_prefixes.py::test_what_is_private_is_not_written",
