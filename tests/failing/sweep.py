@@ -2,7 +2,9 @@
 
     LD_PRELOAD=calls.so python -m tests.failing.sweep OPERATION FOLDER [--few N | --random N]
 
-Prints JSON: how many calls there are, how many failures were injected, and what was wrong.
+Prints JSON: how many calls there are, how many failures were injected, and what was wrong. Without
+an operation it sweeps for each line of stdin, its words and its environment as JSON, in a child:
+most of a short sweep is to import the program.
 """
 
 import argparse
@@ -274,7 +276,28 @@ def _told(records: Sequence[Record], place: int) -> str:
     return f"{records[place].to} {Path(records[place].path).name}"
 
 
-def main() -> None:
+def serve() -> None:
+    """Print a line for each of stdin; null where the child says on stderr what was wrong."""
+    from tests.failing import operations
+
+    assert operations.OPERATIONS, "imported before a child is forked"
+    for line in sys.stdin:
+        words, variables = json.loads(line)
+        child = os.fork()
+        if child == 0:
+            try:
+                os.environ |= variables
+                main(words)
+            except BaseException:  # noqa: BLE001  whatever it is, the parent is told
+                traceback.print_exc()
+                os._exit(1)
+            sys.stdout.flush()
+            os._exit(0)
+        if os.waitpid(child, 0)[1]:
+            print("null", flush=True)
+
+
+def main(words: Sequence[str]) -> None:
     from tests.failing.operations import OPERATIONS
 
     parser = argparse.ArgumentParser()
@@ -283,7 +306,7 @@ def main() -> None:
     parser.add_argument("--few", type=int, default=0)
     parser.add_argument("--random", type=int, default=0)
     parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
+    options = parser.parse_args(words)
     sweep = Sweep(OPERATIONS[options.operation], options.folder.resolve())
     draw = random.Random(f"{options.operation} {options.seed}")
     if options.random:
@@ -306,4 +329,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:]) if sys.argv[1:] else serve()

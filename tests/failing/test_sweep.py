@@ -35,9 +35,51 @@ pytestmark = pytest.mark.skipif(
 )
 
 
+class Sweeper:
+    """The process that sweeps, which has imported the program."""
+
+    def __init__(self, folder: Path) -> None:
+        self._log = folder / "log"
+        home = {name: str(folder / name) for name in ("HOME", "CUTAWAY_CACHE")}
+        environment = {**os.environ, **home, "LD_PRELOAD": str(compiled(folder))}
+        environment |= {"OPENBLAS_NUM_THREADS": "1", "PYTHONFAULTHANDLER": "0"}
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tests.failing.sweep"],
+                cwd=ROOT,
+                env=environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
+
+    def sweep(self, operation: str, folder: Path, *options: str) -> dict[str, Any]:
+        """What a sweep printed."""
+        (folder / "f").mkdir()
+        of_folder = {name: str(folder / "home" / name) for name in ("HOME", "CUTAWAY_CACHE")}
+        words = [operation, str(folder / "f"), *options]
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps([words, of_folder]) + "\n")
+        self._process.stdin.flush()
+        result: dict[str, Any] | None = json.loads(self._process.stdout.readline() or "null")
+        assert result is not None, self._log.read_text(errors="replace")[-3000:]
+        print(f"{operation}: {result['calls']} calls, {result['injected']} failures")
+        return result
+
+    def close(self) -> None:
+        """End the process."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+
+
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return compiled(tmp_path_factory.mktemp("calls"))
+def sweeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sweeper]:
+    made = Sweeper(tmp_path_factory.mktemp("sweeper"))
+    yield made
+    made.close()
 
 
 @pytest.fixture
@@ -47,25 +89,9 @@ def folder(tmp_path: Path) -> Iterator[Path]:
         yield Path(made)
 
 
-def swept(library: Path, operation: str, folder: Path, *options: str) -> dict[str, Any]:
-    """What a sweep printed."""
-    of_folder = {name: str(folder / "home" / name) for name in ("HOME", "CUTAWAY_CACHE")}
-    environment = {**os.environ, **of_folder, "LD_PRELOAD": str(library)}
-    environment |= {"OPENBLAS_NUM_THREADS": "1", "PYTHONFAULTHANDLER": "0"}
-    words = [sys.executable, "-m", "tests.failing.sweep", operation, str(folder / "f"), *options]
-    (folder / "f").mkdir()
-    ended = subprocess.run(
-        words, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
-    )
-    assert ended.returncode == 0, ended.stderr[-3000:]
-    result: dict[str, Any] = json.loads(ended.stdout)
-    print(f"{operation}: {result['calls']} calls, {result['injected']} failures")
-    return result
-
-
 @pytest.mark.parametrize("operation", QUICK)
-def test_drawn(library: Path, folder: Path, operation: str) -> None:
-    result = swept(library, operation, folder, "--few", str(QUICK[operation]))
+def test_drawn(sweeper: Sweeper, folder: Path, operation: str) -> None:
+    result = sweeper.sweep(operation, folder, "--few", str(QUICK[operation]))
     assert result["wrong"] == []
     assert result["injected"] >= 10
 
@@ -73,8 +99,8 @@ def test_drawn(library: Path, folder: Path, operation: str) -> None:
 @pytest.mark.full
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_every_call(library: Path, folder: Path, operation: str) -> None:
-    result = swept(library, operation, folder)
+def test_every_call(sweeper: Sweeper, folder: Path, operation: str) -> None:
+    result = sweeper.sweep(operation, folder)
     assert result["wrong"] == []
     assert result["injected"] == 10 * result["calls"] + 3
 
@@ -82,8 +108,8 @@ def test_every_call(library: Path, folder: Path, operation: str) -> None:
 @pytest.mark.full
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_at_random(library: Path, folder: Path, operation: str) -> None:
+def test_at_random(sweeper: Sweeper, folder: Path, operation: str) -> None:
     seed = os.environ.get("CUTAWAY_SEED") or str(random.randrange(1 << 32))
     print(f"CUTAWAY_SEED={seed}")
-    result = swept(library, operation, folder, "--random", str(RANDOM), "--seed", seed)
+    result = sweeper.sweep(operation, folder, "--random", str(RANDOM), "--seed", seed)
     assert result["wrong"] == []
