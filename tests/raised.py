@@ -12,7 +12,7 @@ from itertools import count
 from pathlib import Path
 
 from app.translated import FIELD
-from tests.parsed import nodes, tree
+from tests.parsed import all_nodes, nodes
 
 ROOT = Path(__file__).parent.parent
 APART = (
@@ -37,7 +37,7 @@ def kinds() -> frozenset[str]:
         node.name: {getattr(base, "id", getattr(base, "attr", "")) for base in node.bases}
         for top in ("engine", "app")
         for path in (ROOT / top).rglob("*.py")
-        for node in nodes(tree(path))
+        for node in all_nodes(path)
         if isinstance(node, ast.ClassDef)
     }
     while more := {name for name, of in bases.items() if of & found} - found:
@@ -59,19 +59,20 @@ def raised() -> dict[str, str]:
 
 
 def _of(path: Path) -> Iterator[tuple[str, int]]:
-    module = tree(path)
-    for scope in nodes(module):
+    names = kinds() | ({"__init__"} if path == _FORMS else set())
+    found = all_nodes(path)
+    if not any(_makes(names, node) for node in found):
+        return
+    for scope in found:
         if not isinstance(scope, ast.FunctionDef):
             continue
+        inside = nodes(scope)
         given: dict[str, list[ast.expr]] = {}
-        for node in nodes(scope):
+        for node in inside:
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
                 given.setdefault(node.targets[0].id, []).append(node.value)
-        for node in nodes(scope):
-            if not isinstance(node, ast.Call):
-                continue
-            called = getattr(node.func, "id", getattr(node.func, "attr", ""))
-            if called not in kinds() and not (path == _FORMS and called == "__init__"):
+        for node in inside:
+            if not (isinstance(node, ast.Call) and _makes(names, node)):
                 continue
             for part in (*node.args, *(word.value for word in node.keywords)):
                 sources = given.get(part.id, []) if isinstance(part, ast.Name) else [part]
@@ -79,6 +80,13 @@ def _of(path: Path) -> Iterator[tuple[str, int]]:
                     for text in _texts(source):
                         if " " in text and len(WORD.findall(text)) > 1:
                             yield FIELDS.sub("{}", text).removeprefix("{}: "), node.lineno
+
+
+def _makes(names: frozenset[str], node: ast.AST) -> bool:
+    """Whether it calls one of these."""
+    if not isinstance(node, ast.Call):
+        return False
+    return getattr(node.func, "id", getattr(node.func, "attr", "")) in names
 
 
 def _texts(node: ast.expr) -> list[str]:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.parsed import nodes, tree
+from tests.parsed import all_nodes, nodes
 
 ROOT = Path(__file__).parent.parent
 ORDER = [
@@ -242,7 +242,7 @@ def content(path: Path) -> Content:
     classes: list[str] = []
     functions: list[tuple[str, int]] = []
     named: set[str] = set()
-    for node in nodes(tree(path)):
+    for node in all_nodes(path):
         if isinstance(node, ast.Import):
             imports += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from app.language import FOLDER
-from tests.parsed import nodes, tree
+from tests.parsed import all_nodes, nodes
 
 ROOT = Path(__file__).parent.parent
 CALLS = {"tr": 1, "mark": 1, "tr_n": 2}
@@ -32,9 +32,9 @@ SAMPLES = (
 _PLURALS: set[str] = set()
 
 
-def calls(module: ast.AST) -> Iterator[tuple[ast.Call, str]]:
-    """The calls that translate, with their functions' names."""
-    for node in nodes(module):
+def calls(path: Path) -> Iterator[tuple[ast.Call, str]]:
+    """The calls of a module that translate, with their functions' names."""
+    for node in all_nodes(path):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in CALLS:
             yield node, node.func.id
 
@@ -44,7 +44,7 @@ def texts() -> dict[str, str]:
     """Every key of a catalogue with the first place that needs it."""
     found: dict[str, str] = {}
     for path in sorted((ROOT / "app").rglob("*.py")):
-        for node, name in calls(tree(path)):
+        for node, name in calls(path):
             parts = [a.value for a in node.args if isinstance(a, ast.Constant)]
             parts = [part for part in parts if isinstance(part, str)][: CALLS[name]]
             if len(parts) == CALLS[name]:
@@ -80,7 +80,7 @@ def bare(top: str) -> Iterator[str]:
         name = str(path.relative_to(ROOT))
         if name in APART:
             continue
-        found = nodes(tree(path))
+        found = all_nodes(path)
         apart = {id(part) for node in found for part in _apart(node)}
         for node in found:
             text = node.value if isinstance(node, ast.Constant) else _joined(node)

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.parsed import all_nodes
 from tests.test_tree import MODULES, ROOT, inside
 
 # "—"; "-" alone; "-" between blanks; an en dash that touches a word on one side only.
@@ -34,9 +35,9 @@ NO_TEXT = {
 
 def texts(path: Path) -> Iterator[str]:
     """Every string of a module that is not a docstring."""
-    tree = ast.parse(path.read_text("utf-8"))
-    said = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
+    found = all_nodes(path)
+    said = {id(node.value) for node in found if isinstance(node, ast.Expr)}
+    for node in found:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in said:
             yield node.value
 

@@ -16,7 +16,6 @@ from app.language import FOLDER, NAMES, Language, decimal, of_system, tr, tr_n, 
 from app.state.preferences import chosen_language, preferences_file
 from app.widgets.numbers import duration, grouped, mib
 from tests import texts
-from tests.parsed import tree
 
 OTHERS = [name for name in NAMES if name != "en"]
 WINDOW = ("app/state", "app/views", "app/widgets", "app/window")
@@ -66,7 +65,7 @@ def test_texts_with_fields_are_not_formatted_before_they_are_translated() -> Non
     wrong = [
         f"{path}:{node.lineno}"
         for path in sorted((texts.ROOT / "app").rglob("*.py"))
-        for node, _ in texts.calls(tree(path))
+        for node, _ in texts.calls(path)
         for argument in node.args
         if isinstance(argument, ast.JoinedStr)
     ]

@@ -27,7 +27,7 @@ from engine.settings import EngineOptions
 from engine.worker.handle import _reason
 from tests import raised
 from tests.app.helpers.scripted import ScriptedEngine
-from tests.parsed import nodes, tree
+from tests.parsed import all_nodes
 
 ROOT = Path(__file__).parents[2]
 ENGLISH = re.compile(r"\b(the|is|not|and|no|it|of|try|check|left|wanted|file|engine)\b")
@@ -166,7 +166,7 @@ def test_no_text_is_left_over() -> None:
         node.value
         for top in ("engine", "app")
         for path in sorted((ROOT / top).rglob("*.py"))
-        for node in nodes(tree(path))
+        for node in all_nodes(path)
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     ]
     whole = "\n".join(said)

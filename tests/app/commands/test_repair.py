@@ -24,6 +24,7 @@ from engine.kept import seal
 from engine.settings import cache_folder, model_folders
 from engine.weights.prepared.file import PIECE, START, Entry, add_piece, ends_of, head_of
 from tests.goldens.tiny import write_tiny
+from tests.parsed import nodes
 from tests.program import ROOT, run
 
 LONG = json.dumps({"version": 2} | {f"name {n}": n for n in range(200)})
@@ -326,7 +327,7 @@ NO_KEPT_FILE = {
 def writes(module: Path) -> Iterator[int]:
     """The lines of a module where it opens a file to write it."""
     text = module.read_text("utf-8")
-    for node in ast.walk(ast.parse(text)) if MAY_WRITE.search(text) else ():
+    for node in nodes(ast.parse(text)) if MAY_WRITE.search(text) else ():
         if not isinstance(node, ast.Call):
             continue
         name = ast.unparse(node.func)
