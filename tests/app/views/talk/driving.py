@@ -4,8 +4,28 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QApplication, QWidget
 
+from app.state.talk.message import Message
 from app.views.talk.message import MessageView
 from tests.app.helpers.gui import Talk
+
+
+def open_stored(talk: Talk, *turns: tuple[str, str]) -> int:
+    """Open a chat that an earlier program has stored, of questions and answers: nothing is asked
+    of the engine.
+    """
+    store, last = talk.bench.store, None
+    with store.together():
+        chat = store.create(turns[0][0])
+        for question, answer in turns:
+            asked = Message(0, chat, last, "user", question, 1.0)
+            store.add(asked)
+            answered = Message(0, chat, asked.id, "assistant", answer, 1.0, finish="stop")
+            store.add(answered)
+            last = answered.id
+    talk.bench.chats.refresh()
+    talk.bench.chat.open(chat)
+    QApplication.processEvents()
+    return chat
 
 
 def view(talk: Talk, row: int) -> MessageView:

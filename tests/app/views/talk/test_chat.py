@@ -18,7 +18,7 @@ from engine.protocol import Failed, Generate, Progress
 from tests.app.helpers.gui import Talk
 from tests.app.helpers.scripted import ScriptedEngine
 from tests.app.rest import come_to_rest
-from tests.app.views.talk.driving import button, click, view
+from tests.app.views.talk.driving import button, click, open_stored, view
 
 Ask = Callable[..., None]
 MANY = "First.\n\n- one\n- two\n\n```python\nx = 1\n```\n\nThe last paragraph."
@@ -71,11 +71,9 @@ def test_the_end_is_followed_until_the_reader_scrolls_up(
     assert talk.chat.latest.isHidden()
 
 
-def test_what_is_read_stays_in_place_when_rows_above_are_measured(
-    talk: Talk, ask: Ask, qtbot: QtBot
-) -> None:
-    for n in range(60):
-        ask(f"Question {n}", f"# Answer {n}\n\n| a | b |\n|---|---|\n| 1 | {n} |\n\n```\nx\n```\n")
+def test_what_is_read_stays_in_place_when_rows_above_are_measured(talk: Talk) -> None:
+    answer = "# Answer\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n```\nx\n```\n"
+    open_stored(talk, *((f"Question {n}", answer) for n in range(60)))
     column, bar = talk.chat.column, talk.chat.column.verticalScrollBar()
     assert len(column.live) < 60
     talk.chat.show_path(0)
@@ -90,8 +88,10 @@ def test_what_is_read_stays_in_place_when_rows_above_are_measured(
 
 
 def test_only_messages_near_the_sight_are_widgets(talk: Talk, ask: Ask, qtbot: QtBot) -> None:
-    for n in range(80):
-        ask(f"Question {n}", f"Answer {n}")
+    open_stored(talk, *((f"Question {n}", f"Answer {n}") for n in range(78)))
+    for n in range(2):
+        ask(f"And {n}", f"Answer {n}")
+    assert talk.chat.column.count == 160
     assert len(talk.chat.column.live) < 60
     talk.chat.column.verticalScrollBar().setValue(0)
     qtbot.waitUntil(lambda: talk.chat.column.widget(0) is not None)
@@ -303,10 +303,8 @@ def test_links_open_only_by_a_click_and_only_where_that_is_safe(
     assert len(opened) == 1
 
 
-def test_another_chat_is_shown_from_its_end(talk: Talk, ask: Ask) -> None:
-    for n in range(10):
-        ask(f"Question {n}", "word " * 200)
-    first = talk.bench.chat.chat_id
+def test_another_chat_is_shown_from_its_end(talk: Talk) -> None:
+    first = open_stored(talk, *((f"Question {n}", "word " * 200) for n in range(10)))
     talk.bench.chat.open(None)
     QApplication.processEvents()
     assert not talk.chat.empty.isHidden()

@@ -13,7 +13,7 @@ from app.theme.theme import tokens
 from app.views.talk.chats import ChatsView
 from tests.app.helpers.gui import Talk
 from tests.app.helpers.scripted import ScriptedEngine
-from tests.app.views.talk.driving import view
+from tests.app.views.talk.driving import open_stored, view
 
 Ask = Callable[..., None]
 
@@ -21,9 +21,9 @@ Ask = Callable[..., None]
 @pytest.fixture
 def chats(talk: Talk, ask: Ask) -> ChatsView:
     """A long chat with one hit far above its end, and another chat that is open."""
-    for n in range(12):
-        words = "word " * 150
-        ask(f"Question {n}", f"{words}\n\nThe Zebra runs.\n\n{words}" if n == 3 else words)
+    words = "word " * 150
+    hit = f"{words}\n\nThe Zebra runs.\n\n{words}"
+    open_stored(talk, *((f"Question {n}", hit if n == 3 else words) for n in range(12)))
     talk.bench.chat.open(None)
     ask("Something else", "Nothing.")
     return beside(talk)
