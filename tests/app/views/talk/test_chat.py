@@ -92,6 +92,7 @@ def test_only_messages_near_the_sight_are_widgets(talk: Talk, ask: Ask, qtbot: Q
     for n in range(2):
         ask(f"And {n}", f"Answer {n}")
     assert talk.chat.column.count == 160
+    come_to_rest(talk)
     assert len(talk.chat.column.live) < 60
     talk.chat.column.verticalScrollBar().setValue(0)
     qtbot.waitUntil(lambda: talk.chat.column.widget(0) is not None)
