@@ -27,7 +27,7 @@ from engine.protocol import (
     LaunchNode,
     SplitNode,
 )
-from engine.runner.stepper import MAX_BATCH, bucket_of
+from engine.runner.batch import MAX_BATCH, bucket_of
 from engine.scheduler.lifetimes import timeline
 from engine.scheduler.outline import Outline
 from engine.scheduler.places import sources

@@ -57,16 +57,17 @@ def score_answer(
         sequence.prefill(prompt[sequence.reuse(prompt, edits=edits) :], cancelled)
     )
     found = [log_softmax(logits, np.array(tokens[:1]))]
-    run = sequence.stepper.most_outputs
-    for start in range(0, len(tokens) - 1, run):
+    start = 0
+    while start < len(tokens) - 1:
         if cancelled():
             raise Cancelled("reading the answer")
-        part = tokens[start : min(start + run, len(tokens) - 1)]
+        part = tokens[start : min(start + sequence.stepper.most_outputs, len(tokens) - 1)]
         extras = yield from _counted(sequence.extras(part, cancelled))
         rows = sequence.begin_all(part, extras)()
         following = tokens[start + 1 : start + 1 + len(part)]
         found += [log_softmax(r, np.array([t])) for r, t in zip(rows, following, strict=True)]
         yield len(sequence.items)
+        start += len(part)
     return np.concatenate(found).astype(np.float32)
 
 

@@ -30,10 +30,11 @@ from engine.protocol import (
     PatchTable,
     Progress,
 )
+from engine.runner.batch import MAX_BATCH, full_bucket
 from engine.runner.edits import SequenceEdits, edits_for
 from engine.runner.loading import LoadedModel, name_of
 from engine.runner.sequence import Sequenced
-from engine.runner.stepper import MAX_BATCH, StartedStep, StepPart, full_bucket
+from engine.runner.stepper import StartedStep, StepPart
 from engine.scheduler.probes import Probes
 
 Floats = NDArray[np.float32]
@@ -196,7 +197,8 @@ class PatchRuns:
         most = 1 if self._recurrent else SCRATCH_NUMBERS - built.n_sequences + 1
         sizes = [self._computed(one) for one in cells]
         usual = int(most * sum(sizes) / max(1, len(sizes)))
-        free = max(max(sizes, default=1), full_bucket(min(MAX_BATCH, built.caches.n_free, usual)))
+        patient = self.model.stepper.patience.most
+        free = max(max(sizes, default=1), full_bucket(min(patient, built.caches.n_free, usual)))
         batch: list[Cell] = []
         used = instructions = size = 0
         for cell in _mixed(sorted(cells, key=lambda one: one.edits.first)):

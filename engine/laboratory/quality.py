@@ -36,9 +36,9 @@ from engine.protocol import (
     StageName,
     TensorLoss,
 )
+from engine.runner.batch import MAX_BATCH
 from engine.runner.loading import LoadedModel, load_model, name_of
 from engine.runner.perplexity import as_evaluated, chunked
-from engine.runner.stepper import MAX_BATCH
 from engine.scheduler.probes import Probes
 from engine.units import MIB
 
@@ -343,7 +343,7 @@ def model_memory(model: LoadedModel, n_ctx: int) -> int:
     """Bytes that an open model takes while its predictions are estimated: what is allocated, the
     logits of a step and of the one before, if there is one, and its tokenizer.
     """
-    most = model.stepper.most_outputs
+    most = model.stepper.most_logits
     rows = n_ctx // 2 if n_ctx // 2 <= most else 2 * most
     allocated = sum(one.size for one in model.dry.wanted())
     return allocated + 4 * rows * model.built.n_vocab + WORD * model.tokenizer.size

@@ -42,9 +42,9 @@ def read_parts(
     what is probed allows no more; every token is an output. Raises `CannotProbe`.
     """
     stepper.forget(0, sequence=sequence)
-    run, start = min(most, stepper.most_outputs), 0
+    run, start = most, 0
     while start < len(tokens):
-        part = tokens[start : start + run]
+        part = tokens[start : start + min(run, stepper.most_outputs)]
         ours = StepPart(part, start, range(len(part)), sequence, edits)
         try:
             step = stepper.start_together([ours], probes=probes)

@@ -90,7 +90,8 @@ def _run(
     ids = random_ids(model, test.n_prompt + test.n_gen, seed)
     start = perf_counter_ns()
     if test.n_prompt:
-        for _ in sequence.prefill(ids[: test.n_prompt], cancelled):
+        whole = model.built.n_batch  # as llama-bench, however long a step takes
+        for _ in sequence.prefill(ids[: test.n_prompt], cancelled, most=whole):
             pass
     for token in ids[test.n_prompt :]:
         if cancelled():

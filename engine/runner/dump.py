@@ -6,13 +6,14 @@ from dataclasses import dataclass
 
 from engine.errors import BadSetting, Cancelled, CannotProbe
 from engine.protocol import ChatMessage, Edit, Generate
+from engine.runner.batch import MAX_BATCH
 from engine.runner.edits import SequenceEdits, edits_for
 from engine.runner.loading import LoadedModel
 from engine.runner.pictures.items import Item, before_group, before_looking
 from engine.runner.pictures.viewer import Encoding
 from engine.runner.prompt import make_prompt
 from engine.runner.sequence import Sequenced
-from engine.runner.stepper import MAX_BATCH, Logits, StartedStep
+from engine.runner.stepper import Logits, StartedStep
 from engine.scheduler.probes import Probed, Probes, named_results
 from engine.scheduler.record import UNRECORDED
 

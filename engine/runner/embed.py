@@ -141,12 +141,18 @@ def _groups(model: LoadedModel, encoded: Sequence[list[int]]) -> Iterator[list[l
     most = 1 if built.model.whole or built.caches.states.n_slots else BESIDE - built.n_sequences
     group: list[list[int]] = []
     for ids in encoded:
-        if group and (len(group) == most or sum(map(len, (*group, ids))) > built.n_batch):
+        if group and (len(group) == most or sum(map(len, (*group, ids))) > _most_tokens(model)):
             yield group
             group = []
         group.append(ids)
     if group:
         yield group
+
+
+def _most_tokens(model: LoadedModel) -> int:
+    """Of a step; a model that sees whole texts computes no part of one."""
+    most = model.built.n_batch
+    return most if model.built.model.whole else min(most, model.stepper.patience.most)
 
 
 def _together(
@@ -187,15 +193,17 @@ def _pooled(
     pauses = max(windows, default=0) <= stepper.built.n_batch
     total = np.zeros(stepper.built.width(Output.EMBEDDINGS))
     stepper.forget(0, sequence=BESIDE)
-    for start in range(0, len(ids), stepper.built.n_batch):
+    start = 0
+    while start < len(ids):
         if cancelled():
             raise Cancelled("embedding")
-        part = ids[start : start + stepper.built.n_batch]
+        part = ids[start : start + _most_tokens(model)]
         wanted = _wanted(pooling, start, len(part), len(ids))
         # A step gives at least one row.
         rows = stepper.step(part, start, wanted or [0], BESIDE, output=Output.EMBEDDINGS)
         total += rows[: len(wanted)].sum(0, dtype=np.float64)
-        if pauses and start + len(part) < len(ids):
+        start += len(part)
+        if pauses and start < len(ids):
             yield []
     count = len(ids) if pooling is Pooling.MEAN else 1
     return (total / count).astype(np.float32)

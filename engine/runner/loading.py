@@ -16,6 +16,7 @@ from engine.models.base import Output
 from engine.models.build import BuiltModel
 from engine.progress import part
 from engine.protocol import Load, Loaded
+from engine.runner.batch import MAX_BATCH
 from engine.runner.devices import OpenedDevices, open_devices
 from engine.runner.drafting.model import DraftModel, Guesser
 from engine.runner.drafting.mtp import PredictingDrafts
@@ -29,7 +30,7 @@ from engine.runner.placing.room import Room, StageProgress, fill
 from engine.runner.placing.shelf import WeightShelf
 from engine.runner.prefixes.kept import KeptPrefixes
 from engine.runner.records import records
-from engine.runner.stepper import MAX_BATCH, Stepper
+from engine.runner.stepper import Stepper
 from engine.sampling.constraint import FormWords
 from engine.scheduler.costs import costs
 from engine.settings import KV_TYPES, PICTURE_ROWS, EngineOptions

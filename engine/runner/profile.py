@@ -10,11 +10,11 @@ from engine.device.backend import Backend
 from engine.errors import BadSetting, Cancelled, NoMem
 from engine.graph.graph import is_numbered
 from engine.protocol import Cost, LaunchRecord, StepProfile, StepRecord
+from engine.runner.batch import MAX_BATCH
 from engine.runner.bench import fill, random_ids
 from engine.runner.launched import host_of, launches_of
 from engine.runner.loading import LoadedModel
 from engine.runner.sequence import Sequenced
-from engine.runner.stepper import MAX_BATCH
 from engine.runner.watch import splits_of
 from engine.scheduler.record import UNRECORDED, Recorder, Recording
 

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from engine.errors import BadSetting, Cancelled, CannotSee, CutawayError
 from engine.models.base import Output
+from engine.runner.batch import MAX_BATCH
 from engine.runner.edits import ALL, PLAIN, SequenceEdits, common
 from engine.runner.pictures.items import (
     Item,
@@ -21,15 +22,7 @@ from engine.runner.pictures.items import (
     whole,
 )
 from engine.runner.pictures.viewer import Encoding, Viewer
-from engine.runner.stepper import (
-    MAX_BATCH,
-    TEXT,
-    Extras,
-    Logits,
-    StartedStep,
-    StepPart,
-    Stepper,
-)
+from engine.runner.stepper import TEXT, Extras, Logits, StartedStep, StepPart, Stepper
 from engine.scheduler.probes import NO_PROBES, Probes
 from engine.scheduler.record import UNRECORDED, Recorder
 
@@ -115,16 +108,18 @@ class Sequenced:
         items: Sequence[Item],
         cancelled: Callable[[], bool],
         begin: Callable[[Sequence[Item], Extras], Callable[[], Logits]] | None = None,
+        most: int | None = None,
     ) -> Generator[int | Encoding, None, Logits]:
-        """Compute the items in batches, each started by `begin` (usually the method of that name),
-        yielding how many are done and how far the tower is with a picture; returns logits [V] after
-        the last. Raises `Cancelled`, `UnknownPictures`.
+        """Compute the items in batches of at most `most`, by default of as many as `cancelled` can
+        wait for, each started by `begin` (usually the method of that name), yielding how many are
+        done and how far the tower is with a picture; returns logits [V] after the last. Raises
+        `Cancelled`, `UnknownPictures`.
         """
         done = 0
         while True:
             if cancelled():
                 raise Cancelled("reading the prompt")
-            part = self.part(items[done:])
+            part = self.part(items[done:], most or self.stepper.patience.most)
             extras = yield from self.extras(part, cancelled)
             logits = (begin or self.begin)(part, extras)()
             done += len(part)

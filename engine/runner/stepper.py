@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from time import perf_counter
 from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -16,13 +17,13 @@ from engine.layers.step import Pass, Shift, Step, build_shift
 from engine.models.axes import Axes, Counts, KnownAxes, counted_axes, cut
 from engine.models.base import Output
 from engine.models.build import BuiltModel, HiddenRows, StepShape, bucket_of_cells
+from engine.runner.batch import MAX_BATCH, Patience, bucket_of
 from engine.runner.edits import PLAIN, EditArrays, EditedPart, SequenceEdits
 from engine.scheduler.outline import Outline
 from engine.scheduler.plan import Plan, Planner
 from engine.scheduler.probes import NO_PROBES, Probed, Probes
 from engine.scheduler.record import UNRECORDED, Recorder
 
-MAX_BATCH = 512
 LOGITS_BYTES = 64 << 20
 
 Logits = NDArray[np.float32]
@@ -111,6 +112,11 @@ class Stepper:
     chooses: bool = False
     """Whether the device of the last step's output finds the best logits itself."""
     follower: Follower | None = None
+    patience: Patience = field(init=False)
+
+    def __post_init__(self) -> None:
+        on_cpu = not any(one.chooses for one in self.planner.backends)  # as GPUs do
+        self.patience = Patience(sum(one.nbytes for one in self.built.sources), on_cpu)
 
     def step(
         self,
@@ -168,7 +174,7 @@ class Stepper:
             steps = self.built.caches.start(joined.positions, joined.owners, extras.ends)
             encoded = self._encoded(joined.positions, joined.owners, extras.entering)
             states = self._states(parts)
-            plan, axes = self._start(
+            plan, axes, begun = self._start(
                 joined, steps, recorder, extras, encoded, states, probes, output, hidden
             )
         except BaseException:
@@ -180,6 +186,7 @@ class Stepper:
         def finish() -> Logits:
             try:
                 logits, *others = plan.finish(recorder)
+                self.patience.took(len(joined.tokens), perf_counter() - begun)
                 self.built.caches.states.done(states)
                 found.extend(one.reshape(-1, one.shape[-1]).view(np.float32) for one in others)
                 if self.follower is not None and found:
@@ -232,7 +239,8 @@ class Stepper:
         probes: Probes,
         output: Output,
         hidden: HiddenRows,
-    ) -> tuple[Plan, Axes]:
+    ) -> tuple[Plan, Axes, float]:
+        """Also returns when the devices began, in seconds of `perf_counter`."""
         n_tokens, outputs = len(joined.tokens), joined.outputs
         bucket, n_outputs = bucket_of(n_tokens), bucket_of(len(outputs))
         if n_outputs == bucket and outputs != list(range(n_tokens)):
@@ -261,8 +269,9 @@ class Stepper:
         )
         inputs = p.fill(step)
         recorder.done("prepare")
+        begun = perf_counter()
         plan.start(inputs, recorder)
-        return plan, axes
+        return plan, axes, begun
 
     def _encoded(
         self, positions: Ints, owners: Ints, entering: Sequence[Entering]
@@ -279,7 +288,12 @@ class Stepper:
 
     @property
     def most_outputs(self) -> int:
-        """How many tokens' logits are asked of one step: they take at most LOGITS_BYTES."""
+        """How many tokens' logits one step computes, which may end within seconds."""
+        return min(self.most_logits, self.patience.most)
+
+    @property
+    def most_logits(self) -> int:
+        """How many tokens' logits take at most LOGITS_BYTES."""
         run = MAX_BATCH
         while run > 1 and run * self.built.n_vocab * 4 > LOGITS_BYTES:
             run //= 2
@@ -296,13 +310,14 @@ class Stepper:
         `wanted_from` on: none of steps before that.
         """
         self.forget(0, sequence=sequence)
-        run = self.most_outputs
-        for start in range(0, len(tokens), run):
-            part = tokens[start : start + run]
+        start = 0
+        while start < len(tokens):
+            part = tokens[start : start + self.most_outputs]
             skip = min(max(0, wanted_from - start), len(part))
             outputs = range(skip, len(part)) or [len(part) - 1]
             logits = self.start_together([StepPart(part, start, outputs, sequence, edits)])()
             yield start + skip, logits[: len(part) - skip]
+            start += len(part)
 
     def forget(
         self, begin: int, end: int | None = None, sequence: int = 0, places: int | None = None
@@ -401,17 +416,6 @@ def shift_of(built: BuiltModel, cache: int) -> Shift:
     held = [layer for layer in built.layers if layer is not None and not layer.borrowed]
     layers = [layer for layer in held if layer.cache == cache]
     return build_shift(layers, min(MAX_BATCH, built.caches.caches[cache].n_cells))
-
-
-def bucket_of(n: int) -> int:
-    """The size a plan is made for: 1, 2, 3, 4, 6, 8, 12, ... so that a third at most is padding."""
-    power = 1 << max(0, n - 1).bit_length()
-    return power // 4 * 3 if power >= 4 and n <= power // 4 * 3 else power
-
-
-def full_bucket(n: int) -> int:
-    """The largest size of a plan that n tokens fill."""
-    return next((size for size in range(n, 0, -1) if bucket_of(size) == size), 1)
 
 
 class _Joined(NamedTuple):

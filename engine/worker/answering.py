@@ -24,11 +24,11 @@ from engine.runner.answering.answer import Revised, RunningAnswer, never_revised
 from engine.runner.answering.batcher import Batcher, Broken
 from engine.runner.answering.slots import Lent, Slots
 from engine.runner.aside import LONG, Aside
+from engine.runner.batch import MAX_BATCH
 from engine.runner.edits import PLAIN, SequenceEdits
 from engine.runner.loading import LoadedModel
 from engine.runner.pictures.items import Item, rows_looked_at
 from engine.runner.sequence import Sequenced
-from engine.runner.stepper import MAX_BATCH
 from engine.worker.handle import WENT_ON
 
 WAITING = 0.005

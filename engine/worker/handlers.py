@@ -73,6 +73,7 @@ from engine.protocol import (
 )
 from engine.runner.answering.bench import bench_together
 from engine.runner.aside import MOST_TEXT, check_length, resting
+from engine.runner.batch import MAX_BATCH
 from engine.runner.bench import bench, bench_picture
 from engine.runner.devices import open_devices
 from engine.runner.embed import TextEmbedding, embed_in_parts
@@ -89,7 +90,6 @@ from engine.runner.placing.tiles import Parts
 from engine.runner.profile import profile, roof_of
 from engine.runner.prompt import encoded, prompt_text
 from engine.runner.records import foreseen, held
-from engine.runner.stepper import MAX_BATCH
 from engine.sampling.constraint import problem_of
 from engine.system import Usage, usage
 from engine.worker import (  # noqa: F401  their handlers

@@ -14,6 +14,7 @@ from engine.protocol import (
     Reprice,
     Repriced,
 )
+from engine.runner.batch import MAX_BATCH
 from engine.runner.devices import open_devices
 from engine.runner.loading import cache_format
 from engine.runner.pictures.beside import open_model
@@ -23,7 +24,6 @@ from engine.runner.placing.move import move
 from engine.runner.placing.speed import Timings, measure_speed
 from engine.runner.placing.tiles import Parts
 from engine.runner.records import foreseen, held
-from engine.runner.stepper import MAX_BATCH
 from engine.worker.service import Service, answers
 
 

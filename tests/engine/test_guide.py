@@ -46,7 +46,7 @@ def test_what_it_names_is_there(name: str) -> None:
 
 
 def test_its_sizes_are_those_of_the_code() -> None:
-    from engine.runner.stepper import MAX_BATCH, bucket_of
+    from engine.runner.batch import MAX_BATCH, bucket_of
 
     sizes = sorted({bucket_of(n) for n in range(1, MAX_BATCH + 1)})
     shown = f"({', '.join(map(str, sizes[:7]))} ... {sizes[-1]})"

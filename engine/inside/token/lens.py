@@ -17,7 +17,8 @@ from engine.graph.tensor import Role, Tensor, leaf
 from engine.models.build import BuiltModel
 from engine.models.decoder import Decoder
 from engine.protocol import Lens
-from engine.runner.stepper import Logits, Stepper, bucket_of
+from engine.runner.batch import bucket_of
+from engine.runner.stepper import Logits, Stepper
 from engine.sampling.cuts import top_k
 from engine.sampling.sampler import BadLogits
 

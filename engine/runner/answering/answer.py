@@ -36,7 +36,7 @@ from engine.runner.pictures.items import Item
 from engine.runner.pictures.viewer import Encoding
 from engine.runner.prompt import Prompt, answer_opening, beyond_prefix, make_prompt
 from engine.runner.sequence import Sequenced
-from engine.runner.stepper import MAX_BATCH, TEXT, Extras, Logits
+from engine.runner.stepper import TEXT, Extras, Logits
 from engine.runner.watch import Watch
 from engine.sampling.cuts import best_of
 from engine.sampling.stops import StopFilter
@@ -229,10 +229,10 @@ class RunningAnswer:
         self.pending = [*self.sequence.items, *self.pending]
         self.sequence.clear()
 
-    def step(self, most: int = MAX_BATCH) -> Iterator[Reply]:
-        """One step of its own, of at most so many items."""
+    def step(self) -> Iterator[Reply]:
+        """One step of its own."""
         try:
-            part, extras = yield from self.part(most)
+            part, extras = yield from self.part(self.model.stepper.patience.most)
         except Cancelled:
             self.reason = "cancelled"
             return

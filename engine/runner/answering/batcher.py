@@ -16,7 +16,7 @@ from engine.models.base import Output
 from engine.protocol import Progress, Reply
 from engine.runner.answering.answer import RunningAnswer
 from engine.runner.answering.drawing import Row
-from engine.runner.answering.pace import Pace, first_piece
+from engine.runner.answering.pace import Pace
 from engine.runner.answering.slots import Lent, Slots
 from engine.runner.drafting.ahead import Ahead
 from engine.runner.drafting.drafts import NO_DRAFT, Draft
@@ -138,9 +138,7 @@ class Batcher:
         self._line: list[RunningAnswer] = []  # those running; who reads next stands first
         self._reader: dict[RunningAnswer, RunningAnswer | None] = {}
         self._forming: WeakSet[RunningAnswer] = WeakSet()  # who was told so
-        on_cpu = not any(one.chooses for one in model.backends)  # as GPUs do
-        size = sum(tensor.nbytes for tensor in model.built.sources)
-        self._pace = Pace(first_piece(size, on_cpu))
+        self._pace = Pace(model.stepper.patience)
         self._ahead = Ahead(model.stepper, economy, model.draft)
         self._ahead.is_wanted |= model.options.spec_type != "none"
 

@@ -8,9 +8,10 @@ from time import perf_counter_ns
 
 from engine.errors import BadSetting, Cancelled
 from engine.protocol import ParallelTest
+from engine.runner.batch import MAX_BATCH
 from engine.runner.bench import random_ids
 from engine.runner.loading import LoadedModel
-from engine.runner.stepper import MAX_BATCH, StepPart
+from engine.runner.stepper import StepPart
 
 WARM_UP = 2
 """Tokens that each writes before anything is timed: plans are made and kernels built by then."""

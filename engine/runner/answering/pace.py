@@ -1,12 +1,10 @@
-"""How many tokens a step may have, so that no prompt delays another answer for long, and Stop ends
-a prompt soon.
-"""
+"""How many tokens a step may read, so that no prompt delays another answer for long."""
 
 from collections import defaultdict, deque
 from collections.abc import Sequence
 from statistics import median
 
-from engine.runner.stepper import MAX_BATCH, bucket_of, full_bucket
+from engine.runner.batch import MAX_BATCH, Patience, bucket_of
 
 SLOWER = 1.7
 """How much longer a step may take that reads a piece of a prompt beside writing."""
@@ -21,14 +19,6 @@ a short piece in each of them. Steps are slow from SLOW on.
 """
 LEAST, FIRST = 3, 32
 """Tokens of a piece at least, and of the first one."""
-PATIENT = 5.0
-"""Seconds that a step may take that only reads: a prompt is stopped between two steps, and its
-progress shown.
-"""
-READ_BY_SLOW = 125e9
-"""Bytes of weights times tokens that a slow processor computes in PATIENT seconds: 8B in Q4_K_M at
-5 tokens a second, on two cores with AVX2 in halves.
-"""
 SIZES = sorted({bucket_of(n) for n in range(1, MAX_BATCH + 1)})
 """Of which plans are made."""
 
@@ -43,9 +33,9 @@ class Pace:
     it takes no more than there is.
     """
 
-    def __init__(self, first: int = MAX_BATCH) -> None:
-        """`first` is the most tokens of a prompt's first step, whose time is not known yet."""
-        self._most = first  # where nothing is written
+    def __init__(self, patience: Patience) -> None:
+        """`patience` has learned from each step before `took`."""
+        self._patience = patience  # where nothing is written
         self._plain: dict[int, deque[float]] = defaultdict(lambda: deque([], 9))
         self._short, self._long = float(FIRST), float(FIRST)
         self._credit = 1.0
@@ -57,7 +47,7 @@ class Pace:
         where so many are `pending` of each that is read, in the order of their turns.
         """
         if not n_writing or not pending:
-            return self._most
+            return self._patience.most
         if self._is_slow:
             return _fitting(n_writing, self._short) if self._unknown < EVERY else 0
         saved = int(self._credit * self._long)
@@ -68,11 +58,8 @@ class Pace:
     def took(self, n_writing: int, n_read: int, seconds: float, n_reading: int = 1) -> None:
         """A step of so many tokens took so long; so many answers' prompts were not yet read."""
         if not n_writing:
-            if n_read >= self._most:  # else it is the short end of a prompt
+            if n_read >= self._patience.most:  # else it is the short end of a prompt
                 self._long = _bounded(n_read * LONG / seconds)
-            if n_read >= self._most or seconds > PATIENT:
-                most = round(_bounded(n_read * PATIENT / seconds))
-                self._most = full_bucket(max(FIRST, most))
             return
         if not n_read:
             self._plain[n_writing].append(seconds)
@@ -97,13 +84,6 @@ class Pace:
             return QUICK
         nearest = min(self._plain, key=lambda n: abs(n - n_writing))
         return median(self._plain[nearest])
-
-
-def first_piece(n_bytes: int, on_cpu: bool) -> int:
-    """The tokens of a prompt's first step, of a model with so many bytes of weights: few where a
-    whole batch may take long.
-    """
-    return FIRST if on_cpu and n_bytes * MAX_BATCH > READ_BY_SLOW else MAX_BATCH
 
 
 def _bounded(piece: float) -> float:

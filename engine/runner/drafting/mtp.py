@@ -10,9 +10,10 @@ import numpy as np
 from engine.errors import CutawayError
 from engine.models.build import BuiltModel
 from engine.models.mtp import NextToken
+from engine.runner.batch import MAX_BATCH
 from engine.runner.drafting.economy import MOST
 from engine.runner.drafting.model import DraftCosts, likeliest
-from engine.runner.stepper import MAX_BATCH, Extras, Logits, StepPart, Stepper
+from engine.runner.stepper import Extras, Logits, StepPart, Stepper
 
 AT_ONCE = MAX_BATCH // 2
 """Hidden states of written tokens after which they are read without a draft."""

@@ -12,11 +12,12 @@ from engine.images.plan import ImagePlan, Limits, Size
 from engine.images.resize import Resizer
 from engine.kvcache.encoded import Entering
 from engine.models.vision.build import BuiltTower
+from engine.runner.batch import MAX_BATCH
 from engine.runner.pictures.album import Album
 from engine.runner.pictures.items import Item, Shown, runs
 from engine.runner.pictures.marking import Marking
 from engine.runner.pictures.store import Floats, Kept, RowStore
-from engine.runner.stepper import MAX_BATCH, Stepper
+from engine.runner.stepper import Stepper
 from engine.scheduler.plan import Plan
 from engine.scheduler.record import Values
 

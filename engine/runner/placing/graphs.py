@@ -8,7 +8,8 @@ from engine.graph.graph import Graph
 from engine.graph.tensor import Tensor
 from engine.models.build import BuiltModel, HiddenRows, StepShape
 from engine.models.kept import pictures_of
-from engine.runner.stepper import bucket_of, shift_of, with_rope
+from engine.runner.batch import bucket_of
+from engine.runner.stepper import shift_of, with_rope
 from engine.scheduler.outline import Lowerings
 from engine.settings import EngineOptions
 from engine.weights.load import matmul_only

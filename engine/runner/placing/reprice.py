@@ -13,6 +13,7 @@ from engine.memory.pools import SYSTEM
 from engine.memory.rule import llama_cpp, rule_of
 from engine.patterns import placing
 from engine.protocol import BudgetRow, PlannedMemory, Repriced
+from engine.runner.batch import MAX_BATCH
 from engine.runner.devices import OpenedDevices, measure, open_devices
 from engine.runner.loading import cache_format
 from engine.runner.pictures.beside import Opened, open_model
@@ -23,7 +24,6 @@ from engine.runner.placing.placement import DecidedPlacement, place
 from engine.runner.placing.speed import Timings
 from engine.runner.placing.tiles import Parts, tiles
 from engine.runner.records import foreseen
-from engine.runner.stepper import MAX_BATCH
 from engine.scheduler.costs import costs
 from engine.settings import EngineOptions
 

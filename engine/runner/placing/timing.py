@@ -18,10 +18,11 @@ from engine.graph.tensor import Tensor
 from engine.kvcache.states import StatePart
 from engine.memory.placement import Placement
 from engine.protocol import PartName
+from engine.runner.batch import MAX_BATCH
 from engine.runner.pictures.beside import Opened
 from engine.runner.placing.dry_run import DryRun, dry_run
 from engine.runner.placing.graphs import ModelGraphs
-from engine.runner.stepper import MAX_BATCH, Stepper
+from engine.runner.stepper import Stepper
 from engine.scheduler.plan import Planner
 from engine.scheduler.record import Recording
 from engine.weights.load import Allocation

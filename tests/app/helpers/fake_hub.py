@@ -247,10 +247,11 @@ class _Handler(BaseHTTPRequestHandler):
                 self._count(bytes(self.hub.chunk))
 
     def _count(self, chunk: bytes | memoryview) -> None:
-        self.wfile.write(chunk)
+        """Send a chunk, counted before the client can have it."""
         path = unquote(urlsplit(self.path).path)
         with self.hub.lock:
             self.hub.sent[path] = self.hub.sent.get(path, 0) + len(chunk)
+        self.wfile.write(chunk)
 
     def _json(self, status: int, headers: dict[str, str], content: bytes) -> None:
         self.send_response(status)

@@ -12,12 +12,12 @@ from engine.gguf.summary import summarize
 from engine.gguf.values import ValueType
 from engine.models.build import build_model
 from engine.protocol import DescribePlan
+from engine.runner.batch import MAX_BATCH
 from engine.runner.devices import open_devices
 from engine.runner.loading import name_of
 from engine.runner.placing.describe import describe_plan
 from engine.runner.placing.graphs import ModelGraphs
 from engine.runner.placing.placement import place
-from engine.runner.stepper import MAX_BATCH
 from engine.settings import EngineOptions
 from engine.tokenizer import load_chat_template, load_tokenizer
 from tests.bounds import at_most_lines

@@ -14,8 +14,9 @@ from engine.laboratory.patch import Cell, PatchRuns, map_patches
 from engine.progress import finished
 from engine.protocol import ComparedText, Edit, MapPatches, PatchesMapped
 from engine.runner import Model, load
+from engine.runner.batch import bucket_of
 from engine.runner.edits import PLAIN, edits_for
-from engine.runner.stepper import StepPart, bucket_of
+from engine.runner.stepper import StepPart
 from tests.goldens.make_lens_maps import write_plain
 from tests.goldens.make_patches import prompts
 

@@ -9,7 +9,7 @@ import gguf
 import numpy as np
 
 from engine.models import text
-from engine.runner.stepper import MAX_BATCH
+from engine.runner.batch import MAX_BATCH
 from tests.goldens.tiny import Draws, E, V, byte_level_vocabulary, write_tiny
 
 LAYERS, H, K, D, F, EPS, BASE, RATE = 4, 4, 2, 16, 96, 1e-5, 1e4, 0.97

@@ -11,6 +11,7 @@ import pytest
 from engine.backends.opencl.drivers.device import list_devices
 from engine.errors import NoMem
 from engine.memory.pools import MeasuredPool
+from engine.runner.batch import MAX_BATCH
 from engine.runner.devices import open_devices
 from engine.runner.loading import cache_format
 from engine.runner.pictures.beside import open_model
@@ -19,7 +20,7 @@ from engine.runner.placing.graphs import ModelGraphs, worst_cases
 from engine.runner.placing.placement import DecidedPlacement, place
 from engine.runner.placing.room import Room
 from engine.runner.records import pools_of
-from engine.runner.stepper import MAX_BATCH, Stepper
+from engine.runner.stepper import Stepper
 from engine.settings import EngineOptions
 
 Sizes = dict[tuple[str, str, int | None], int]

@@ -11,10 +11,10 @@ from engine.errors import BadSetting, ContextFull
 from engine.protocol import ChatMessage, Finished, Generate, Grammar, Piece, Render, Sampling
 from engine.runner import load
 from engine.runner.api import Model
+from engine.runner.batch import bucket_of
 from engine.runner.generate import generate
 from engine.runner.prompt import encoded, make_prompt, prompt_text
 from engine.runner.sequence import Sequenced
-from engine.runner.stepper import bucket_of
 from tests.goldens.tiny import ARCHITECTURES, write_tiny
 
 DEVICES = ["host", *(d.name for d in list_devices() if d.default)]

@@ -14,9 +14,9 @@ from gguf import GGUFValueType
 from engine.layers.step import Pass
 from engine.models.build import CELL_STEP, BuiltModel, StepShape
 from engine.runner import load
+from engine.runner.batch import MAX_BATCH, bucket_of
 from engine.runner.loading import load_model
 from engine.runner.sequence import Sequenced
-from engine.runner.stepper import MAX_BATCH, bucket_of
 from engine.scheduler.plan import KEPT
 from engine.settings import KV_TYPES, EngineOptions
 from tests.engine.runner.memory import drivers, foreseen, held, roomed

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from engine.protocol import DescribePlan, Planned
+from engine.runner.batch import MAX_BATCH
 from engine.runner.devices import open_devices
 from engine.runner.loading import cache_format
 from engine.runner.pictures.beside import open_model
 from engine.runner.placing.describe import describe_plan
 from engine.runner.placing.graphs import ModelGraphs
 from engine.runner.placing.placement import place
-from engine.runner.stepper import MAX_BATCH
 from engine.settings import EngineOptions
 from tests.engine.models.published.header import nbytes, write
 from tests.engine.models.published.sizes import CONTEXT, SIZES

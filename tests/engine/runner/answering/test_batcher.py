@@ -12,16 +12,14 @@ from engine.protocol import Finished, Progress
 from engine.runner.answering.batcher import Broken
 from engine.runner.answering.pace import (
     EVERY,
-    FIRST,
     LEAST,
     LONG,
-    PATIENT,
     TIMES,
     Pace,
-    first_piece,
 )
 from engine.runner.api import Model, load
-from engine.runner.stepper import MAX_BATCH, Stepper, full_bucket
+from engine.runner.batch import MAX_BATCH, Patience
+from engine.runner.stepper import Stepper
 from tests.engine.runner.answering.many import Many, alone, asked, ids, tiny
 from tests.goldens.tiny import write_tiny
 
@@ -292,29 +290,9 @@ def test_the_pace_knows_what_each_step_took(
     assert len(taken) > 40
 
 
-def test_steps_that_only_read_end_while_somebody_may_stop_them() -> None:
-    """On a slow processor a prompt's pieces follow what they take; its short end says nothing."""
-    pace = Pace(first_piece(5 * 10**9, on_cpu=True))
-    assert pace.piece(0, [900]) == FIRST
-    pace.took(0, FIRST, FIRST / 25)  # 25 tokens a second
-    assert pace.piece(0, [900]) == full_bucket(round(25 * PATIENT))
-    pace.took(0, 3, 3.0)
-    assert pace.piece(0, [900]) == full_bucket(round(25 * PATIENT))
-    pace.took(0, pace.piece(0, [900]), 600.0)
-    assert pace.piece(0, [900]) == FIRST
-    pace.took(0, FIRST, FIRST / 1000)
-    assert pace.piece(0, [900]) == MAX_BATCH
-
-
-def test_the_first_step_is_whole_but_of_large_models_on_processors() -> None:
-    assert first_piece(240 * 10**6, on_cpu=True) == MAX_BATCH
-    assert first_piece(40 * 10**9, on_cpu=False) == MAX_BATCH
-    assert first_piece(10**9, on_cpu=True) == FIRST
-
-
 def test_the_pace_follows_what_slow_steps_take() -> None:
     """A piece is as long as its step may be slower; and with the tokens written fills a plan."""
-    pace = Pace()
+    pace = Pace(Patience(0, on_cpu=True))
     assert pace.piece(0, [900]) == MAX_BATCH
     for _ in range(5):
         pace.took(3, 0, 0.10)
@@ -331,7 +309,7 @@ def test_the_pace_follows_what_slow_steps_take() -> None:
 
 def test_steps_that_were_slow_for_a_while_are_known_to_be_quick_again() -> None:
     """One without a piece now and then tells."""
-    pace = Pace()
+    pace = Pace(Patience(0, on_cpu=True))
     for _ in range(9):
         pace.took(3, 0, 0.10)
     read = [pace.piece(3, [900])]
@@ -355,7 +333,7 @@ def quick_steps(pace: Pace, pending: list[int], n: int) -> list[tuple[int, float
 
 def test_where_steps_are_quick_a_long_prompt_takes_one_in_many() -> None:
     """So the time between tokens is as usual for 19 in 20; the prompt has its share of the time."""
-    pace = Pace()
+    pace = Pace(Patience(0, on_cpu=True))
     quick_steps(pace, [], 5)
     quick_steps(pace, [9000], 200)  # it learns what a piece takes
     taken = quick_steps(pace, [9000], 640)
@@ -368,7 +346,7 @@ def test_where_steps_are_quick_a_long_prompt_takes_one_in_many() -> None:
 
 def test_where_steps_are_quick_short_prompts_wait_for_their_own_time() -> None:
     """One of ten tokens goes at once, others a few steps later; many have more of the time."""
-    pace = Pace()
+    pace = Pace(Patience(0, on_cpu=True))
     quick_steps(pace, [], 5)
     quick_steps(pace, [9000], 200)
     quick_steps(pace, [], EVERY)

@@ -7,7 +7,8 @@ import pytest
 from engine.protocol import Finished, Generate, PicturePart
 from engine.runner.answering.pace import Pace
 from engine.runner.api import Model, load
-from engine.runner.stepper import MAX_BATCH, Stepper
+from engine.runner.batch import MAX_BATCH
+from engine.runner.stepper import Stepper
 from tests.engine.runner.answering.many import GREEDY, Many, alone
 from tests.engine.runner.pictures.seeing import bring, noise, says
 from tests.goldens.vision.families import write_single

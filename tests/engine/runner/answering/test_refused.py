@@ -12,7 +12,7 @@ from engine.protocol import Generate
 from engine.runner.answering.batcher import Broken
 from engine.runner.answering.pace import Pace
 from engine.runner.api import Model, load
-from engine.runner.stepper import MAX_BATCH
+from engine.runner.batch import MAX_BATCH
 from tests.engine.runner.answering.many import GREEDY, Many, alone, asked, ids, tiny
 from tests.engine.runner.memory import drivers
 from tests.engine.runner.pictures.seeing import bring, noise, says

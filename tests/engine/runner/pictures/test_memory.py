@@ -16,12 +16,12 @@ from engine.models.vision import TOWER
 from engine.protocol import Load
 from engine.runner import load
 from engine.runner.api import Model
+from engine.runner.batch import MAX_BATCH
 from engine.runner.loading import load_model
 from engine.runner.pictures.beside import open_model
 from engine.runner.pictures.compose import shown
 from engine.runner.records import pools_of
 from engine.runner.sequence import Sequenced
-from engine.runner.stepper import MAX_BATCH
 from engine.settings import EngineOptions
 from tests.engine.runner.memory import (
     allocated,

@@ -14,6 +14,7 @@ from dataclasses import replace
 from statistics import median
 from time import perf_counter_ns
 
+from engine.runner.batch import MAX_BATCH
 from engine.runner.devices import open_devices
 from engine.runner.loading import cache_format, load_model
 from engine.runner.pictures.beside import open_model
@@ -21,7 +22,6 @@ from engine.runner.placing.graphs import ModelGraphs
 from engine.runner.placing.move import move
 from engine.runner.placing.speed import Timings, measure_speed
 from engine.runner.placing.tiles import Parts
-from engine.runner.stepper import MAX_BATCH
 from engine.settings import EngineOptions
 
 DEPTH, STEPS = 32, 24

@@ -16,6 +16,7 @@ from gguf import GGMLQuantizationType as Kind
 from engine.errors import BadSetting, CutawayError
 from engine.gguf import reader
 from engine.protocol import DescribePlan, Planned, Repriced
+from engine.runner.batch import MAX_BATCH
 from engine.runner.devices import open_devices
 from engine.runner.loading import cache_format
 from engine.runner.pictures.beside import open_model
@@ -24,7 +25,6 @@ from engine.runner.placing.describe import describe_plan
 from engine.runner.placing.graphs import ModelGraphs
 from engine.runner.placing.placement import place
 from engine.runner.placing.reprice import Repricer
-from engine.runner.stepper import MAX_BATCH
 from engine.settings import EngineOptions
 from tests.engine.runner.memory import two_devices
 from tests.goldens.tiny import ARCHITECTURES, write_tiny

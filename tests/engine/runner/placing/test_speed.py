@@ -12,6 +12,7 @@ from engine.backends.opencl.backend import OpenCLBackend
 from engine.errors import Cancelled
 from engine.memory.placement import Placement
 from engine.protocol import Speed
+from engine.runner.batch import MAX_BATCH
 from engine.runner.devices import OpenedDevices, open_devices
 from engine.runner.loading import cache_format
 from engine.runner.pictures.beside import Opened, open_model
@@ -22,7 +23,6 @@ from engine.runner.placing.speed import Timings, measure_speed
 from engine.runner.placing.tiles import Parts
 from engine.runner.placing.timing import StepTiming, time_step
 from engine.runner.records import pools_of
-from engine.runner.stepper import MAX_BATCH
 from engine.settings import EngineOptions
 from tests.engine.runner.memory import two_devices
 from tests.goldens.tiny import write_tiny

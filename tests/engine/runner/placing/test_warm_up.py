@@ -12,8 +12,9 @@ from engine.backends.opencl import backend as opencl
 from engine.backends.opencl.drivers.device import list_devices
 from engine.device.backend import Commands
 from engine.models.build import BuiltModel, StepShape
+from engine.runner.batch import MAX_BATCH
 from engine.runner.loading import SHORT_PROMPT, load_model
-from engine.runner.stepper import MAX_BATCH, Stepper
+from engine.runner.stepper import Stepper
 from engine.settings import EngineOptions
 from engine.worker.answering import AnswersAtOnce
 
