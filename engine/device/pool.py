@@ -85,10 +85,15 @@ class MemoryPool:
         """Record an allocation; `NoMem` when it would pass the limit."""
         if size > self.left:
             self.refuse(device, owner, size, self.left)
-        for one, part in owner.parts(size):
-            key = (device, one)
-            self.taken[key] = self.taken.get(key, 0) + part
-            self._tell("allocate", device, one, part)
+        parts = list(owner.parts(size))
+        before = dict(self.taken)
+        try:
+            for one, part in parts:
+                self.taken[device, one] = self.taken.get((device, one), 0) + part
+                self._tell("allocate", device, one, part)
+        except BaseException:
+            self.taken = before
+            raise
 
     def give_back(self, device: str, owner: Owner, size: int) -> None:
         """Forget an allocation that was freed."""

@@ -1,7 +1,7 @@
 """Weights onto their devices: few buffers, exact records, progress, cancel."""
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -115,7 +115,11 @@ def allocate(plan: Iterable[Allocation], placed: dict[Tensor, Location]) -> None
     for wanted in plan:
         filled_later = all(t.role is Role.WEIGHT for t, _ in wanted.tensors)
         buffer = wanted.backend.allocate(wanted.type, wanted.size, wanted.owner, not filled_later)
-        placed.update(wanted.locations(buffer))
+        try:
+            placed.update(wanted.locations(buffer))
+        except BaseException:
+            buffer.free()
+            raise
 
 
 class InFile(NamedTuple):
@@ -176,5 +180,6 @@ def _followed(
 def free(placed: Iterable[Location]) -> None:
     """Give back the buffers behind locations, each once."""
     buffers: dict[int, Buffer] = {id(at.buffer): at.buffer for at in placed}
-    for buffer in buffers.values():
-        buffer.free()
+    with ExitStack() as stack:  # each of them, should another fail
+        for buffer in buffers.values():
+            stack.callback(buffer.free)

@@ -78,7 +78,6 @@ class HostBuffer(_InMemory):
         try:
             self.bytes = np.empty(size, np.uint8)
         except MemoryError:
-            pool.give_back(kind.device, owner, size)
             refused = "the system refused"
             raise NoMem(kind.device, owner.component, size, 0, refused, owner.layer) from None
         self.bytes.fill(0)  # Touched now: a promise of memory is not memory.
@@ -155,7 +154,11 @@ class HostBackend(Backend):
         self, buffer_type: BufferType, size: int, owner: Owner, zeros: bool = True
     ) -> Buffer:
         self.claim(buffer_type, size, owner)
-        return HostBuffer(buffer_type, size, owner, self.pool)
+        try:
+            return HostBuffer(buffer_type, size, owner, self.pool)
+        except BaseException:
+            self.pool.give_back(self.name, owner, size)
+            raise
 
     def map(self, data: Bytes) -> Location:
         kind = BufferType(self.name, PLAIN, ALIGNMENT, UNLIMITED, self.is_host)

@@ -90,17 +90,25 @@ class OpenCLBackend(Backend):
     def allocate(
         self, buffer_type: BufferType, size: int, owner: Owner, zeros: bool = True
     ) -> OpenCLBuffer:
-        self.claim(buffer_type, size, owner)
         # Memory of its own is only there once it is used, and a fit may still look elsewhere.
         touched = zeros or self.pool.name != SYSTEM
-        return OpenCLBuffer(
-            self.queue, self.pool, buffer_type, size, owner, touched, self._large_pages
-        )
+        self.claim(buffer_type, size, owner)
+        try:
+            return OpenCLBuffer(
+                self.queue, self.pool, buffer_type, size, owner, touched, self._large_pages
+            )
+        except BaseException:
+            self.pool.give_back(self.name, owner, size)
+            raise
 
     def hold(self, kind: BufferType, data: Bytes, owner: Owner) -> FilledBuffer:
         assert self.packing
         self.claim(kind, data.size, owner)
-        return FilledBuffer(self.queue, self.pool, kind, data, owner)
+        try:
+            return FilledBuffer(self.queue, self.pool, kind, data, owner)
+        except BaseException:
+            self.pool.give_back(self.name, owner, data.size)
+            raise
 
     def adopt(self, buffer: Buffer) -> bool:
         ours = isinstance(buffer, OpenCLBuffer) and buffer.memory.context == self.context

@@ -133,7 +133,7 @@ class OpenCLBuffer(Buffer):
         """Allocate what was claimed from the pool, and with `zeros` touch every byte of it. Where
         there are `large` pages, for a device in this process's memory, that is what it uses.
 
-        Raises `NoMem` by the driver's or the system's word, and gives the claim back.
+        Raises `NoMem` by the driver's or the system's word.
         """
         self.type, self.size = buffer_type, size
         self.queue, self._pool, self.owner = queue, pool, owner
@@ -144,10 +144,8 @@ class OpenCLBuffer(Buffer):
             else:
                 self._memory = self._of_driver(zeros)
         except cl.Error as error:
-            pool.give_back(buffer_type.device, owner, size)
             raise self._failed("allocating", size, error) from None
         except OSError as error:
-            pool.give_back(buffer_type.device, owner, size)
             why = f"the system has no more memory ({error.strerror})"
             raise NoMem(
                 buffer_type.device, owner.component, size, pool.left, why, owner.layer
@@ -270,12 +268,14 @@ class OpenCLBuffer(Buffer):
 
     def free(self) -> None:
         if self._memory is not None:
-            if self._pages is not None:  # a driver keeps its own until nobody uses it
-                self._pages.settle()
-                with suppress(cl.Error):
-                    self.queue.now.finish()
-            self._memory = self._pages = None
-            self._pool.give_back(self.type.device, self.owner, self.size)
+            try:
+                if self._pages is not None:  # a driver keeps its own until nobody uses it
+                    self._pages.settle()
+                    with suppress(cl.Error):
+                        self.queue.now.finish()
+            finally:
+                self._memory = self._pages = None
+                self._pool.give_back(self.type.device, self.owner, self.size)
 
     @property
     def memory(self) -> cl.Buffer:

@@ -25,7 +25,7 @@ class FilledBuffer(OpenCLBuffer):
         data: Bytes,
         owner: Owner,
     ) -> None:
-        """Raises `NoMem`, `DeviceError`, and gives the claim back."""
+        """Raises `NoMem`, `DeviceError`."""
         self.type, self.size = kind, data.size
         self.queue, self._pool, self.owner = queue, pool, owner
         self._pages = FilledPages(data)
@@ -33,7 +33,6 @@ class FilledBuffer(OpenCLBuffer):
             flags = cl.mem_flags.READ_ONLY | cl.mem_flags.USE_HOST_PTR
             self._memory = cl.Buffer(queue.context, flags, 0, data)
         except cl.Error as error:
-            pool.give_back(kind.device, owner, data.size)
             raise self._failed("mapping", data.size, error) from None
         pool.in_files += data.size
 

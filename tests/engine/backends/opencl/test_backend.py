@@ -16,10 +16,14 @@ from engine.device.backend import Component, Location, MemoryPool, Owner
 from engine.errors import DeviceError, KernelBuildFailed, NoMem
 from engine.gguf.formats import F32
 from engine.graph.tensor import Role, leaf
+from engine.weights import load
+from engine.weights.load import Allocation
+from tests.engine.runner.failing import fail, n_steps
 from tests.kernels.harness import nmse
 
 GRAPH = Owner(Component.GRAPH)
 SHAPE = (1, 1, 1, 1)
+X = leaf("x", F32, (1,), Role.CACHE)
 SOURCE = """
 __kernel void scaled(__global char *y, long y_off, __global const char *x, long x_off,
                      __global char *nothing, long nothing_off, int n, float f) {
@@ -110,6 +114,46 @@ def test_pool_counts_and_refuses(backend, pool):
     first.free()
     assert pool.used == 0
     allocate(backend, 8 << 20).free()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("size", [1 << 10, 3 << 20])  # memory of the driver's, and pages
+def test_an_allocation_that_fails_in_any_step_claims_nothing(backend, pool, size):
+    owner = Owner(Component.CACHE, 0, own=512, rest=Component.STATE)
+    tensors = ((leaf("k", F32, (128,), Role.CACHE), 512), (leaf("s", F32, (128,), Role.CACHE), 512))
+    plan = [Allocation(backend, backend.buffer_type(F32, SHAPE), owner, (*tensors, (X, size)))]
+    placed = {}
+
+    def work():
+        load.allocate(plan, placed)
+
+    n = n_steps(work)
+    assert n > 10
+    assert pool.taken
+    load.free(placed.values())
+    for nth in range(1, n + 1):
+        placed.clear()
+        fail(work, nth, DeviceError(backend.name, "x"))
+        load.free(placed.values())
+        assert not pool.taken, nth
+
+
+def test_all_are_freed_where_one_cannot_be(backend, pool, monkeypatch):
+    buffers = [allocate(backend, 1 << 10) for _ in range(3)]
+    monkeypatch.setattr(pool, "tell", failing_once())
+    with pytest.raises(DeviceError):
+        load.free([Location(one, 0) for one in buffers])
+    assert not pool.taken
+
+
+def failing_once():
+    errors = [DeviceError("d", "x")]
+
+    def tell(_):
+        if errors:
+            raise errors.pop()
+
+    return tell
 
 
 def test_budget_is_a_limit_of_its_own(backend, pool, monkeypatch):
