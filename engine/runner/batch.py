@@ -1,4 +1,4 @@
-"""How many tokens a step may have: the sizes of plans, and as many as Stop can wait for."""
+"""Bounds the tokens of a step: the sizes of plans, and as many as Stop can wait for."""
 
 MAX_BATCH = 512
 PATIENT = 5.0

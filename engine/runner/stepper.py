@@ -288,12 +288,12 @@ class Stepper:
 
     @property
     def most_outputs(self) -> int:
-        """How many tokens' logits one step computes, which may end within seconds."""
+        """Count the tokens whose logits one step computes, so that it ends within seconds."""
         return min(self.most_logits, self.patience.most)
 
     @property
     def most_logits(self) -> int:
-        """How many tokens' logits take at most LOGITS_BYTES."""
+        """Count the tokens whose logits take at most LOGITS_BYTES."""
         run = MAX_BATCH
         while run > 1 and run * self.built.n_vocab * 4 > LOGITS_BYTES:
             run //= 2

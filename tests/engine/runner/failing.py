@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, Protocol
 
 import engine
 
@@ -52,3 +52,23 @@ def fail(work: Callable[[], object], nth: int, error: BaseException) -> BaseExce
         except BaseException as raised:  # noqa: BLE001  whatever it is, the caller looks at it
             return raised
     return None
+
+
+class Closable(Protocol):
+    def close(self) -> None: ...
+
+
+def n_steps_of_opening(work: Callable[[], Closable]) -> int:
+    """How many there are in opening something, without its end."""
+    made: list[Closable] = []
+    n = n_steps(lambda: made.append(work()))
+    made.pop().close()
+    return n
+
+
+def fail_opening(work: Callable[[], Closable], nth: int, error: BaseException) -> None:
+    """Open something with that step failing; what opens nevertheless is closed undisturbed."""
+    made: list[Closable] = []
+    fail(lambda: made.append(work()), nth, error)
+    for one in made:
+        one.close()

@@ -27,7 +27,7 @@ from engine.memory.pools import system_pool
 from engine.runner.loading import LoadedModel, load_model
 from engine.runner.placing.dry_run import DryRun
 from engine.settings import EngineOptions
-from tests.engine.runner.failing import fail, n_steps
+from tests.engine.runner.failing import fail_opening, n_steps_of_opening
 from tests.engine.runner.memory import foreseen, held
 from tests.engine.runner.placing.preparing import device, logits, own_files, path, refusal
 
@@ -257,10 +257,10 @@ def test_a_cancel_leaves_nothing(watched: Watched, piece: int) -> None:
 @pytest.mark.parametrize("trials", [TRIALS, pytest.param(300, marks=pytest.mark.full)])
 def test_whatever_fails_on_the_way_nothing_is_left(watched: Watched, trials: int) -> None:
     shown, others = watched.logits(), set(threading.enumerate())
-    steps = n_steps(lambda: watched.load().close())
+    steps = n_steps_of_opening(watched.load)
     for trial in range(trials):
         error: BaseException = (DeviceError("x", "x"), MemoryError())[trial % 2]
-        fail(lambda: watched.load().close(), 1 + steps * trial // trials, error)
+        fail_opening(watched.load, 1 + steps * trial // trials, error)
         del error
         watched.check(others)
     np.testing.assert_array_equal(watched.logits(), shown)

@@ -21,7 +21,7 @@ from engine.memory.pools import system_pool
 from engine.runner.loading import load_model
 from engine.weights.prepared.file import PreparedFile
 from engine.weights.prepared.writing import write
-from tests.engine.runner.failing import fail, n_steps
+from tests.engine.runner.failing import fail_opening, n_steps_of_opening
 from tests.engine.runner.placing.preparing import (
     device,
     keep,
@@ -183,10 +183,10 @@ def test_whatever_fails_on_the_way_nothing_is_left(path: Path, device: str, tria
     with closing(load_model(path, wanted)) as model:
         shown = logits(model)
         keep(model)
-    steps = n_steps(lambda: load_model(path, wanted).close())
+    steps = n_steps_of_opening(lambda: load_model(path, wanted))
     for trial in range(trials):
         error: BaseException = (DeviceError(device, "x"), MemoryError())[trial % 2]
         nth = steps // 3 + steps * 2 // 3 * trial // trials
-        fail(lambda: load_model(path, wanted).close(), nth, error)
+        fail_opening(lambda: load_model(path, wanted), nth, error)
         assert not system_pool().taken, trial
     np.testing.assert_array_equal(opened(path, wanted)[2], shown)
