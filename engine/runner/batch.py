@@ -25,7 +25,7 @@ def full_bucket(n: int) -> int:
 
 
 class Patience:
-    """`most` tokens a step may have that only reads, by how long the last ones took."""
+    """Bounds a step that only reads to `most` tokens, by how long the last ones took."""
 
     def __init__(self, n_bytes: int, on_cpu: bool) -> None:
         """Of a model with so many bytes of weights."""

@@ -150,7 +150,7 @@ def _groups(model: LoadedModel, encoded: Sequence[list[int]]) -> Iterator[list[l
 
 
 def _most_tokens(model: LoadedModel) -> int:
-    """Of a step; a model that sees whole texts computes no part of one."""
+    """Bounds a step; a model that sees whole texts computes no part of one."""
     most = model.built.n_batch
     return most if model.built.model.whole else min(most, model.stepper.patience.most)
 
