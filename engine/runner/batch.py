@@ -28,7 +28,7 @@ class Patience:
     """Bounds a step that only reads to `most` tokens, by how long the last ones took."""
 
     def __init__(self, n_bytes: int, on_cpu: bool) -> None:
-        """Of a model with so many bytes of weights."""
+        """`n_bytes` are those of the weights."""
         may_be_slow = on_cpu and n_bytes * MAX_BATCH > READ_BY_SLOW
         self.most = FIRST if may_be_slow else MAX_BATCH
 

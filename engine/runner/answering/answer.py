@@ -230,7 +230,7 @@ class RunningAnswer:
         self.sequence.clear()
 
     def step(self) -> Iterator[Reply]:
-        """One step of its own."""
+        """Make one step of its own."""
         try:
             part, extras = yield from self.part(self.model.stepper.patience.most)
         except Cancelled:
