@@ -7,7 +7,7 @@ decided by the scheduler.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from engine.gguf.formats import Format
 from engine.graph.tensor import Shape, Tensor
 
 Bytes = NDArray[np.uint8]
+Made = TypeVar("Made", bound="Buffer")
 PLAIN = "plain"
 REPACKED = "repacked"
 """Layouts: as in the file; and with more bits an element. Others are for backends to name."""
@@ -218,6 +219,17 @@ class Backend(ABC):
             if left is not None and size > left:
                 pool.refuse(self.name, owner, size, left, detail)
         pool.take(self.name, owner, size)
+
+    def claimed(self, kind: BufferType, size: int, owner: Owner, make: Callable[[], Made]) -> Made:
+        """Claim memory and return what `make` allocates in it; if that fails, the pool has the
+        claim back. Raises `NoMem` as `claim`, and what `make` raises.
+        """
+        self.claim(kind, size, owner)
+        try:
+            return make()
+        except BaseException:
+            self.pool.give_back(self.name, owner, size)
+            raise
 
     @abstractmethod
     def buffer_type(self, fmt: Format, shape: Shape, matmul_only: bool = False) -> BufferType:

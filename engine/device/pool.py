@@ -85,10 +85,9 @@ class MemoryPool:
         """Record an allocation; `NoMem` when it would pass the limit."""
         if size > self.left:
             self.refuse(device, owner, size, self.left)
-        parts = list(owner.parts(size))
         before = dict(self.taken)
         try:
-            for one, part in parts:
+            for one, part in owner.parts(size):
                 self.taken[device, one] = self.taken.get((device, one), 0) + part
                 self._tell("allocate", device, one, part)
         except BaseException:

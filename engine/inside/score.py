@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from engine.errors import BadSetting, Cancelled
 from engine.protocol import Generate, ScoreAnswer
+from engine.runner.batch import pieces_of
 from engine.runner.edits import SequenceEdits, edits_for
 from engine.runner.loading import LoadedModel
 from engine.runner.pictures.items import Item
@@ -57,17 +58,14 @@ def score_answer(
         sequence.prefill(prompt[sequence.reuse(prompt, edits=edits) :], cancelled)
     )
     found = [log_softmax(logits, np.array(tokens[:1]))]
-    start = 0
-    while start < len(tokens) - 1:
+    for start, part in pieces_of(tokens[:-1], lambda: sequence.stepper.most_outputs):
         if cancelled():
             raise Cancelled("reading the answer")
-        part = tokens[start : min(start + sequence.stepper.most_outputs, len(tokens) - 1)]
         extras = yield from _counted(sequence.extras(part, cancelled))
         rows = sequence.begin_all(part, extras)()
         following = tokens[start + 1 : start + 1 + len(part)]
         found += [log_softmax(r, np.array([t])) for r, t in zip(rows, following, strict=True)]
         yield len(sequence.items)
-        start += len(part)
     return np.concatenate(found).astype(np.float32)
 
 

@@ -1,4 +1,6 @@
-"""Bounds the tokens of a step: the sizes of plans, and as many as Stop can wait for."""
+"""Sizes of steps: those that plans are made for, and the most that ends within seconds."""
+
+from collections.abc import Callable, Iterator, Sequence
 
 MAX_BATCH = 512
 PATIENT = 5.0
@@ -24,8 +26,19 @@ def full_bucket(n: int) -> int:
     return next((size for size in range(n, 0, -1) if bucket_of(size) == size), 1)
 
 
+def pieces_of(
+    tokens: Sequence[int], most: Callable[[], int]
+) -> Iterator[tuple[int, Sequence[int]]]:
+    """Yield the parts of a text, each with its start, of as many tokens as `most` returns then."""
+    start = 0
+    while start < len(tokens):
+        part = tokens[start : start + most()]
+        yield start, part
+        start += len(part)
+
+
 class Patience:
-    """Bounds a step that only reads to `most` tokens, by how long the last ones took."""
+    """Learns from steps how many tokens, `most`, one may have that only reads."""
 
     def __init__(self, n_bytes: int, on_cpu: bool) -> None:
         """`n_bytes` are those of the weights."""

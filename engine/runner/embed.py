@@ -13,6 +13,7 @@ from engine.gguf import GGUFFile
 from engine.kvcache.causal import MAX_SEQUENCES
 from engine.models.base import Output
 from engine.runner.aside import LONG, Aside, check_length, least_tokens
+from engine.runner.batch import pieces_of
 from engine.runner.loading import LoadedModel
 from engine.runner.stepper import StepPart
 from engine.tokenizer import Tokenizer
@@ -150,7 +151,7 @@ def _groups(model: LoadedModel, encoded: Sequence[list[int]]) -> Iterator[list[l
 
 
 def _most_tokens(model: LoadedModel) -> int:
-    """Bounds a step; a model that sees whole texts computes no part of one."""
+    """The most tokens of a step: of models that see whole texts always a whole batch."""
     most = model.built.n_batch
     return most if model.built.model.whole else min(most, model.stepper.patience.most)
 
@@ -193,17 +194,14 @@ def _pooled(
     pauses = max(windows, default=0) <= stepper.built.n_batch
     total = np.zeros(stepper.built.width(Output.EMBEDDINGS))
     stepper.forget(0, sequence=BESIDE)
-    start = 0
-    while start < len(ids):
+    for start, part in pieces_of(ids, lambda: _most_tokens(model)):
         if cancelled():
             raise Cancelled("embedding")
-        part = ids[start : start + _most_tokens(model)]
         wanted = _wanted(pooling, start, len(part), len(ids))
         # A step gives at least one row.
         rows = stepper.step(part, start, wanted or [0], BESIDE, output=Output.EMBEDDINGS)
         total += rows[: len(wanted)].sum(0, dtype=np.float64)
-        start += len(part)
-        if pauses and start < len(ids):
+        if pauses and start + len(part) < len(ids):
             yield []
     count = len(ids) if pooling is Pooling.MEAN else 1
     return (total / count).astype(np.float32)

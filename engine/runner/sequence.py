@@ -110,8 +110,8 @@ class Sequenced:
         begin: Callable[[Sequence[Item], Extras], Callable[[], Logits]] | None = None,
         most: int | None = None,
     ) -> Generator[int | Encoding, None, Logits]:
-        """Compute the items in batches of at most `most`, by default of as many as `cancelled` can
-        wait for, each started by `begin` (usually the method of that name), yielding how many are
+        """Compute the items in batches of at most `most`, by default of as many as take a few
+        seconds, each started by `begin` (usually the method of that name), yielding how many are
         done and how far the tower is with a picture; returns logits [V] after the last. Raises
         `Cancelled`, `UnknownPictures`.
         """

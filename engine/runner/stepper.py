@@ -17,7 +17,7 @@ from engine.layers.step import Pass, Shift, Step, build_shift
 from engine.models.axes import Axes, Counts, KnownAxes, counted_axes, cut
 from engine.models.base import Output
 from engine.models.build import BuiltModel, HiddenRows, StepShape, bucket_of_cells
-from engine.runner.batch import MAX_BATCH, Patience, bucket_of
+from engine.runner.batch import MAX_BATCH, Patience, bucket_of, pieces_of
 from engine.runner.edits import PLAIN, EditArrays, EditedPart, SequenceEdits
 from engine.scheduler.outline import Outline
 from engine.scheduler.plan import Plan, Planner
@@ -240,7 +240,7 @@ class Stepper:
         output: Output,
         hidden: HiddenRows,
     ) -> tuple[Plan, Axes, float]:
-        """Also returns when the devices began, in seconds of `perf_counter`."""
+        """Return the plan, its axes, and when devices began: seconds of `perf_counter`."""
         n_tokens, outputs = len(joined.tokens), joined.outputs
         bucket, n_outputs = bucket_of(n_tokens), bucket_of(len(outputs))
         if n_outputs == bucket and outputs != list(range(n_tokens)):
@@ -288,12 +288,12 @@ class Stepper:
 
     @property
     def most_outputs(self) -> int:
-        """Count the tokens whose logits one step computes, so that it ends within seconds."""
+        """The most tokens whose logits one step computes, so that it ends within seconds."""
         return min(self.most_logits, self.patience.most)
 
     @property
     def most_logits(self) -> int:
-        """Count the tokens whose logits take at most LOGITS_BYTES."""
+        """The most tokens whose logits take at most LOGITS_BYTES."""
         run = MAX_BATCH
         while run > 1 and run * self.built.n_vocab * 4 > LOGITS_BYTES:
             run //= 2
@@ -310,14 +310,11 @@ class Stepper:
         `wanted_from` on: none of steps before that.
         """
         self.forget(0, sequence=sequence)
-        start = 0
-        while start < len(tokens):
-            part = tokens[start : start + self.most_outputs]
+        for start, part in pieces_of(tokens, lambda: self.most_outputs):
             skip = min(max(0, wanted_from - start), len(part))
             outputs = range(skip, len(part)) or [len(part) - 1]
             logits = self.start_together([StepPart(part, start, outputs, sequence, edits)])()
             yield start + skip, logits[: len(part) - skip]
-            start += len(part)
 
     def forget(
         self, begin: int, end: int | None = None, sequence: int = 0, places: int | None = None

@@ -153,12 +153,8 @@ class HostBackend(Backend):
     def allocate(
         self, buffer_type: BufferType, size: int, owner: Owner, zeros: bool = True
     ) -> Buffer:
-        self.claim(buffer_type, size, owner)
-        try:
-            return HostBuffer(buffer_type, size, owner, self.pool)
-        except BaseException:
-            self.pool.give_back(self.name, owner, size)
-            raise
+        made = partial(HostBuffer, buffer_type, size, owner, self.pool)
+        return self.claimed(buffer_type, size, owner, made)
 
     def map(self, data: Bytes) -> Location:
         kind = BufferType(self.name, PLAIN, ALIGNMENT, UNLIMITED, self.is_host)

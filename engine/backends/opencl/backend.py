@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import prod
 from threading import Lock
 from types import MappingProxyType
@@ -92,23 +93,13 @@ class OpenCLBackend(Backend):
     ) -> OpenCLBuffer:
         # Memory of its own is only there once it is used, and a fit may still look elsewhere.
         touched = zeros or self.pool.name != SYSTEM
-        self.claim(buffer_type, size, owner)
-        try:
-            return OpenCLBuffer(
-                self.queue, self.pool, buffer_type, size, owner, touched, self._large_pages
-            )
-        except BaseException:
-            self.pool.give_back(self.name, owner, size)
-            raise
+        given = (self.queue, self.pool, buffer_type, size, owner, touched, self._large_pages)
+        return self.claimed(buffer_type, size, owner, partial(OpenCLBuffer, *given))
 
     def hold(self, kind: BufferType, data: Bytes, owner: Owner) -> FilledBuffer:
         assert self.packing
-        self.claim(kind, data.size, owner)
-        try:
-            return FilledBuffer(self.queue, self.pool, kind, data, owner)
-        except BaseException:
-            self.pool.give_back(self.name, owner, data.size)
-            raise
+        made = partial(FilledBuffer, self.queue, self.pool, kind, data, owner)
+        return self.claimed(kind, data.size, owner, made)
 
     def adopt(self, buffer: Buffer) -> bool:
         ours = isinstance(buffer, OpenCLBuffer) and buffer.memory.context == self.context

@@ -4,7 +4,7 @@ from collections import defaultdict, deque
 from collections.abc import Sequence
 from statistics import median
 
-from engine.runner.batch import MAX_BATCH, Patience, bucket_of
+from engine.runner.batch import FIRST, MAX_BATCH, Patience, bucket_of
 
 SLOWER = 1.7
 """How much longer a step may take that reads a piece of a prompt beside writing."""
@@ -17,8 +17,8 @@ QUICK, SLOW = 0.025, 0.035
 """Seconds of a step without a piece: of quicker ones a long one in EVERY costs who writes less than
 a short piece in each of them. Steps are slow from SLOW on.
 """
-LEAST, FIRST = 3, 32
-"""Tokens of a piece at least, and of the first one."""
+LEAST = 3
+"""Tokens of a piece at least; the first one has FIRST."""
 SIZES = sorted({bucket_of(n) for n in range(1, MAX_BATCH + 1)})
 """Of which plans are made."""
 

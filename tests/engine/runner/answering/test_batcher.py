@@ -10,13 +10,7 @@ import pytest
 from engine.errors import DeviceError
 from engine.protocol import Finished, Progress
 from engine.runner.answering.batcher import Broken
-from engine.runner.answering.pace import (
-    EVERY,
-    LEAST,
-    LONG,
-    TIMES,
-    Pace,
-)
+from engine.runner.answering.pace import EVERY, LEAST, LONG, TIMES, Pace
 from engine.runner.api import Model, load
 from engine.runner.batch import MAX_BATCH, Patience
 from engine.runner.stepper import Stepper
