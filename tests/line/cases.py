@@ -23,8 +23,8 @@ OTHER_DRIVERS = 20
 def mark_full(metafunc: pytest.Metafunc) -> None:
     """Mark the cases of one test `full`, before items are made of them.
 
-    Making items of thousands that are deselected took a third of the collection: where only others
-    run, one is left, for pytest to count.
+    Items of thousands that are deselected take time: where only others run, one is left, for pytest
+    to count.
     """
     cases, test = metafunc._calls, metafunc.definition
     if len(cases) < 2:

@@ -6,8 +6,6 @@ import os
 from collections import defaultdict
 from collections.abc import Generator
 from contextlib import suppress
-from glob import glob
-from pathlib import Path
 
 import pytest
 
@@ -25,16 +23,18 @@ def processor_seconds() -> float:
 
 def _children(pid: int) -> list[int]:
     found = list[int]()
-    for thread in glob(f"/proc/{pid}/task/*/children"):
-        with suppress(OSError):
-            found += map(int, Path(thread).read_text().split())
+    with suppress(OSError):
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with suppress(OSError), open(f"/proc/{pid}/task/{thread}/children") as listed:
+                found += map(int, listed.read().split())
     return found
 
 
 def _running(pid: int) -> float:
     """Seconds of a process, of its ended children and of those that run."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        with open(f"/proc/{pid}/stat") as stat:
+            fields = stat.read().rpartition(")")[2].split()
     except OSError:
         return 0.0
     own = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
@@ -50,15 +50,17 @@ class Seconds:
         self.processor: dict[str, float] = defaultdict(float)
         self.tests: dict[str, float] = {}
 
-    def pytest_runtest_logstart(self) -> None:
-        self._before = processor_seconds()
+    def pytest_collection_finish(self) -> None:
+        self._before = processor_seconds()  # what collecting took is no test's
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         if call.when == "teardown":
-            item.user_properties.append((PROCESSOR, processor_seconds() - self._before))
+            now = processor_seconds()
+            item.user_properties.append((PROCESSOR, now - self._before))
+            self._before = now
         return (yield)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
