@@ -33,6 +33,7 @@ from engine.protocol import (
 )
 from engine.settings import EngineOptions
 from engine.worker import Worker, handle
+from tests.app.helpers import slow_start
 from tests.app.test_engine import ENDLESS, FOREVER, Person
 from tests.engine.runner.pictures.seeing import noise
 from tests.engine.test_worker_pictures import png
@@ -105,17 +106,22 @@ def test_a_stop_of_a_worker_that_runs_keeps_it(
 
 @pytest.mark.parametrize("what", ["load", "embedding"])
 def test_a_stop_of_a_worker_that_starts_keeps_it(
-    tiny_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+    tiny_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
-    for limit in ("STOPS", "QUIET", "PATIENCE", "GIVES_UP"):
-        monkeypatch.setattr(local_engine, limit, 0.2)
+    enough = tmp_path / "enough"
+    monkeypatch.setenv(slow_start.ENOUGH, str(enough))
     engine = LocalEngine(lambda: Worker("tests.app.helpers.slow_start"))
     person = Person(engine)
     load = Load(0, str(tiny_path), HOST)
-    number = person.client.ask(load if what == "load" else Embed(0, ["a"]))
-    pid = engine.pid
-    person.client.cancel(number)
-    assert person.ends(number).kind == "Cancelled"
+    with monkeypatch.context() as limits:
+        for limit in ("STOPS", "QUIET", "PATIENCE", "GIVES_UP"):
+            limits.setattr(local_engine, limit, 0.2)
+        number = person.client.ask(load if what == "load" else Embed(0, ["a"]))
+        pid = engine.pid
+        person.client.cancel(number)
+        assert person.ends(number).kind == "Cancelled"
+        time.sleep(1.0)  # longer than every limit
+    enough.touch()
     assert isinstance(person.ends(person.client.ask(load)), Loaded)
     assert engine.pid == pid
     assert not any(isinstance(event, Died | Restarted) for event in person.all())
@@ -123,8 +129,9 @@ def test_a_stop_of_a_worker_that_starts_keeps_it(
 
 
 def test_a_worker_that_never_starts_is_replaced(
-    tiny_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv(slow_start.ENOUGH, str(tmp_path / "never"))
     monkeypatch.setattr(handle, "STARTS", 0.4)
     for limit in ("STOPS", "QUIET"):
         monkeypatch.setattr(local_engine, limit, 0.2)
