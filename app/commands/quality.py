@@ -111,8 +111,13 @@ def _parts(text: str) -> tuple[str, str]:
 
 def _lines(found: QualityMeasured) -> Iterator[str]:
     turn = ", one model at a time" if found.in_turn else ""
-    chunks = f"{found.n_chunks} chunks of {found.n_ctx} tokens"
-    yield f"{found.name} against {found.base_name}, {chunks} on {found.device}{turn}"
+    chunks = (
+        f"{found.n_chunks} {'chunk' if found.n_chunks == 1 else 'chunks'} of {found.n_ctx} tokens"
+    )
+    against = f" against {found.base_name}"
+    if n := found.n_swapped:
+        against = f", {n} {'tensor' if n == 1 else 'tensors'} swapped"
+    yield f"{found.name}{against}, {chunks} on {found.device}{turn}"
     if (e := found.estimates) is not None:
         yield f"perplexity      {_with_error(e.ppl, 4)}, base {_with_error(e.ppl_base, 4)}"
         yield f"  ratio         {_with_error(e.ratio, 4)}, ln {_with_error(e.ln_ratio, 5)}"

@@ -37,7 +37,7 @@ from engine.protocol import (
     TensorLoss,
 )
 from engine.runner.batch import MAX_BATCH
-from engine.runner.loading import LoadedModel, load_model, name_of
+from engine.runner.loading import LoadedModel, load_model, name_of, names_apart
 from engine.runner.perplexity import as_evaluated, chunked
 from engine.scheduler.probes import Probes
 from engine.units import MIB
@@ -130,7 +130,7 @@ class _Measurement:
                 if self.request.drift and i < DRIFT_CHUNKS:
                     self.drift.add(_layer_rows(base, evaluated), _layer_rows(model, evaluated))
             device = base.device.name
-            names = name_of(model.file), name_of(base.file)
+            names = names_apart(model.file, base.file)
         return self._finished(names, device, len(chunks), False)
 
     def _score_both(
@@ -171,7 +171,7 @@ class _Measurement:
                     self._tick()
                     if self.request.drift and i < DRIFT_CHUNKS:
                         layers.append(_layer_rows(base, evaluated))
-                device, base_name = base.device.name, name_of(base.file)
+                device, base_file = base.device.name, base.file
                 shape = _shape(base)
             held = sum(one.nbytes for rows in kept for one in rows)
             held += sum(one.nbytes for rows in layers for one in rows.values())
@@ -184,10 +184,10 @@ class _Measurement:
                     self._tick()
                     if i < len(layers):
                         self.drift.add(layers[i], _layer_rows(model, evaluated))
-                name = name_of(model.file)
+                names = names_apart(model.file, base_file)
             done += len(block)
             self._open -= held
-        return self._finished((name, base_name), device, len(chunks), True)
+        return self._finished(names, device, len(chunks), True)
 
     def swapped(self) -> QualityMeasured:
         """The base with some of its tensors swapped."""

@@ -341,6 +341,16 @@ def name_of(file: GGUFFile) -> str:
     return file.metadata.get("general.name", str, Path(file.paths[0]).stem)
 
 
+def names_apart(first: GGUFFile, second: GGUFFile) -> tuple[str, str]:
+    """The names of two models; of their files where the metadata has one name for both, as of a
+    model in two formats.
+    """
+    names = name_of(first), name_of(second)
+    if names[0] == names[1]:
+        return Path(first.paths[0]).stem, Path(second.paths[0]).stem
+    return names
+
+
 def cache_format(options: EngineOptions) -> Format:
     """Return the number format of the KV cache. Raises `BadSetting`."""
     if options.kv not in KV_TYPES:

@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from app.language import decimal, tr
+from app.language import decimal, tr, tr_n
 from app.state.lab.runs import RunsState, effects_of
 from engine.protocol import PatchesMapped, QualityMeasured
 
@@ -76,7 +76,7 @@ def drift_of(runs: RunsState, model: str) -> Shade | None:
     if found is None:
         return None
     values: dict[int | str, float] = {one.layer: one.nmse for one in found.drift}
-    return Shade("NMSE", _against(found), values, 0.0, max(values.values()), is_small=True)
+    return Shade("NMSE", title_of(found), values, 0.0, max(values.values()), is_small=True)
 
 
 def effect_of(runs: RunsState, model: str) -> Shade | None:
@@ -108,8 +108,11 @@ def loss_of(runs: RunsState, model: str) -> Shade | None:
         return None
     values: dict[int | str, float] = {one.name: one.output_nmse for one in found.tensors}
     ends = min(values.values()), max(values.values())
-    return Shade(tr("Loss"), _against(found), values, *ends, is_small=True, is_log=True)
+    return Shade(tr("Loss"), title_of(found), values, *ends, is_small=True, is_log=True)
 
 
-def _against(found: QualityMeasured) -> str:
+def title_of(found: QualityMeasured) -> str:
+    """What a measurement compared."""
+    if n := found.n_swapped:
+        return tr_n("{name}, {n} tensor swapped", "{name}, {n} tensors swapped", n, name=found.name)
     return tr("{name} against {base}", name=found.name, base=found.base_name)

@@ -9,6 +9,7 @@ from app.documents.document import Document
 from app.documents.reading import read_document
 from app.language import tr
 from app.state.lab.repeat import command_of_quality
+from app.state.lab.shading import title_of
 from app.state.workbench import Workbench
 from app.theme import fonts
 from app.views.lab.fields import BETWEEN, PathField, check_box, form_of, time_of
@@ -182,7 +183,7 @@ class QualityResult(QWidget):
 
     def show_result(self, found: QualityMeasured) -> None:
         """Another measurement."""
-        self.title.setText(tr("{name} against {base}", name=found.name, base=found.base_name))
+        self.title.setText(title_of(found))
         self.says.setText("\n".join(_sentences(found)))
         self.layers.rows.show_rows(found.drift)
         self.tensors.rows.show_rows(found.tensors)

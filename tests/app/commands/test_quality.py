@@ -40,7 +40,8 @@ def test_estimates_drift_and_the_guilty_tensor(words: list[str]) -> None:
     assert told["tensors"][0]["type"] == "Q4_0"
     shown = run_here("quality", *words, "--chunks", "2", "--in-turn")
     assert shown.returncode == 0, shown
-    assert "one model at a time" in shown.stdout
+    title = shown.stdout.splitlines()[0]
+    assert title == "q against f16, 2 chunks of 32 tokens on host, one model at a time"
     kld = next(line for line in shown.stdout.splitlines() if line.startswith("KL divergence"))
     assert float(kld.split()[2]) == pytest.approx(told["estimates"]["kld"]["value"], abs=1e-4)
 
@@ -56,6 +57,8 @@ def test_what_a_tensor_would_lose(words: list[str]) -> None:
         "blk.1.ffn_up.weight",
     }
     assert told["estimates"]["kld"]["value"] > 0
+    shown = run_here(*given, "--what-if", r"blk\.0\.ffn_up\.weight=Q4_0")
+    assert ", 1 tensor swapped, 1 chunk of 32 tokens on host\n" in shown.stdout
     ended = run_here(*given, "--what-if", r"blk\.0\.ffn_up\.weight=Q3_K")
     assert_one_line_error(ended, "writing Q3_K", "Q4_K")
 

@@ -81,6 +81,7 @@ def test_two_files_in_both_memory_modes(
     assert [one.in_turn for one in found] == [False, True]
     want = expected.estimates
     for one in found:
+        assert (one.name, one.base_name) == ("q8", "f16")  # both are called "tiny"
         assert one.n_chunks == len(logits["tokens"])
         assert one.estimates is not None
         assert one.estimates.n == want.n
@@ -175,6 +176,7 @@ def test_what_if_is_a_file_with_that_tensor(
     found = quality(files["f16"], TEXT, what_if={r"blk\.0\.ffn_down\.weight": "q4_0"}, **given)
     assert found.estimates.kld.value == pytest.approx(wanted.estimates.kld.value, rel=0.02)
     (one,) = found.tensors
+    assert (found.name, found.n_swapped, wanted.n_swapped) == ("tiny", 1, 0)
     error = float(((changed - values) ** 2).sum() / (values**2).sum())
     assert (one.name, one.type, one.size) == (name, "Q4_0", values.size // 32 * 18)
     assert one.nmse == pytest.approx(error, rel=1e-5)

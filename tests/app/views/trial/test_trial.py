@@ -444,6 +444,7 @@ def test_a_quality_is_measured_by_keyboard_in_place_of_the_model(
     kinds = [type(one) for one in client(window).asked]
     assert Load in kinds[kinds.index(MeasureQuality) :], "the model is opened again"
     assert session.status == "ready"
+    assert view.quality.title.text() == "SmolLM2 Q4_1 against SmolLM2 F16"
     says = view.quality.says.text()
     assert "Mean KL divergence 0.01251 ± 0.0004, at most 1.3" in says
     assert "The likeliest token is the same at 95.31 ± 0.65 %" in says
@@ -482,7 +483,8 @@ def test_tensors_in_another_type_take_the_place_of_the_second_file(
         (r"output\.weight", "Q6_K"),
     ]
     assert (asked.path, asked.base, asked.drift, asked.guilty) == ("", "/models/F16.gguf", False, 0)
-    measured(window)
+    measured(window, "SmolLM2 F16", None)
+    assert view.quality.title.text() == "SmolLM2 F16, 2 tensors swapped"
     kept = window.bench.runs.kept[0]
     assert kept.title.startswith(r"blk\.5\.ffn_down\.weight=Q4_K; output")
     assert kept.model == "F16"
