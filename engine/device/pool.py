@@ -89,27 +89,31 @@ class MemoryPool:
         try:
             for one, part in owner.parts(size):
                 self.taken[device, one] = self.taken.get((device, one), 0) + part
-                self._tell("allocate", device, one, part)
+                self._tell("allocate", device, one, part, self.used)
         except BaseException:
             self.taken = before
             raise
 
     def give_back(self, device: str, owner: Owner, size: int) -> None:
         """Forget an allocation that was freed."""
-        for one, part in owner.parts(size):
+        parts = list(owner.parts(size))
+        for one, part in parts:
             key = (device, one)
             rest = self.taken.get(key, 0) - part
             if rest > 0:
                 self.taken[key] = rest
             else:
                 self.taken.pop(key, None)
-            self._tell("free", device, one, part)
+        later = size
+        for one, part in parts:  # a listener may fail, but the memory is free
+            later -= part
+            self._tell("free", device, one, part, self.used + later)
 
     def refuse(self, device: str, owner: Owner, size: int, left: int, detail: str = "") -> NoReturn:
         """Raises `NoMem` that names the allocation."""
-        self._tell("refuse", device, owner, size)
+        self._tell("refuse", device, owner, size, self.used)
         raise NoMem(device, owner.component, size, left, detail, owner.layer, owner.name)
 
-    def _tell(self, kind: str, device: str, owner: Owner, size: int) -> None:
+    def _tell(self, kind: str, device: str, owner: Owner, size: int, used: int) -> None:
         of = (owner.component, owner.layer, owner.name)
-        self.tell(MemoryEvent(time_ns(), kind, self.name, device, *of, size, self.used))
+        self.tell(MemoryEvent(time_ns(), kind, self.name, device, *of, size, used))

@@ -133,6 +133,40 @@ def test_every_change_is_told():
     pool.give_back("a", OWNER, 5)
 
 
+OF_BOTH = Owner(Component.CACHE, 3, own=1, rest=Component.STATE)
+
+
+def test_parts_are_told_one_after_the_other():
+    told = []
+    stop = listen(told.append)
+    pool = device_pool("parts:0", 1000 * MIB)
+    pool.take("a", OF_BOTH, 3)
+    pool.give_back("a", OF_BOTH, 3)
+    stop()
+    assert [(c.kind, c.size, c.used) for c in told] == [
+        ("allocate", 1, 1),
+        ("allocate", 2, 3),
+        ("free", 1, 2),
+        ("free", 2, 0),
+    ]
+
+
+def test_a_failing_listener_leaves_no_freed_byte_counted():
+    pool = device_pool("failing:0", 1000 * MIB)
+    pool.take("a", OF_BOTH, 3)
+
+    def fail(event):
+        raise OSError("no space left")
+
+    stop = listen(fail)
+    try:
+        with pytest.raises(OSError, match="no space left"):
+            pool.give_back("a", OF_BOTH, 3)
+    finally:
+        stop()
+    assert pool.taken == {}
+
+
 def test_nvidias_library_is_asked_only_where_it_is_there():
     library = find_library("nvidia-ml")
     answer = free_bytes("01:00.0")
