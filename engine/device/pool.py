@@ -89,31 +89,30 @@ class MemoryPool:
         try:
             for one, part in owner.parts(size):
                 self.taken[device, one] = self.taken.get((device, one), 0) + part
-                self._tell("allocate", device, one, part, self.used)
+                self.tell(self._event("allocate", device, one, part))
         except BaseException:
             self.taken = before
             raise
 
     def give_back(self, device: str, owner: Owner, size: int) -> None:
         """Forget an allocation that was freed."""
-        parts = list(owner.parts(size))
-        for one, part in parts:
+        events = []
+        for one, part in owner.parts(size):
             key = (device, one)
             rest = self.taken.get(key, 0) - part
             if rest > 0:
                 self.taken[key] = rest
             else:
                 self.taken.pop(key, None)
-        later = size
-        for one, part in parts:  # a listener may fail, but the memory is free
-            later -= part
-            self._tell("free", device, one, part, self.used + later)
+            events.append(self._event("free", device, one, part))
+        for event in events:  # a listener may fail, but the memory is free
+            self.tell(event)
 
     def refuse(self, device: str, owner: Owner, size: int, left: int, detail: str = "") -> NoReturn:
         """Raises `NoMem` that names the allocation."""
-        self._tell("refuse", device, owner, size, self.used)
+        self.tell(self._event("refuse", device, owner, size))
         raise NoMem(device, owner.component, size, left, detail, owner.layer, owner.name)
 
-    def _tell(self, kind: str, device: str, owner: Owner, size: int, used: int) -> None:
+    def _event(self, kind: str, device: str, owner: Owner, size: int) -> MemoryEvent:
         of = (owner.component, owner.layer, owner.name)
-        self.tell(MemoryEvent(time_ns(), kind, self.name, device, *of, size, used))
+        return MemoryEvent(time_ns(), kind, self.name, device, *of, size, self.used)

@@ -81,7 +81,7 @@ class QualityMeasured(Reply, frozen=True):
     """`tensors` are those that were searched or swapped, the worst first. `all_kld` is the mean KL
     divergence with all of them in a search. `in_turn` if only one model was open at a time.
     `memory` is how many bytes estimating took at most, by the plans of both models; 0 of swaps.
-    `name` and `base_name` are equal for swaps, and where a file was compared with itself.
+    `name` and `base_name` are equal for swaps, and for files with the same name.
     """
 
     name: str
@@ -98,7 +98,7 @@ class QualityMeasured(Reply, frozen=True):
 
     @property
     def n_swapped(self) -> int:
-        """Tensors of the base that were swapped; 0 where two files were compared."""
+        """How many tensors of the base were swapped; 0 if two files were compared."""
         return len(self.tensors) if self.name == self.base_name and self.all_kld is None else 0
 
 

@@ -342,8 +342,8 @@ def name_of(file: GGUFFile) -> str:
 
 
 def names_apart(first: GGUFFile, second: GGUFFile) -> tuple[str, str]:
-    """The names of two models; of their files where the metadata has one name for both, as of a
-    model in two formats.
+    """Return the names of two models, or of their files if both models have the same name, as two
+    formats of one model do.
     """
     names = name_of(first), name_of(second)
     if names[0] == names[1]:

@@ -112,7 +112,7 @@ def loss_of(runs: RunsState, model: str) -> Shade | None:
 
 
 def title_of(found: QualityMeasured) -> str:
-    """Name the two files, or the file and how many of its tensors were swapped."""
+    """Return both names, or the one of the model with the number of its swapped tensors."""
     if n := found.n_swapped:
         return tr_n("{name}, {n} tensor swapped", "{name}, {n} tensors swapped", n, name=found.name)
     return tr("{name} against {base}", name=found.name, base=found.base_name)

@@ -136,7 +136,7 @@ def test_every_change_is_told():
 OF_BOTH = Owner(Component.CACHE, 3, own=1, rest=Component.STATE)
 
 
-def test_parts_are_told_one_after_the_other():
+def test_each_part_of_a_buffer_has_an_event():
     told = []
     stop = listen(told.append)
     pool = device_pool("parts:0", 1000 * MIB)
