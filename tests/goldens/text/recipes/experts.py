@@ -30,6 +30,27 @@ def with_rotary_dim(config: Config) -> Config:
     return {**config, "rotary_dim": 8}
 
 
+def with_sigmoid(config: Config) -> Config:
+    """As published, where the class has no other."""
+    return {**config, "scoring_func": "sigmoid"}
+
+
+def with_lists(config: Config) -> Config:
+    """Numbers by layer, as the published config.json has them."""
+    lists = {
+        "moe_topk": config["moe_topk"],
+        "moe_intermediate_size": config["intermediate_size"],
+        "num_shared_expert": 1,
+    }
+    layers = config["num_hidden_layers"]
+    return {**config, **{key: [value] * layers for key, value in lists.items()}}
+
+
+def with_route_norm(config: Config) -> Config:
+    """As published, where the class takes it for granted."""
+    return {**config, "route_norm": True}
+
+
 RECIPES = {
     "mixtral": Recipe(
         "MixtralForCausalLM",
@@ -150,5 +171,53 @@ RECIPES = {
             **PICTURES,
             "vision_config": {**VISION, "out_hidden_size": 32, "deepstack_visual_indexes": [0]},
         },
+    ),
+    "hunyuan-moe": Recipe(
+        "HunYuanMoEV1ForCausalLM",
+        {"num_experts": 6, "moe_topk": 2, "intermediate_size": 32, "num_hidden_layers": 2},
+        peaked={"query_layernorm": 2.0, "key_layernorm": 2.0},
+        edit=with_lists,
+    ),
+    "dots1": Recipe(
+        "Dots1ForCausalLM",
+        {
+            "n_routed_experts": 8,
+            "num_experts_per_tok": 2,
+            "moe_intermediate_size": 32,
+            "n_shared_experts": 2,
+            "first_k_dense_replace": 1,
+            "routed_scaling_factor": 1.5,
+            "norm_topk_prob": True,
+            "num_key_value_heads": 4,
+            "sliding_window": None,
+        },
+        peaked=NORMS,
+        edit=with_sigmoid,
+    ),
+    "afmoe": Recipe(
+        "AfmoeForCausalLM",
+        {
+            **SIX,
+            "num_hidden_layers": 4,
+            "num_dense_layers": 1,
+            "num_shared_experts": 1,
+            "route_scale": 1.5,
+            "sliding_window": 8,
+            "mup_enabled": True,
+        },
+        peaked=NORMS,
+        edit=with_route_norm,
+    ),
+    "exaone-moe": Recipe(
+        "ExaoneMoeForCausalLM",
+        {
+            **SIX,
+            "num_hidden_layers": 4,
+            "first_k_dense_replace": 1,
+            "routed_scaling_factor": 1.5,
+            "sliding_window": 8,
+        },
+        peaked=NORMS,
+        edit=with_sigmoid,
     ),
 }

@@ -95,4 +95,43 @@ ROWS = (
         ),
         launches=30,
     ),
+    Row(
+        "hunyuan-moe",
+        "hunyuan-moe",
+        "softmax, normalised; a shared expert; norms of q and k after their turning",
+        Fault(
+            "engine/layers/attention.py",
+            "ops.mul(q, self.k_norm.weight)",
+            "ops.mul(q, self.q_norm.weight)",
+        ),
+        launches=48,
+    ),
+    Row(
+        "dots1",
+        "dots1",
+        "a dense layer first; sigmoid with a bias for the choice, normalised, scaled; shared"
+        " experts; norms of q and k per head",
+        Fault("engine/models/text/dots1.py", "neox=True", "neox=False"),
+        launches=43,
+    ),
+    Row(
+        "afmoe",
+        "afmoe",
+        "sandwich norms, gated attention, scaled embeddings, windows, a layer without positions; a"
+        " dense layer, then experts with a bias, scaled, and a shared one",
+        Fault("engine/models/text/afmoe.py", "sqrt(self.params.n_embd)", "self.params.n_embd"),
+        launches=85,
+    ),
+    Row(
+        "exaone-moe",
+        "exaone-moe",
+        "windows, a layer without positions, norms of q and k; a dense layer, then experts with a"
+        " bias, scaled, and a shared one",
+        Fault(
+            "engine/models/text/exaone_moe.py",
+            "self.turned if self.params.is_windowed(i) else None",
+            "self.turned",
+        ),
+        launches=65,
+    ),
 )
