@@ -134,7 +134,7 @@ class Sheets(QObject):
     def steer(self) -> SteerView:
         return SteerView(self._bench)
 
-    @_made(860, 800)
+    @_made(1240, 860)
     def runs(self) -> RunsView:
         return RunsView(self._bench)
 

@@ -6,13 +6,14 @@ from functools import cached_property
 from typing import TypeVar
 
 import msgspec
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QComboBox, QProgressBar, QWidget
+from PySide6.QtCore import QEvent, Qt, Signal
+from PySide6.QtGui import QGuiApplication, QResizeEvent
+from PySide6.QtWidgets import QBoxLayout, QComboBox, QProgressBar, QWidget
 
 from app.language import tr
 from app.state.talk.disk.run_rows import RunResult
 from app.state.workbench import Workbench
+from app.theme import fonts
 from app.theme.theme import undressed
 from app.theme.tokens import PADDING
 from app.views.lab.features import FeaturesForm, FeaturesResult
@@ -20,18 +21,20 @@ from app.views.lab.fields import form_of
 from app.views.lab.map import MapForm, MapResult
 from app.views.lab.quality import QualityForm, QualityResult
 from app.views.lab.record import RecordForm, RecordResult
-from app.widgets.basics import Button, divider, label, scrolled
+from app.widgets.basics import TEXT_SIZE, Button, label, scrolled, set_beside
 from app.widgets.controls.flow import Flow
 from app.widgets.layouts import STRETCH, hbox, vbox
 from app.widgets.tips import plain_tip
 from engine.protocol import FeaturesFound, PatchesMapped, QualityMeasured
 
 SHORT = 20  # characters of a kept run
+WIDE = 900  # pixels from which on form and result are beside each other
+FORM, RESULT = 4, 5  # their shares of the width
 Result = TypeVar("Result", bound=QWidget)
 
 
 class RunsView(QWidget):
-    """A form of one kind, how far the run is, and below it the result that is looked at."""
+    """A form of one kind, how far the run is, and the result that is looked at."""
 
     done = Signal()
 
@@ -56,6 +59,7 @@ class RunsView(QWidget):
         self.kept = QComboBox()
         self.delete = Button(tr("Delete"), self._delete)
         self.copy_json = Button(tr("Copy as JSON"), self._copy_json)
+        self.none = label(tr("The result of the run appears here."), "quiet", wrap=True)
         self.copy_command = Button(tr("Copy the command"), self._copy_command)
         self._results = vbox()
         self._result: QWidget | None = None
@@ -180,6 +184,7 @@ class RunsView(QWidget):
 
     def _show_result(self, found: RunResult | None) -> None:
         self.copy_json.setVisible(found is not None)
+        self.none.setVisible(found is None)
         if self._result is not None:
             self._result.hide()
             self._result = None
@@ -199,21 +204,19 @@ class RunsView(QWidget):
             self._result.show()
 
     def _lay_out(self) -> None:
-        inside = QWidget()
-        column = vbox(on=inside)
-        buttons, results = Flow(tr("Start or stop")), Flow(tr("Kept result"))
+        inside, form, results = QWidget(), QWidget(), QWidget()
+        buttons, of_kept = Flow(tr("Start or stop")), Flow(tr("Kept result"))
         buttons.show_items([self.begin, self.stop, self.copy_command])
-        results.show_items([self.delete, self.copy_json])
-        column.addLayout(form_of((tr("Kind of run"), self.kind)))
-        column.addWidget(self.note)
-        for form in self.forms:
-            column.addWidget(form)
-        for widget in (self.foreseen, buttons, self.bar, self.problem, divider()):
-            column.addWidget(widget)
-        column.addLayout(form_of((tr("Kept runs"), self.kept)))
-        column.addWidget(results)
-        column.addLayout(self._results)
-        column.addStretch(1)
+        of_kept.show_items([self.delete, self.copy_json])
+        kind, kept = form_of((tr("Kind of run"), self.kind)), form_of((tr("Kept runs"), self.kept))
+        told = (self.foreseen, buttons, self.bar, self.problem, STRETCH)
+        vbox(kind, self.note, *self.forms, *told, on=form)
+        vbox(kept, of_kept, self.none, self._results, STRETCH, on=results)
+        self._sides = QBoxLayout(QBoxLayout.Direction.TopToBottom, inside)
+        self._sides.setContentsMargins(0, 0, 0, 0)
+        self._sides.setSpacing(2 * PADDING)
+        self._sides.addWidget(form, FORM)
+        self._sides.addWidget(results, RESULT)
         ends = hbox(STRETCH, Button(tr("Close"), self.done.emit))
         vbox(
             label(tr("Runs"), size="strong"),
@@ -222,3 +225,16 @@ class RunsView(QWidget):
             on=self,
             margins=PADDING,
         )
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        super().resizeEvent(event)
+        self._arrange()
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        super().changeEvent(event)
+        if event.type() in TEXT_SIZE:
+            self._arrange()
+
+    def _arrange(self) -> None:
+        """The result at the right of the form where there is room for both."""
+        set_beside(self._sides, self.width() >= fonts.px(WIDE))

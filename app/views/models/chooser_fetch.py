@@ -19,7 +19,7 @@ from app.widgets.layouts import STRETCH, hbox, vbox
 from app.widgets.numbers import duration, mib
 
 ENDED = ("done", "stopped")
-WIDEST = 900  # pixels at normal text; beyond it a button is too far from its model
+WIDEST = 560  # pixels at normal text; beyond it a button is too far from its model
 
 
 class DownloadBar(QWidget):

@@ -5,7 +5,7 @@ from typing import Any
 
 from PySide6.QtCore import QEvent, QTimer, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QBoxLayout, QCheckBox, QComboBox, QGridLayout, QLineEdit, QWidget
+from PySide6.QtWidgets import QBoxLayout, QCheckBox, QComboBox, QLineEdit, QWidget
 
 from app.fetch.search import ENDPOINT
 from app.language import tr
@@ -16,6 +16,7 @@ from app.theme.tokens import GRID, PADDING, ROW
 from app.views.models.chooser_fetch import DownloadBar, FetchView, wrapped
 from app.widgets.basics import TEXT_SIZE, Button, divider, scrolled, set_beside, set_tone
 from app.widgets.controls.elided import ElidedLabel
+from app.widgets.controls.flow import Flow
 from app.widgets.layouts import SPARE, STRETCH, hbox, vbox
 from app.widgets.lists.rows import Column, TableRows
 from app.widgets.lists.table import Table
@@ -177,10 +178,8 @@ class DiscoverView(QWidget):
 
     def _lay_out(self) -> None:
         search = hbox((self.words, 1), Button(tr("Search"), self.search, "primary"), spacing=GRID)
-        filters = QGridLayout()
-        filters.setSpacing(GRID)
-        for at, box in enumerate(self.filters.values()):
-            filters.addWidget(box, at // 2, at % 2)
+        filters = Flow(tr("Filters"))
+        filters.show_items([*self.filters.values()])
         found = QWidget()
         left = vbox(search, filters, self.notice, self.again, on=found, margins=PADDING)
         for table in (self.shelf, self.results):

@@ -14,7 +14,7 @@ from app.theme import fonts
 from app.theme.tokens import GRID
 from app.widgets.basics import Button, label
 from app.widgets.controls.elided import ElidedLabel
-from app.widgets.layouts import hbox, vbox
+from app.widgets.layouts import SPARE, hbox, vbox
 from app.widgets.lists.rows import Column, TableRows
 from app.widgets.lists.table import Table
 from engine.protocol import ActiveFeature, FeaturesFound
@@ -117,8 +117,8 @@ class FeaturesPanel(QWidget):
         self.none.setAccessibleName(tr("Show no features"))
         self.says = label(NONE_YET, "quiet", "small", wrap=True)
         self.table = FeatureTable(bench, titled=False)
-        line = hbox((self.name, 1), self.none, self.choose, spacing=GRID)
-        vbox(line, self.says, self.table, on=self, spacing=GRID // 2)
+        line = hbox((self.name, 1), self.none, self.choose, SPARE, spacing=GRID)
+        vbox(line, self.says, (self.table, 1), SPARE, on=self, spacing=GRID // 2)
         self.refresh()
 
     def choose_folder(self) -> None:
