@@ -106,7 +106,7 @@ class Sheets(QObject):
     def news(self) -> NewsView:
         return NewsView()
 
-    @_made(760, 680)
+    @_made(760, 860)
     def serving(self) -> ServingView:
         return ServingView(self._bench)
 
