@@ -117,8 +117,6 @@ class ServingView(QWidget):
         self._problem.setVisible(bool(state.problem))
         self.address.show_text(f"{state.address}/v1" if state.address else "")
         self.key.show_text(state.key)
-        for copied in (self.address, self.key):
-            self._shown.setRowVisible(copied, bool(copied.text.text()))
         self._show_rows()
 
     def _switch(self) -> None:
@@ -156,16 +154,13 @@ class ServingView(QWidget):
             IconButton("close", tr("Close serving"), self.done.emit, 16),
             margins=(PADDING, GRID, GRID, GRID),
         )
-        form, self._shown = QFormLayout(), QFormLayout()
-        for rows in (form, self._shown):
-            rows.setRowWrapPolicy(QFormLayout.RowWrapPolicy.WrapLongRows)
-            rows.setHorizontalSpacing(2 * GRID)
-            rows.setVerticalSpacing(GRID)
+        form = QFormLayout()
+        form.setRowWrapPolicy(QFormLayout.RowWrapPolicy.WrapLongRows)
+        form.setHorizontalSpacing(2 * GRID)
+        form.setVerticalSpacing(GRID)
         form.addRow(label(tr("Port"), "quiet"), self.port)
         form.addRow(self.shared)
         form.addRow(self.chats)
-        self._shown.addRow(label(tr("Address"), "quiet"), self.address)
-        self._shown.addRow(label(tr("Key"), "quiet"), self.key)
         line = hbox((self.switch, Qt.AlignmentFlag.AlignTop), (self.says, 1), spacing=2 * GRID)
         self.table.setMinimumHeight(fonts.px(TABLE))
         self.text.setMinimumHeight(fonts.px(TEXT))
@@ -175,7 +170,8 @@ class ServingView(QWidget):
             form,
             line,
             self._problem,
-            self._shown,
+            self.address,
+            self.key,
             divider(),
             (self.table, 3),
             (self.text, 2),
@@ -195,7 +191,7 @@ class ServingView(QWidget):
 
 
 class _CopiedText(QWidget):
-    """A line of text with a button that copies it."""
+    """A line of text with a button that copies it; nothing where it is empty."""
 
     def __init__(self, what: str) -> None:
         super().__init__()
@@ -205,12 +201,14 @@ class _CopiedText(QWidget):
         self.copy = Button(
             tr("Copy"), self._copy, picture="copy", name=tr("Copy the {what}", what=what)
         )
-        hbox((self.text, 1), self.copy, on=self)
+        row = hbox((label(what.capitalize(), "quiet"), 1), self.copy)
+        vbox(row, self.text, on=self, spacing=4)
 
     def show_text(self, text: str) -> None:
         self.text.setText(text)
         self.text.setCursorPosition(0)
         self.text.setAccessibleName(tr("{what} of the server", what=self._what.capitalize()))
+        self.setVisible(bool(text))
 
     def _copy(self) -> None:
         QGuiApplication.clipboard().setText(self.text.text())
