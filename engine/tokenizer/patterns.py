@@ -103,6 +103,20 @@ _DEEPSEEK3 = (
     rf"| ?[\p{{P}}\p{{S}}]+[\r\n]*|{_SPACE}",
 )
 
+# Digits in threes from the right; Han, kana, Hangul and scripts of South-East Asia apart.
+_AFMOE = (
+    r"(?<!\p{N})\p{N}{1,2}(?=(?:\p{N}{3})+(?!\p{N}))|\p{N}{1,3}",
+    "[\u4e00-\u9fff\u3400-\u4dbf\uf900-\ufaff\u3040-\u309f\u30a0-\u30ff\uff65-\uff9f\u2f00-\u2fdf"
+    "\u0e40-\u0e7f\u0e80-\u0eff\u1780-\u17ff\u1000-\u109f\uaa60-\uaa7f\ua9e0-\ua9ff"
+    "\uac00-\ud7af\u1100-\u11ff]+",
+    _DEEPSEEK3[-1],
+)
+# Words with the spaces between them are one piece.
+_EXAONE_MOE = (
+    rf"{_ANY_CASE}|[^\r\n\p{{L}}\p{{N}}]?(?:\p{{L}}\p{{M}}*(?: \p{{L}}\p{{M}}*)*)+|\p{{N}}"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n/]?|\s*[\r\n]|\s+(?!\S)|\s+"
+)
+
 # Letters of scripts with two cases, as the tokenizer of DeepSeek LLM lists them.
 _CASED_LETTERS = (
     "A-Za-z\u00b5\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u01ba\u01bc-\u01bf\u01c4-\u0293\u0295-\u02af"
@@ -142,7 +156,8 @@ _GROUPS: tuple[tuple[str, PreTokenizer], ...] = (
     ("dbrx smaug-bpe chatglm-bpe", PreTokenizer((_LLAMA3,))),
     ("glm4 glm5", PreTokenizer((_LLAMA3,), ignore_merges=True)),
     (
-        "qwen2 deepseek-r1-qwen megrez stablelm2 hunyuan solar-open grok-2 kormo f2llmv2",
+        "qwen2 deepseek-r1-qwen megrez stablelm2 hunyuan solar-open grok-2 kormo f2llmv2"
+        " bailingmoe bailingmoe2 llada-moe",
         PreTokenizer((_QWEN2,)),
     ),
     ("qwen35", PreTokenizer((_QWEN35,))),
@@ -160,6 +175,8 @@ _GROUPS: tuple[tuple[str, PreTokenizer], ...] = (
     ("seed-coder", PreTokenizer((_SEED,))),
     ("laguna", PreTokenizer((r"[^\n]+|\n+", _QWEN2))),
     ("kimi-k2", PreTokenizer((_KIMI_K2,))),
+    ("afmoe", PreTokenizer(_AFMOE)),
+    ("exaone-moe", PreTokenizer((_EXAONE_MOE,))),
     ("deepseek-v3 hunyuan-dense joyai-llm hy_v4", PreTokenizer(_DEEPSEEK3)),
     ("deepseek-llm", PreTokenizer(_DEEPSEEK_LLM)),
     ("deepseek-coder", PreTokenizer(_DEEPSEEK_CODER)),

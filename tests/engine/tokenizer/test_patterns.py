@@ -15,7 +15,7 @@ _TABLE = """
     modern-bert roberta-bpe trillion granite-docling gigachat mellum smollm starcoder refact
     command-r codeshell exaone minerva-7b mellum2 tekken gpt-4o llama4 kanana2 talkie minimax-m2
     deepseek-v3 hunyuan-dense joyai-llm hy_v4 deepseek-llm deepseek-coder falcon bloom poro-chat
-    gpt3-finnish viking gemma4 default
+    gpt3-finnish viking gemma4 default afmoe bailingmoe bailingmoe2 llada-moe exaone-moe
 """
 NAMES = _TABLE.split()
 
@@ -35,6 +35,9 @@ CUTS = [
     ("bloom", "a b, c", ["a", " b", ",", " c"]),
     ("viking", "ab12", ["ab", "1", "2"]),
     ("gemma4", "a b\n\nc", ["a b", "\n\n", "c"]),
+    ("afmoe", "1234567 12 漢字か?ab", ["1", "234", "567", " ", "12", " ", "漢字か", "?ab"]),
+    ("bailingmoe", "a 12\n\n\nb", ["a", " ", "1", "2", "\n\n\n", "b"]),
+    ("exaone-moe", "two words, 12/", ["two words", ",", " ", "1", "2", "/"]),
     ("default", "a, b 1234", ["a", ",", " b", " ", "123", "4"]),
 ]
 
