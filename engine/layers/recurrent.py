@@ -213,8 +213,7 @@ class Mamba:
         rates = self.rates(given, "ssm_x", i)
         rank = rates.shape[0] - 2 * spec.size
         delta, b, c = ops.chunk_sections(rates, 0, (rank, spec.size, spec.size))
-        if spec.normed:
-            delta, b, c = (weightless(part, block.eps, "") for part in (delta, b, c))
+        delta, b, c = self.normed(delta, b, c, i, block)
         steps = ops.softplus(self.dt(delta, "dt", i))
         made = ops.ssm_scan(
             heads_of(given, 1),
@@ -228,3 +227,32 @@ class Mamba:
         )
         y = p.carry(made, state).named("mamba_y", i)
         return self.out(ops.silu(z, y).named("mamba_y_gated", i), "mamba_out", i)
+
+    def normed(
+        self, delta: Tensor, b: Tensor, c: Tensor, i: int, block: BlockSpec
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """What the convolution gives for steps, delta [R, T], and for b and c [N, T] in layer i:
+        over their root mean square where files say so (FalconMamba).
+        """
+        if block.recurrence is None or not block.recurrence.normed:
+            return delta, b, c
+        delta, b, c = (weightless(part, block.eps, "") for part in (delta, b, c))
+        return delta, b, c
+
+
+@dataclass(frozen=True)
+class NormedMamba(Mamba):
+    """The same with weights for these three norms (Lieber et al. 2024, Jamba)."""
+
+    dt_norm: Annotated[RMSNorm, Name("ssm_dt_norm")]
+    b_norm: Annotated[RMSNorm, Name("ssm_b_norm")]
+    c_norm: Annotated[RMSNorm, Name("ssm_c_norm")]
+
+    def normed(
+        self, delta: Tensor, b: Tensor, c: Tensor, i: int, block: BlockSpec
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        return (
+            self.dt_norm(delta, block.eps, "dt_norm", i),
+            self.b_norm(b, block.eps, "b_norm", i),
+            self.c_norm(c, block.eps, "c_norm", i),
+        )

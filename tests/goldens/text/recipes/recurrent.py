@@ -166,4 +166,20 @@ RECIPES = {
     "granitehybrid": Recipe(
         "GraniteMoeHybridForCausalLM", GRANITE, edit=with_old_names, hparams=True
     ),
+    "jamba": Recipe(
+        "JambaForCausalLM",
+        {
+            "head_dim": ABSENT,
+            "num_hidden_layers": 4,
+            "attn_layer_period": 4,
+            "attn_layer_offset": 2,
+            "expert_layer_period": 2,
+            "expert_layer_offset": 1,
+            "num_experts": 6,
+            "num_experts_per_tok": 2,
+            "intermediate_size": 32,
+            "mamba_dt_rank": 4,
+        },
+        peaked={"q_proj": 6.0, "k_proj": 6.0},
+    ),
 }

@@ -100,4 +100,16 @@ ROWS = (
         ),
         launches=47,
     ),
+    Row(
+        "jamba",
+        "jamba",
+        "Mamba with norms of steps, b and c; attention without rope in one layer; experts in every"
+        " other, not normalised",
+        Fault(
+            MAMBA,
+            'self.b_norm(b, block.eps, "b_norm", i)',
+            'self.c_norm(b, block.eps, "b_norm", i)',
+        ),
+        launches=70,
+    ),
 )
