@@ -19,6 +19,12 @@ Heads = tuple[Tensor, Tensor, Tensor]
 """Queries [D, H, T], keys and values [D, K, T]."""
 
 
+def bounded(heads: Heads, limit: float) -> Heads:
+    """Each within [-limit, limit]."""
+    q, k, v = (ops.clamp(t, -limit, limit) for t in heads)
+    return q, k, v
+
+
 @dataclass(frozen=True)
 class SplitProjection:
     """A matrix each for queries, keys and values; biases where the file has them."""
@@ -70,6 +76,8 @@ class SelfAttention:
         self, heads: Heads, i: int, p: Pass, spec: AttentionSpec, cache: LayerCache | None
     ) -> Tensor:
         """Results of the heads, [D*H, T]."""
+        if spec.clamp:
+            heads = bounded(heads, spec.clamp)
         q, k, v = heads
         q, k = self.normed(q, k, i, spec)
         if spec.value_eps is not None:

@@ -54,6 +54,15 @@ def weightless(x: Tensor, eps: float, name: str, layer: int | None = None) -> Te
 
 
 @dataclass(frozen=True)
+class BareLayerNorm:
+    """Without weights."""
+
+    def __call__(self, x: Tensor, eps: float, name: str, layer: int | None = None) -> Tensor:
+        """x [E, ...], normalised over E."""
+        return ops.layer_norm(x, None, None, eps).named(name, layer)
+
+
+@dataclass(frozen=True)
 class Embedding:
     """weight [E, V]."""
 

@@ -36,7 +36,8 @@ class AttentionSpec:
     norms of queries and keys, `bare_eps` to norms of them without weights, which are the same on
     either side of the turning, `value_eps` to one of values. Queries are multiplied by their
     `temperature` before they turn. Where no cells are kept, a token sees others up to `reach`
-    places away on both sides, None: all.
+    places away on both sides, None: all. `clamp` c > 0 bounds queries, keys and values as they are
+    projected to [-c, c].
     """
 
     n_head: int
@@ -50,6 +51,7 @@ class AttentionSpec:
     temperature: Temperature | None = None
     softcap: float = 0.0
     reach: int | None = None
+    clamp: float = 0.0
 
 
 @dataclass(frozen=True)

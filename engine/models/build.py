@@ -239,6 +239,7 @@ MODULES = {
     "qwen25vl": "qwen2vl",  # in files that Ollama made
     "qwen3vlmoe": "qwen3vl",
     "seed_oss": "qwen2",
+    "starcoder": "gpt2",
 }
 """Architectures whose module has another name than they."""
 

@@ -57,6 +57,7 @@ class DecoderParams:
     rope_factor: Annotated[
         float, Meta("rope.scaling.factor", ROPE_FACTOR, alt=("rope.scale_linear",))
     ] = 0.0
+    alibi: Annotated[float, Meta("attention.max_alibi_bias", Range(0, 1e6))] = 0.0
     rope_original: Annotated[
         int, Meta("rope.scaling.original_context_length", Range(1, 1 << 26, or_zero=True))
     ] = 0
@@ -83,7 +84,12 @@ class DecoderParams:
         return self.n_rot or self.head_dim
 
     def problem(self) -> str:
-        """A contradiction among the parameters, or ""."""
+        """A contradiction among the parameters, or what cannot be computed, or ""."""
+        if self.alibi:
+            return (
+                f"attention.max_alibi_bias is {self.alibi:g}: scores that fall with the distance"
+                " (ALiBi) are not computed here; open a model whose heads turn (RoPE)"
+            )
         if self.n_layer < 1:
             return f"nextn_predict_layers is {self.n_nextn} of block_count {self.n_block}"
         for i in range(len(self.heads)):
@@ -131,6 +137,12 @@ class DecoderBlock(Protocol):
     ) -> Tensor: ...
 
 
+class Norm(Protocol):
+    """A norm of engine/layers/linear.py, with weights or without."""
+
+    def __call__(self, x: Tensor, eps: float, name: str, layer: int | None = None) -> Tensor: ...
+
+
 class LayerStackWeights(TextWeights, Protocol):
     """Tokens' embeddings, and blocks."""
 
@@ -144,7 +156,7 @@ class DecoderWeights(LayerStackWeights, Protocol):
     """The tensors around the blocks."""
 
     @property
-    def norm(self) -> RMSNorm: ...
+    def norm(self) -> Norm: ...
     @property
     def output(self) -> Linear: ...
 

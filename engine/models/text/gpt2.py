@@ -1,6 +1,7 @@
-"""GPT-2: learned positions, LayerNorms, biases everywhere, a feed-forward without a gate.
+"""GPT-2, StarCoder: learned positions, LayerNorms, biases, a feed-forward without a gate.
 
-Radford et al. 2019; tensor names and keys by the GGUF spec. The output is tied to the embeddings.
+Radford et al. 2019, BigCode 2023; tensor names and keys by the GGUF spec. The output is tied to the
+embeddings. StarCoder has one head of keys and values.
 """
 
 from collections.abc import Mapping

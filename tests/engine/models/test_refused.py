@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import UnsupportedModel
+from engine.errors import BadFile, UnsupportedModel
 from engine.gguf import open_gguf
 from engine.gguf.values import ValueType
 from engine.models.build import FIRST_EXPERT, KINDS, build_model, supported
@@ -57,3 +57,14 @@ def test_experts_in_tensors_of_their_own(tmp_path: Path) -> None:
     with open_gguf(path) as file, pytest.raises(UnsupportedModel) as caught:
         build_model(file, None, 1)
     assert "before April 2024; convert or download the model again" in str(caught.value)
+
+
+def test_scores_that_fall_with_the_distance(tmp_path: Path) -> None:
+    """As in Falcon RW and MPT."""
+    path, sizes = tmp_path / "m.gguf", ("block_count", "context_length", "embedding_length")
+    counts = {f"falcon.{key}": (ValueType.UINT32, 64) for key in (*sizes, "attention.head_count")}
+    floats = {"layer_norm_epsilon": 1e-5, "max_alibi_bias": 8.0}
+    more = {f"falcon.attention.{key}": (ValueType.FLOAT32, x) for key, x in floats.items()}
+    Draft({"general.architecture": (ValueType.STRING, "falcon"), **counts, **more}).write(path)
+    with open_gguf(path) as file, pytest.raises(BadFile, match=r"max_alibi_bias is 8: .*\(ALiBi\)"):
+        build_model(file, None, 1)

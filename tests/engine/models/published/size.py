@@ -61,7 +61,9 @@ def whole(
     layers: int, e: int, v: int, block: Block, tied: bool, norm: str = "output_norm"
 ) -> Shapes:
     """The tensors of a decoder; names with a dot have no further suffix."""
-    made: dict[str, tuple[int, ...]] = {"token_embd.weight": (e, v), f"{norm}.weight": (e,)}
+    made: dict[str, tuple[int, ...]] = {"token_embd.weight": (e, v)}
+    if norm:
+        made[f"{norm}.weight"] = (e,)
     if not tied:
         made["output.weight"] = (e, v)
     for i in range(layers):

@@ -1,6 +1,6 @@
 """Every model whose header is made."""
 
-from tests.engine.models.published import dense, others, recurrent, routed, windowed
+from tests.engine.models.published import dense, joint, others, recurrent, routed, windowed
 from tests.engine.models.published.size import CONTEXT, Size
 
 __all__ = ["CONTEXT", "SIZES"]
@@ -8,6 +8,7 @@ __all__ = ["CONTEXT", "SIZES"]
 SIZES: dict[str, Size] = {
     **dense.SIZES,
     **others.SIZES,
+    **joint.SIZES,
     **routed.SIZES,
     **recurrent.SIZES,
     **windowed.SIZES,

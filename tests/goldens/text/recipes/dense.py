@@ -68,6 +68,13 @@ GENERAL = ["hidden_size", "intermediate_size", "num_hidden_layers", "num_attenti
 ]
 """What GPT-2 has other names for."""
 PEAKED_GPT = {"c_attn": 8.0, "query_key_value": 4.0}
+GPT = {"n_embd": 64, "n_head": 4, "n_layer": 3, "n_positions": 128}
+FALCON = {
+    **NO_HEAD_DIM,
+    "num_key_value_heads": ABSENT,
+    "intermediate_size": ABSENT,
+    "max_position_embeddings": 2048,
+}
 PICTURES = {"image_token_id": 0, "video_token_id": 1, "vision_start_token_id": 2}
 
 
@@ -79,6 +86,11 @@ def with_rotary_pct(config: Config) -> Config:
 def with_context(config: Config) -> Config:
     """As the published config.json has it; the class calls it n_positions alone."""
     return {**config, "n_ctx": config["n_positions"]}
+
+
+def with_one_head(config: Config) -> Config:
+    """As the published config.json has it, and the class writes the number of all heads."""
+    return {**config, "num_kv_heads": 1}
 
 
 def with_quarter(config: Config) -> Config:
@@ -209,15 +221,37 @@ RECIPES = {
     "gpt2": Recipe(
         "GPT2LMHeadModel",
         {
-            "n_embd": 64,
-            "n_head": 4,
-            "n_layer": 3,
-            "n_positions": 128,
+            **GPT,
             "tie_word_embeddings": True,
             **dict.fromkeys(GENERAL, ABSENT),
         },
         peaked=PEAKED_GPT,
         edit=with_context,
+    ),
+    "starcoder": Recipe(
+        "GPTBigCodeForCausalLM",
+        {**GPT, "tie_word_embeddings": True, **dict.fromkeys(GENERAL, ABSENT)},
+        peaked={"c_attn": 3.0},
+    ),
+    "falcon": Recipe(
+        "FalconForCausalLM",
+        {**FALCON, "tie_word_embeddings": True},
+        peaked=PEAKED_GPT,
+        edit=with_one_head,
+    ),
+    "falcon-two": Recipe(
+        "FalconForCausalLM",
+        {**FALCON, "new_decoder_architecture": True, "num_kv_heads": 2},
+        peaked=PEAKED_GPT,
+    ),
+    "chatglm": Recipe(
+        "GlmForCausalLM",
+        {"hidden_size": 64, "attention_bias": True, "rope_parameters": HALF},
+    ),
+    "olmo": Recipe(
+        "OlmoForCausalLM",
+        {**NO_HEAD_DIM, "clip_qkv": 3.0},
+        peaked={"q_proj": 5.0, "k_proj": 5.0, "v_proj": 3.0},
     ),
     "gptneox": Recipe(
         "GPTNeoXForCausalLM", NEOX, peaked=PEAKED_GPT, edit=with_quarter, hparams=True

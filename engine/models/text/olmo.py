@@ -1,0 +1,60 @@
+"""OLMo 1B and 7B: LayerNorms without weights; queries, keys and values may be bounded.
+
+Allen Institute for AI 2024; tensor names and keys by the GGUF spec. Rope pairs are (2i, 2i+1): the
+converter permutes q and k.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Annotated
+
+from engine.graph.tensor import Tensor
+from engine.layers.attention import SelfAttention
+from engine.layers.blocks import Block, joined, pruned
+from engine.layers.feed_forward import FeedForward
+from engine.layers.linear import BareLayerNorm, Embedding, Linear
+from engine.layers.rope import RopeParams
+from engine.layers.spec import AttentionSpec, BlockSpec
+from engine.layers.step import LayerCache, Pass
+from engine.models.decoder import Decoder, DecoderParams
+from engine.weights.bind import Name
+from engine.weights.params import EPSILON, Meta, Range
+
+
+@dataclass(frozen=True, kw_only=True)
+class Params(DecoderParams):
+    """Hyperparameters by their GGUF keys; `clamp` bounds queries, keys and values, 0: nothing."""
+
+    eps: Annotated[float, Meta("attention.layer_norm_epsilon", EPSILON)]
+    clamp: Annotated[float, Meta("attention.clamp_kqv", Range(1e-3, 1e6, or_zero=True))] = 0.0
+
+    def attention(self, rope: RopeParams | None, i: int = 0) -> AttentionSpec:
+        return replace(super().attention(rope, i), clamp=self.clamp)
+
+
+@dataclass(frozen=True)
+class BareBlock(Block[SelfAttention, FeedForward]):
+    """x += A(norm x); x += F(norm x), where norms have no weights."""
+
+    norm: BareLayerNorm
+
+    def __call__(
+        self, x: Tensor, i: int, p: Pass, spec: BlockSpec, cache: LayerCache | None, last: bool
+    ) -> Tensor:
+        h = self.attn(self.norm(x, spec.eps, "attn_norm", i), i, p, spec, cache)
+        h, x = pruned(p, last, h, x)
+        x = joined(h, x, i, p, spec, "attention", "ffn_inp")
+        h = self.ffn(self.norm(x, spec.eps, "ffn_norm", i), i, spec)
+        return joined(h, x, i, p, spec, "feed_forward", "l_out")
+
+
+@dataclass(frozen=True)
+class Weights:
+    embedding: Annotated[Embedding, Name("token_embd", rows=True)]
+    blocks: Annotated[list[BareBlock], Name("blk")]
+    norm: BareLayerNorm
+    output: Annotated[Linear, Name("output", alt="token_embd")]
+
+
+class Model(Decoder[Params, Weights]):
+    def rope(self, i: int) -> RopeParams:
+        return self.params.rope(neox=False)

@@ -1,0 +1,44 @@
+"""Models of joint projections, of norms without weights, and of multipliers."""
+
+from tests.engine.models.published.others import EPS, plain, with_first
+from tests.engine.models.published.size import NORMS, attention, gated, kv, mixed, vectors
+
+FALCON = {
+    "attn_norm": (4544,), "attn_norm.bias": (4544,), "attn_qkv": (4544, 73 * 64),
+    "attn_output": (4544, 4544), "ffn_up": (4544, 18176), "ffn_down": (18176, 4544),
+}  # fmt: skip
+GLM4 = {
+    **vectors(NORMS, 4096), "attn_qkv": (4096, 4608), "attn_qkv.bias": (4608,),
+    "attn_output": (4096, 4096), "ffn_up": (4096, 27392), "ffn_down": (13696, 4096),
+}  # fmt: skip
+STARCODER = {
+    **vectors(NORMS, 2048), "attn_norm.bias": (2048,), "ffn_norm.bias": (2048,),
+    "attn_qkv": (2048, 2304), "attn_qkv.bias": (2304,), "attn_output": (2048, 2048),
+    "attn_output.bias": (2048,), **plain(2048, 8192),
+}  # fmt: skip
+
+SIZES = {
+    "falcon-7b": with_first(
+        mixed(
+            "falcon", 7_217_189_760, (32, 4544, 18176, 71, 1, 64, 65024), lambda i: FALCON,
+            kv(32, 1, 64, 2048), context_length=2048, **EPS,
+        ),
+        {"output_norm.bias": (4544,)},
+    ),
+    "glm-4-9b-chat": mixed(
+        "chatglm", 9_399_951_360, (40, 4096, 13696, 32, 2, 128, 151552), lambda i: GLM4,
+        kv(40, 2, 128), rope__dimension_count=64,
+    ),
+    "olmo-7b": mixed(
+        "olmo", 6_888_095_744, (32, 4096, 11008, 32, 32, 128, 50304),
+        lambda i: {**attention(4096, 32, 32, 128), **gated(4096, 11008)},
+        kv(32, 32, 128, 2048), norm="", context_length=2048, **EPS,
+    ),
+    "starcoderbase-1b": with_first(
+        mixed(
+            "starcoder", 1_137_207_296, (24, 2048, 8192, 16, 1, 128, 49152), lambda i: STARCODER,
+            kv(24, 1, 128), tied=True, context_length=8192, **EPS,
+        ),
+        {"position_embd.weight": (2048, 8192), "output_norm.bias": (2048,)},
+    ),
+}  # fmt: skip
