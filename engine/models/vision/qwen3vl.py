@@ -1,7 +1,7 @@
 """Qwen3-VL's tower: learned positions stretched to the picture, further rows for the text's layers.
 
 Qwen Team 2025. Behind some blocks a merger of its own makes rows that are added after the text
-model's first layers (DeepStack, Meng et al. 2024).
+model's first layers (DeepStack, Meng et al. 2024); Qwen3.5 (2026) has the tower without these.
 """
 
 from collections.abc import Mapping
@@ -92,7 +92,7 @@ class Model(QwenTower[Params, Weights]):
 
     projectors = ("qwen3vl_merger",)
     architectures = ("qwen3vl", "qwen3vlmoe")
-    hosts = ("qwen3vl", "qwen3vlmoe")
+    hosts = ("qwen3vl", "qwen3vlmoe", "qwen35", "qwen35moe")
 
     @property
     def spec(self) -> BlockSpec:

@@ -13,7 +13,7 @@ from tests.goldens.vision.store import load_state
 
 PAIR = (
     *("gemma3", "idefics3", "mistral3", "llava"),
-    *("qwen2vl", "qwen25vl", "qwen3vl"),
+    *("qwen2vl", "qwen25vl", "qwen3vl", "qwen35"),
     *("llama4", "pixtral", "llava_next", "internvl"),
 )
 """Those with llama.cpp's layout: the text's file and the tower's."""

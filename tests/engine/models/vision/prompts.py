@@ -14,7 +14,7 @@ from tests.goldens.vision.store import Case
 TOGETHER = ("gemma3",)
 """Families whose rows of one picture all see each other."""
 
-CELLS = {"qwen2vl": 14, "qwen25vl": 28, "qwen3vl": 16}
+CELLS = {"qwen2vl": 14, "qwen25vl": 28, "qwen3vl": 16, "qwen35": 16}
 """Families with places of several axes, and the pixels that a row stands for."""
 
 

@@ -39,6 +39,7 @@ KNOWN = {
     "llava_next": "llama",
     "internvl": "qwen2",
     "qwen3vl": "qwen3vl",
+    "qwen35": "qwen35",
     "llama4": "llama4",
     "mllama": "mllama",
 }

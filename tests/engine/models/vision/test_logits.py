@@ -23,7 +23,7 @@ from tests.truth.compare import nmse
 
 KNOWN = (
     *("gemma3", "idefics3", "mistral3", "llava", "pixtral", "llava_next", "internvl"),
-    *("qwen2vl", "qwen25vl", "qwen3vl", "llama4"),
+    *("qwen2vl", "qwen25vl", "qwen3vl", "qwen35", "llama4"),
 )
 KNOWN_SINGLE = ("gemma3", "mistral3", "qwen25vl", "qwen3vl", "llama4")
 NEAR = 0.01

@@ -92,7 +92,7 @@ def test_pictures_and_text_are_read_as_by_transformers(
                 assert abs(found - case.logits[-1]).max() < 0.1, case.name
 
 
-@pytest.mark.parametrize("family", ["gemma3", "qwen2vl", "qwen3vl", "idefics3"])
+@pytest.mark.parametrize("family", ["gemma3", "qwen2vl", "qwen3vl", "qwen35", "idefics3"])
 def test_in_small_batches_as_well(
     family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -105,7 +105,7 @@ def test_in_small_batches_as_well(
 
 
 @pytest.mark.full_cases(r"\[pocl")
-@pytest.mark.parametrize("family", ["gemma3", "qwen3vl"])
+@pytest.mark.parametrize("family", ["gemma3", "qwen3vl", "qwen35"])
 @pytest.mark.parametrize("device", OPENCL)
 def test_on_devices(device: str, family: str, tmp_path: Path) -> None:
     with seeing(tmp_path, family, device) as model:
@@ -127,7 +127,7 @@ def test_the_same_picture_is_looked_at_once(model: Model, encoded: list[int]) ->
     assert second.stats.n_cached > 2 * 16
 
 
-@pytest.mark.parametrize("family", ["gemma3", "qwen2vl"])
+@pytest.mark.parametrize("family", ["gemma3", "qwen2vl", "qwen35"])
 def test_an_edit_and_a_branch_are_answered_as_in_a_fresh_context(
     family: str, tmp_path: Path
 ) -> None:
@@ -145,8 +145,23 @@ def test_an_edit_and_a_branch_are_answered_as_in_a_fresh_context(
         for (tokens, n_cached), chat in zip(
             reused[1:], (edited, branch, other, first), strict=True
         ):
-            assert 0 < n_cached < 200
+            assert n_cached < 200
+            assert n_cached or family == "qwen35"  # its states are kept at a few places alone
             assert answer(model, sequence_of(model), chat)[0] == tokens
+
+
+def test_states_behind_a_picture_are_used_again(tmp_path: Path, encoded: list[int]) -> None:
+    """Of delta nets, whose state at the end of a turn has seen the picture."""
+    with seeing(tmp_path, "qwen35") as model:
+        a = bring(model, noise(1))
+        kept, chat = sequence_of(model), [says(a, "what is it")]
+        tokens, _ = answer(model, kept, chat)
+        said = model.loaded.tokenizer.decode(tokens)
+        chat += [ChatMessage("assistant", said), says("and why")]
+        again, end = answer(model, kept, chat)
+        assert end.stats.n_cached > end.stats.n_image_rows > 0
+        assert len(encoded) == 1
+        assert answer(model, sequence_of(model), chat)[0] == again
 
 
 def test_no_prefix_ends_inside_a_picture(model: Model) -> None:

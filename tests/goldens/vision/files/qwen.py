@@ -1,4 +1,4 @@
-"""What Qwen's three families that see have in common."""
+"""What Qwen's families that see have in common."""
 
 from __future__ import annotations
 

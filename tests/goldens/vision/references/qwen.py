@@ -1,4 +1,4 @@
-"""What the references of Qwen's three families have in common.
+"""What the references of Qwen's families have in common.
 
 Their towers take patches [n, 3 * 2 * P * P], each with both frames (here the same picture twice),
 in the order in which they are merged.
@@ -6,7 +6,7 @@ in the order in which they are merged.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -44,6 +44,7 @@ def reference(
     mean: Sequence[float],
     std: Sequence[float],
     seed: int = 1,
+    gains: Mapping[str, float] | None = None,
 ) -> Reference:
     """All that is left is the model and its pictures."""
     cell = tower.patch * MERGE
@@ -79,5 +80,8 @@ def reference(
         rows=rows,
         logits=logits,
         seed=seed,
-        gains={r"attn\.qkv\.weight": 1.6, "visual.*pos_embed": 1.0, "[qk]_norm": 1.8},
+        gains={
+            **{r"attn\.qkv\.weight": 1.6, "visual.*pos_embed": 1.0, "[qk]_norm": 1.8},
+            **(gains or {}),
+        },
     )
