@@ -231,8 +231,8 @@ class Mamba:
     def normed(
         self, delta: Tensor, b: Tensor, c: Tensor, i: int, block: BlockSpec
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Divide delta [R, T], of which steps are made, b and c [N, T] in layer i by their root mean
-        squares where files say so (FalconMamba).
+        """Divide delta [R, T], of which steps are made, b and c [N, T] in layer i by their root
+        mean squares where files say so (FalconMamba).
         """
         if block.recurrence is None or not block.recurrence.normed:
             return delta, b, c

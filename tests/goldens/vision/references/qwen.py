@@ -81,7 +81,9 @@ def reference(
         logits=logits,
         seed=seed,
         gains={
-            **{r"attn\.qkv\.weight": 1.6, "visual.*pos_embed": 1.0, "[qk]_norm": 1.8},
+            r"attn\.qkv\.weight": 1.6,
+            "visual.*pos_embed": 1.0,
+            "[qk]_norm": 1.8,
             **(gains or {}),
         },
     )
