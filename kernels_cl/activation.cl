@@ -24,12 +24,16 @@
 #define BELOW(x) ((x) > limit ? limit : (x))
 #define swiglu_limit_of(v, u)                                                                     \
   (BELOW(v) / (1.0f + exp(-alpha * BELOW(v))) * (((u) < -limit ? -limit : BELOW(u)) + 1.0f))
+// alpha x^2 + slope x above zero, limit (e^x - 1 - x) + slope x elsewhere
+#define xielu_of(v, u)                                                                            \
+  ((slope * (v) + ((v) > 0.0f ? alpha * (v) * (v) : limit * (exp(NEGATIVE(v)) - 1.0f - (v)))) * (u))
+#define NEGATIVE(x) ((x) > 0.0f ? 0.0f : (x))
 
 __kernel TEAM_SIZE void CAT(each_, OP)(
     __global char *out_buf, long out_off, const __global char *x_buf, long x_off,
     const __global char *up_buf, long up_off, int n0, int n1, int n2, int rows, long x0, long x1,
     long x2, long x3, int has_up, long u0, long u1, long u2, long u3, int per_item,
-    float alpha, float limit) {
+    float alpha, float limit, float slope) {
   EACH_ROW_OF_ITEM(n0, rows, per_item) {
     int i1 = row % n1, i2 = row / n1 % n2, i3 = row / n1 / n2, i = begin;
     __global char *out = out_buf + out_off + (long)row * n0 * SIZE(A);

@@ -34,6 +34,7 @@ class Op(StrEnum):
     TANH = "tanh"
     SIGMOID = "sigmoid"
     SWIGLU_LIMIT = "swiglu_limit"
+    XIELU = "xielu"
 
     MATMUL = "matmul"
     MATMUL_ID = "matmul_id"

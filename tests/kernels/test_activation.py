@@ -27,6 +27,11 @@ def swiglu_limit(gate: Floats, up: Floats, alpha: float, limit: float) -> Floats
     return g * sigmoid(alpha * g) * (u + 1)
 
 
+def xielu(x: Floats, above: float, below: float, slope: float) -> Floats:
+    bent = below * (np.expm1(np.minimum(x, 0)) - x)
+    return np.where(x > 0, above * x * x, bent) + slope * x
+
+
 ACTIVATIONS: dict[Callable[..., Tensor], Callable[[Floats], Floats]] = {
     ops.silu: lambda x: x * sigmoid(x),
     ops.gelu: gelu,
@@ -85,6 +90,16 @@ def test_limited_swiglu(either: OpenCLBackend, shape: tuple[int, ...]) -> None:
         got = run(either, ops.swiglu_limit(gate, up, alpha, limit), made.values)
         want = swiglu_limit(made.exact(gate), made.exact(up), alpha, limit)
         assert nmse(got, want) < 1e-12
+
+
+@pytest.mark.parametrize("shape", [(1,), (31, 3), (4099, 2)])
+def test_xielu(either: OpenCLBackend, shape: tuple[int, ...]) -> None:
+    """With other numbers than its neighbours on either side of zero."""
+    made = Operands()
+    x = made.make(F32, *shape, spread=3.0)
+    for above, below, slope in ((0.8, 0.7, 0.5), (1.9, 0.2, -0.4)):
+        got = run(either, ops.xielu(x, above, below, slope), made.values)
+        assert nmse(got, xielu(made.exact(x), above, below, slope)) < 1e-12
 
 
 @each_gate

@@ -43,7 +43,7 @@ OPERATIONS = {
     "arithmetic": "add sub mul div",
     "unary": "scale_of softcap_of clamp_of sqr_of sqrt_of sin_of cos_of exp_of softplus_of",
     "activation": "silu_of gelu_of gelu_erf_of quick_gelu_of relu_of tanh_of sigmoid_of "
-    "swiglu_limit_of",
+    "swiglu_limit_of xielu_of",
     "norm": "rms_norm layer_norm l2_norm",
 }
 MOVED = ("u8 u8 uchar", "u64 u64 ulong", "i8 i64 long", "f16 i16 float", "i32 bf16 float")

@@ -94,6 +94,7 @@ CASES: dict[Op, list[Make]] = {
     Op.SWIGLU_LIMIT: binary(lambda gate, up: ops.swiglu_limit(gate, up, 1.7, 0.9)),
     Op.TANH: unary(ops.tanh),
     Op.SIGMOID: unary(ops.sigmoid),
+    Op.XIELU: unary(lambda x: ops.xielu(x, 0.8, 0.7, 0.5)),
     Op.RMS_NORM: rows(lambda made, x: ops.rms_norm(x, made.make(F32, x.shape[0]), 1e-5)),
     Op.LAYER_NORM: rows(
         lambda made, x: ops.layer_norm(

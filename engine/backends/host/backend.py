@@ -40,7 +40,7 @@ IN_PLACE = frozenset(
         *(Op.SCALE, Op.CLAMP, Op.SQR, Op.SQRT, Op.SIN, Op.COS, Op.SOFTCAP),
         *(Op.EXP, Op.SOFTPLUS),
         *(Op.SILU, Op.GELU, Op.GELU_ERF, Op.QUICK_GELU, Op.RELU),
-        *(Op.TANH, Op.SIGMOID, Op.SWIGLU_LIMIT),
+        *(Op.TANH, Op.SIGMOID, Op.SWIGLU_LIMIT, Op.XIELU),
         *(Op.RMS_NORM, Op.LAYER_NORM, Op.L2_NORM, Op.SOFTMAX),
     }
 )

@@ -9,6 +9,7 @@ from engine.graph.ops.activation import (
     silu,
     swiglu_limit,
     tanh,
+    xielu,
 )
 from engine.graph.ops.arithmetic import (
     add,
@@ -128,4 +129,5 @@ __all__ = [
     "tanh",
     "top_k",
     "variance",
+    "xielu",
 ]

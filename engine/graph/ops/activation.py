@@ -26,6 +26,16 @@ class SwigluLimit(Gated):
     limit: float
 
 
+@dataclass(frozen=True)
+class Xielu(Gated):
+    """above x^2 + slope x where x is above zero, below (e^x - 1 - x) + slope x elsewhere."""
+
+    _: KW_ONLY
+    above: float
+    below: float
+    slope: float
+
+
 def silu(gate: Tensor, up: Tensor | None = None) -> Tensor:
     """x * sigmoid(x), times `up` where given (SwiGLU)."""
     return _gated(Op.SILU, gate, up)
@@ -66,6 +76,13 @@ def swiglu_limit(gate: Tensor, up: Tensor, alpha: float, limit: float) -> Tensor
     _check_gated(Op.SWIGLU_LIMIT, gate, up)
     arguments = SwigluLimit(gate, up, alpha=float(alpha), limit=float(limit))
     return node(Op.SWIGLU_LIMIT, gate.fmt, gate.shape, arguments)
+
+
+def xielu(x: Tensor, above: float, below: float, slope: float) -> Tensor:
+    """above x^2 + slope x where x > 0, else below (e^x - 1 - x) + slope x (Apertus)."""
+    _check_gated(Op.XIELU, x, None)
+    numbers = {"above": float(above), "below": float(below), "slope": float(slope)}
+    return node(Op.XIELU, x.fmt, x.shape, Xielu(x, None, **numbers))
 
 
 def _gated(op: Op, gate: Tensor, up: Tensor | None) -> Tensor:

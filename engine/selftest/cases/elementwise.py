@@ -29,6 +29,7 @@ UNARY: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": ops.relu,
     "tanh": ops.tanh,
     "sigmoid": ops.sigmoid,
+    "xielu": lambda x: ops.xielu(x, 0.8, 0.7, 0.5),
     "sqrt": lambda x: ops.sqrt(ops.sqr(x)),
 }
 GATED: dict[str, Callable[[Tensor, Tensor], Tensor]] = {

@@ -49,6 +49,7 @@ MADE = {
     ),
     "clamp of bf16": (lambda: ops.clamp(t(6, fmt=BF16), 0, 0), BF16, (6,)),
     "add_id of one expert": (lambda: ops.add_id(t(6, 2, 3), t(6, 1), i(2, 3)), F32, (6, 2, 3)),
+    "xielu": (lambda: ops.xielu(t(6, 4), 0.8, 0.7, 0.5), F32, (6, 4)),
     "swiglu_limit": (lambda: ops.swiglu_limit(t(6, 4), t(6, 4), 1.7, 7), F32, (6, 4)),
     "matmul_id": (
         lambda: ops.matmul_id(t(32, 7, 4, fmt=Q4_1), t(32, 2, 3), i(4, 3)),

@@ -71,6 +71,7 @@ REFUSED = {
     "gelu": (lambda: ops.gelu(t(6), t(3)), "[6, 1, 1, 1] and [3, 1, 1, 1]"),
     "silu broadcast": (lambda: ops.silu(t(6, 4), t(6)), "[6, 4, 1, 1] and [6, 1, 1, 1]"),
     "relu of integers": (lambda: ops.relu(i(6)), "not I32"),
+    "xielu of integers": (lambda: ops.xielu(i(6), 1, 1, 1), "not I32"),
     "swiglu_limit": (lambda: ops.swiglu_limit(t(6), t(3), 1, 7), "[6, 1, 1, 1] and [3, 1, 1, 1]"),
     "matmul": (lambda: ops.matmul(t(8, 7), t(9, 3)), "[8, 7, 1, 1] and [9, 3, 1, 1]"),
     "matmul batches": (lambda: ops.matmul(t(8, 7, 3), t(8, 3, 4)), "[8, 7, 3, 1] and [8, 3, 4, 1]"),

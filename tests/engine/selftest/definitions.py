@@ -53,6 +53,12 @@ def _swiglu_limit(t: Tensor, gate: Array, up: Array) -> Array:
     return g * _sigmoid(alpha * g) * (u + 1)
 
 
+def _xielu(t: Tensor, x: Array, up: None = None) -> Array:
+    above, below, slope = (np.float32(t.attr[name]) for name in ("above", "below", "slope"))
+    bent = below * (np.expm1(np.minimum(x, 0)) - x)
+    return np.where(x > 0, above * x * x, bent) + slope * x
+
+
 def _add_id(t: Tensor, x: Array, b: Array, ids: Array) -> Array:
     return x + b[0, 0][ids[0, 0].astype(int)][None]
 
@@ -408,6 +414,7 @@ OPS: dict[Op, Callable[..., Array]] = {
     Op.TANH: _gated(np.tanh),
     Op.SIGMOID: _gated(_sigmoid),
     Op.SWIGLU_LIMIT: _swiglu_limit,
+    Op.XIELU: _xielu,
     Op.MATMUL: _matmul,
     Op.MATMUL_ID: _matmul_id,
     Op.ROUTE: _route,

@@ -39,6 +39,7 @@ OPERATIONS: dict[Op, Callable[..., None]] = {
     Op.TANH: arithmetic.tanh,
     Op.SIGMOID: arithmetic.sigmoid,
     Op.SWIGLU_LIMIT: arithmetic.swiglu_limit,
+    Op.XIELU: arithmetic.xielu,
     Op.MATMUL: matmul.matmul,
     Op.MATMUL_ID: matmul.matmul_id,
     Op.ROUTE: matmul.route,

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.backends.host.operand import Operand
-from engine.graph.ops.activation import SwigluLimit
+from engine.graph.ops.activation import SwigluLimit, Xielu
 from engine.graph.ops.arithmetic import Clamp, Scale, Softcap
 from engine.graph.tensor import Tensor
 
@@ -149,6 +149,15 @@ def swiglu_limit(node: Tensor, out: Operand, gate: Operand, up: Operand) -> None
     g = np.minimum(gate.load(), limit)
     u = np.clip(up.load(), -limit, limit)
     out.store(g / (1 + np.exp(-alpha * g)) * (u + 1))
+
+
+def xielu(node: Tensor, out: Operand, gate: Operand, up: None) -> None:
+    """A parabola above zero, an exponential below."""
+    given, x = Xielu.of(node), gate.load()
+    above, below = np.float32(given.above), np.float32(given.below)
+    low = np.minimum(x, np.float32(0))
+    bent = np.where(x > 0, above * x * x, below * (np.expm1(low) - low))
+    out.store(bent + np.float32(given.slope) * x)
 
 
 def _store(out: Operand, values: NDArray[Any], up: Operand | None) -> None:

@@ -113,6 +113,7 @@ KERNEL_FAMILIES: dict[Op, KernelFamily] = {
     Op.TANH: KernelFamily(supports_activation, activation),
     Op.SIGMOID: KernelFamily(supports_activation, activation),
     Op.SWIGLU_LIMIT: KernelFamily(supports_activation, activation),
+    Op.XIELU: KernelFamily(supports_activation, activation),
     Op.MATMUL: KernelFamily(supports_matmul, matmul_plain.matmul),
     Op.MATMUL_ID: KernelFamily(supports_matmul_id, matmul_plain.matmul_id),
     Op.ROUTE: KernelFamily(supports_route, route),

@@ -1,6 +1,6 @@
 """Launches of an activation whose result the next product wants in panels."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from engine.backends.opencl.launch import Args, DeviceTraits, Launch
 from engine.backends.opencl.launches.quantize import BLOCK, panel_defines
@@ -24,7 +24,7 @@ from engine.device.backend import TypeOf
 from engine.gguf.formats import F32
 from engine.graph.lowered import ActivationQuantize
 from engine.graph.op import Op
-from engine.graph.ops.activation import Gated, SwigluLimit
+from engine.graph.ops.activation import Gated, SwigluLimit, Xielu
 from engine.graph.tensor import Tensor
 
 
@@ -35,9 +35,8 @@ def supports_activation(node: Tensor, type_of: TypeOf) -> bool:
 
 def activation(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
     """Items over elements."""
-    given = SwigluLimit.of(node) if node.op is Op.SWIGLU_LIMIT else Gated.of(node)
+    given = _NUMBERED.get(node.op, Gated).of(node)
     gate, up = given.gate, given.up
-    bounds = (given.alpha, given.limit) if isinstance(given, SwigluLimit) else (0.0, 0.0)
     shape, (gate_strides, up_strides) = collapse(gate, up or gate)
     per_item, size, local, defines = cover(shape[0], rows_in(shape), traits)
     args: Args = {
@@ -49,11 +48,23 @@ def activation(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[
         **ints(has_up=up is not None),
         **strides("u", up_strides),
         **ints(per_item=per_item),
-        **floats(alpha=bounds[0], limit=bounds[1]),
+        **floats(**_numbers(given)),
     }
     types = {"A": TYPE_NAMES[gate.fmt], "B": TYPE_NAMES[(up or gate).fmt]}
     defines = {**defines, **types, "OP": f"{node.op}_of"}
     return [Launch("activation", f"each_{node.op}_of", args, size, local, defines)]
+
+
+_NUMBERED: Mapping[Op, type[Gated]] = {Op.SWIGLU_LIMIT: SwigluLimit, Op.XIELU: Xielu}
+
+
+def _numbers(given: Gated) -> dict[str, float]:
+    """The kernel's two or three, by their names there."""
+    if isinstance(given, SwigluLimit):
+        return {"alpha": given.alpha, "limit": given.limit, "slope": 0.0}
+    if isinstance(given, Xielu):
+        return {"alpha": given.above, "limit": given.below, "slope": given.slope}
+    return {"alpha": 0.0, "limit": 0.0, "slope": 0.0}
 
 
 IN_PANELS = (Op.SILU, Op.GELU, Op.GELU_ERF, Op.QUICK_GELU)

@@ -128,7 +128,7 @@ IN_PLACE: Mapping[Op, tuple[int, ...]] = {
     # up as well as gate
     **dict.fromkeys((Op.SILU, Op.GELU, Op.GELU_ERF, Op.QUICK_GELU), (0, 1)),
     **dict.fromkeys((Op.RELU, Op.SWIGLU_LIMIT), (0, 1)),
-    **dict.fromkeys((Op.TANH, Op.SIGMOID), (0,)),
+    **dict.fromkeys((Op.TANH, Op.SIGMOID, Op.XIELU), (0,)),
     **dict.fromkeys((Op.RMS_NORM, Op.LAYER_NORM, Op.L2_NORM), (0,)),
     Op.SOFTMAX: (0,),
     Op.ROPE: (0,),  # an item reads both channels of a pair first

@@ -79,3 +79,24 @@ def test_swiglu_limit(host: HostBackend, fmt, arranged) -> None:
     assert_near(got, want, fmt)
     assert (x.exact(gate) > 7).any()
     assert (x.exact(up) < -7).any()
+
+
+@pytest.mark.parametrize("fmt", FLOATS, ids=str)
+@pytest.mark.parametrize("arranged", ARRANGED, ids=lambda make: make.__name__)
+def test_xielu(host: HostBackend, fmt, arranged) -> None:
+    x = Operands(3)
+    gate = arranged(x, fmt, 2)
+    v = x.exact(gate)
+    want = np.where(v > 0, 0.8 * v * v, 0.7 * (np.expm1(np.minimum(v, 0)) - v)) + 0.5 * v
+    assert_near(run(host, ops.xielu(gate, 0.8, 0.7, 0.5), x.values), want, fmt)
+    assert (v > 0).any()
+    assert (v < -1).any()
+
+
+def test_xielu_far_from_zero(host: HostBackend) -> None:
+    """Nothing is exponentiated above zero, and far below a line is left."""
+    x = Operands()
+    gate = x.put(F32, np.float32([-200.0, 200.0, np.inf, np.nan]))
+    got = run(host, ops.xielu(gate, 1.0, 0.5, 0.25), x.values).reshape(-1)
+    assert got[:3].tolist() == [49.5, 40050.0, np.inf]
+    assert np.isnan(got[3])

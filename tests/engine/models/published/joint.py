@@ -34,6 +34,13 @@ SIZES = {
         lambda i: {**attention(4096, 32, 32, 128), **gated(4096, 11008)},
         kv(32, 32, 128, 2048), norm="", context_length=2048, **EPS,
     ),
+    "apertus-8b": mixed(
+        "apertus", 8.05e9, (32, 4096, 21504, 32, 8, 128, 131072),
+        lambda i: {**vectors(NORMS, 4096), **vectors("attn_q_norm attn_k_norm", 128),
+                   **attention(4096, 32, 8, 128), "ffn_up": (4096, 21504),
+                   "ffn_down": (21504, 4096)},
+        kv(32, 8, 128), xielu__alpha_p=0.5, xielu__alpha_n=-0.2, xielu__beta=0.5,
+    ),
     "starcoderbase-1b": with_first(
         mixed(
             "starcoder", 1_137_207_296, (24, 2048, 8192, 16, 1, 128, 49152), lambda i: STARCODER,

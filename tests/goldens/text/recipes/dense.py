@@ -253,6 +253,9 @@ RECIPES = {
         {**NO_HEAD_DIM, "clip_qkv": 3.0},
         peaked={"q_proj": 5.0, "k_proj": 5.0, "v_proj": 3.0},
     ),
+    "apertus": Recipe(
+        "ApertusForCausalLM", {**NO_HEAD_DIM, "rope_parameters": LLAMA3}, peaked=NORMS
+    ),
     "gptneox": Recipe(
         "GPTNeoXForCausalLM", NEOX, peaked=PEAKED_GPT, edit=with_quarter, hparams=True
     ),

@@ -269,6 +269,13 @@ ROWS = (
         launches=39,
     ),
     Row(
+        "apertus",
+        "apertus",
+        "norms of q and k per head; in each layer other numbers of xIELU; factors of Llama 3",
+        Fault(f"{TEXT}/apertus.py", "slope + log1p(", "log1p("),
+        launches=29,
+    ),
+    Row(
         "gptneox",
         "gptneox",
         "both parts side by side behind a norm each; the exact GELU; a quarter of a head turns",
