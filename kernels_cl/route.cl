@@ -3,7 +3,8 @@
 //   s = softmax(l), sigmoid(l), l itself, or sqrt(ln(1 + e^l))       l: the logits of all experts
 //   ids = the `used` largest s + bias, or l where that is the same order
 //   weights = s of those (softmax over them where s is l), over their sum where normalised, times
-//             scale and what `gains` has of each expert
+//             scale and what `gains` has of each expert; SPARSE_MIXER: of each the softmax over it
+//             and those whose l are within 2 % of its own, but for those chosen before it
 //
 // With several groups, runs of experts, only the best `groups_used` are open: a group counts as
 // much as its best expert, or as its two best together (`sum_two`).
@@ -29,10 +30,12 @@
 #define SIGMOID 1
 #define LATE_SOFTMAX 2
 #define SQRT_SOFTPLUS 3
+#define SPARSE_MIXER 4
 
 #define NOT_OPEN INT_MIN
 #define NAN_KEY (INT_MIN + 1)
 #define LEAST_SUM 6.103515625e-5f
+#define NEAR 0.02f
 
 // -0 is 0.
 static int key_of(float v) {
@@ -69,16 +72,34 @@ WITH_LOCAL float2 whole_of(const __global char *l, long l0, int n0, __local floa
 #endif
 }
 
-// Weights of one row's chosen experts, by one item.
-static void weigh(__global float *out, const __global char *ids, long id0, const __global char *l,
-                  long l0, const __global float *gains, int used, float2 whole, int normalised,
-                  float scale) {
-  float sum = 0.0f, top = -INFINITY;
 #define CHOSEN(u) *(const __global int *)(ids + (u) * id0)
+
+// The u-th expert's part of a softmax over it and those near it, but for those chosen before.
+static float mixed_part(const __global char *ids, long id0, const __global char *l, long l0,
+                        int n0, int u) {
+  float own = load_f32(l + CHOSEN(u) * l0), sum = 0.0f;
+  for (int i = 0; i < n0; i++) {
+    float v = load_f32(l + i * l0);
+    int counts = own - v <= NEAR * fmax(fabs(v), own);
+    for (int before = 0; before < u; before++) counts &= CHOSEN(before) != i;
+    if (counts) sum += exp(v - own);
+  }
+  return 1.0f / sum;
+}
+
+// Weights of one row's chosen experts of n0, by one item.
+static void weigh(__global float *out, const __global char *ids, long id0, const __global char *l,
+                  long l0, int n0, const __global float *gains, int used, float2 whole,
+                  int normalised, float scale) {
+  float sum = 0.0f, top = -INFINITY;
   for (int u = 0; u < used; u++) top = fmax(top, load_f32(l + CHOSEN(u) * l0));
   for (int u = 0; u < used; u++) {
     float v = load_f32(l + CHOSEN(u) * l0);
+#if SCORE == SPARSE_MIXER
+    out[u] = mixed_part(ids, id0, l, l0, n0, u);
+#else
     out[u] = SCORE == LATE_SOFTMAX ? exp(v - top) : score_of(v, whole);
+#endif
     sum += out[u];
   }
   if (SCORE == LATE_SOFTMAX || normalised) scale /= sum < LEAST_SUM ? LEAST_SUM : sum;
@@ -184,7 +205,7 @@ __kernel TEAM_SIZE void route(__global char *out_buf, long out_off, __global cha
     }
     if (has_weights && me == 0)
       weigh((__global float *)(weights_buf + weights_off) + (long)row * used,
-            (const __global char *)out, 4, l, l0, gains, used, whole, normalised, scale);
+            (const __global char *)out, 4, l, l0, n0, gains, used, whole, normalised, scale);
   }
 }
 
@@ -203,6 +224,6 @@ __kernel TEAM_SIZE void route_weights(__global char *out_buf, long out_off,
     float2 whole = whole_of(l, l0, n0, part);
     if (get_local_id(0) == 0)
       weigh((__global float *)(out_buf + out_off) + (long)row * used, ids_buf + ids_off + row * id1,
-            id0, l, l0, gains, used, whole, normalised, scale);
+            id0, l, l0, n0, gains, used, whole, normalised, scale);
   }
 }

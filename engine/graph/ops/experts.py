@@ -12,13 +12,22 @@ from engine.graph.tensor import Tensor
 
 class Scoring(StrEnum):
     """The score made of a router's logits l: softmax(l) or sigmoid(l) over all experts, the logits
-    themselves until a softmax over those that are chosen, or sqrt(ln(1 + e^l)).
+    themselves until a softmax over those that are chosen, or sqrt(ln(1 + e^l)). SPARSE_MIXER also
+    compares logits; an expert's weight is its part of a softmax over it and those whose logits are
+    near its own (`NEAR`), but for those chosen before it (SparseMixer-2, Liu et al. 2024).
     """
 
     SOFTMAX = "softmax"
     SIGMOID = "sigmoid"
     LATE_SOFTMAX = "late_softmax"
     SQRT_SOFTPLUS = "sqrt_softplus"
+    SPARSE_MIXER = "sparse_mixer"
+
+
+NEAR = 0.02
+"""How far a logit may be below another l that it is near: of the larger one of l and its own size;
+twice the jitter that the published models were trained with.
+"""
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,14 @@ keys in the cache cannot change in the middle of a text.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from engine.layers.attention import SelfAttention
 from engine.layers.blocks import PreNormBlock
 from engine.layers.feed_forward import FusedFeedForward
 from engine.layers.rope import RopeParams
 from engine.models.constants import Constant
-from engine.models.decoder import SCALINGS, PlainWeights
+from engine.models.decoder import SCALINGS, DecoderWeights, PlainWeights
 from engine.models.windowed import WindowedDecoder, WindowedParams
 from engine.weights.params import Meta, OneOf, Range
 
@@ -39,7 +39,13 @@ class Params(WindowedParams):
 Weights = PlainWeights[PreNormBlock[SelfAttention, FusedFeedForward]]
 
 
-class Model(WindowedDecoder[Params, Weights]):
+P = TypeVar("P", bound=Params)
+W = TypeVar("W", bound=DecoderWeights)
+
+
+class LongRopeDecoder(WindowedDecoder[P, W]):
+    """All layers turn alike."""
+
     @cached_property
     def turned(self) -> RopeParams:
         """By the factors for the context's length where the file has them."""
@@ -52,3 +58,7 @@ class Model(WindowedDecoder[Params, Weights]):
 
     def rope(self, i: int) -> RopeParams:
         return self.turned
+
+
+class Model(LongRopeDecoder[Params, Weights]):
+    """All layers are alike."""

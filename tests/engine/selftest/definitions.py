@@ -126,8 +126,23 @@ def _route(t: Tensor, x: Array, bias: Array | None) -> Array:
     return out
 
 
+def _mixed(logits: Array, chosen: Array) -> list[float]:
+    """As Phi-3.5-MoE's own code says it: what is too far below the largest is masked."""
+    left, weights = [float(v) for v in logits], []
+    for best in chosen:
+        top = left[best]
+        kept = [v for v in left if not (top - v) / max(abs(v), top) > 0.02 and v > -np.inf]
+        weights.append(1 / sum(np.exp(v - top) for v in kept))
+        left[best] = -np.inf
+    return weights
+
+
 def _route_weights(t: Tensor, x: Array, ids: Array, gains: Array | None) -> Array:
     a, chosen = t.attr, ids.astype(int)
+    if a["score"] == "sparse_mixer":
+        w = np.array([[_mixed(*row) for row in zip(x[0, 0], chosen[0, 0], strict=True)]])[None]
+        w = w / np.maximum(w.sum(-1, keepdims=True), 2.0**-14) if a["normalised"] else w
+        return w * a["scale"] * (1 if gains is None else gains[0, 0, 0][chosen])
     late = a["score"] == "late_softmax"
     picked = np.take_along_axis(x if late else _scored(a["score"], x), chosen, -1)
     w = _scored("softmax", picked) if late else picked

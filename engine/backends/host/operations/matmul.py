@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.backends.host.operand import Operand
-from engine.graph.ops.experts import Route, RouteWeights, Scoring
+from engine.graph.ops.experts import NEAR, Route, RouteWeights, Scoring
 from engine.graph.tensor import Tensor
 
 # Weights are converted this many bytes of float32 at a time, so that they stay in the cache.
@@ -68,6 +68,8 @@ def route_weights(
     x, chosen = logits.load((0, 0)), ids.load((0, 0))  # [T, X], [T, U]
     if given.score is Scoring.LATE_SOFTMAX:
         weights = _score(np.take_along_axis(x, chosen, axis=-1), Scoring.SOFTMAX)
+    elif given.score is Scoring.SPARSE_MIXER:
+        weights = _mixed(x, chosen)
     else:
         weights = np.take_along_axis(_score(x, given.score), chosen, axis=-1)
     if given.normalised:
@@ -92,8 +94,20 @@ def _score(x: Array, score: Scoring) -> Array:
             return np.asarray(1 / (1 + np.exp(-x)))
         case Scoring.SQRT_SOFTPLUS:
             return np.sqrt(np.where(x > 20, x, np.log1p(np.exp(np.minimum(x, np.float32(20))))))
-        case Scoring.LATE_SOFTMAX:
+        case Scoring.LATE_SOFTMAX | Scoring.SPARSE_MIXER:
             return x
+
+
+def _mixed(x: Array, chosen: NDArray[np.int32]) -> Array:
+    """[T, U]: each chosen expert's part of a softmax over those near it that are not before it."""
+    x, weights = x.copy(), []
+    for u in range(chosen.shape[-1]):
+        at = chosen[:, u : u + 1]
+        own = np.take_along_axis(x, at, axis=-1)
+        near = own - x <= np.float32(NEAR) * np.maximum(np.abs(x), own)
+        weights.append(1 / np.where(near, np.exp(x - own), 0).sum(-1))
+        np.put_along_axis(x, at, -np.inf, axis=-1)
+    return np.stack(weights, axis=-1)
 
 
 def _descending(x: Array) -> Array:

@@ -1,5 +1,7 @@
 """Experts in place of a feed-forward."""
 
+from math import log, sqrt
+
 from tests.goldens.text.recipe import ABSENT, NORMS, Config, Recipe
 from tests.goldens.text.recipes.dense import PICTURES, SECTIONS, VISION
 
@@ -10,6 +12,16 @@ YARN = {
     "factor": 4.0,
     "original_max_position_embeddings": 128,
     "truncate": False,
+}
+# The magnitude is the converter's, which does not read that of the config.
+LONG_ROPE = {
+    "rope_type": "longrope",
+    "rope_theta": 1e4,
+    "short_factor": [1.0, 1.25, 1.5, 2.0, 2.0, 2.5, 3.0, 4.0],
+    "long_factor": [1.0, 2.0, 4.0, 8.0, 8.0, 8.0, 8.0, 8.0],
+    "factor": 4.0,
+    "original_max_position_embeddings": 128,
+    **dict.fromkeys(("short_mscale", "long_mscale"), sqrt(1 + log(4) / log(128))),
 }
 GLM = {
     "n_routed_experts": 8,
@@ -28,6 +40,11 @@ GLM = {
 def with_rotary_dim(config: Config) -> Config:
     """As the published config.json has it, and the class does not write it."""
     return {**config, "rotary_dim": 8}
+
+
+def as_published(config: Config) -> Config:
+    """With the name of Microsoft's own class."""
+    return {**config, "architectures": ["PhiMoEForCausalLM"]}
 
 
 def with_sigmoid(config: Config) -> Config:
@@ -219,5 +236,23 @@ RECIPES = {
         },
         peaked=NORMS,
         edit=with_sigmoid,
+    ),
+    "phimoe": Recipe(
+        "PhimoeForCausalLM",
+        {
+            "num_local_experts": 8,
+            "num_experts_per_tok": 2,
+            "intermediate_size": 32,
+            "hidden_size": 64,
+            "head_dim": ABSENT,
+            "num_hidden_layers": 2,
+            "sliding_window": 24,
+            "attention_bias": True,
+            "lm_head_bias": True,
+            "router_jitter_noise": 0.01,
+            "rope_parameters": LONG_ROPE,
+        },
+        edit=as_published,
+        seed=2,  # no token has an expert at the edge of what is near, which f16 would move
     ),
 }

@@ -134,4 +134,11 @@ ROWS = (
         ),
         launches=65,
     ),
+    Row(
+        "phimoe",
+        "phimoe",
+        "two experts by SparseMixer; LayerNorms, biases, a window, LongRoPE",
+        Fault("engine/models/text/phimoe.py", "Scoring.SPARSE_MIXER", "Scoring.SOFTMAX"),
+        launches=33,
+    ),
 )
