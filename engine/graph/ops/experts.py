@@ -25,8 +25,8 @@ class Scoring(StrEnum):
 
 
 NEAR = 0.02
-"""How far a logit may be below another l that it is near: of the larger one of l and its own size;
-twice the jitter that the published models were trained with.
+"""A logit is near another, l, if it is below l by at most this part of the larger one of l and its
+own size: twice the jitter that the published models were trained with.
 """
 
 

@@ -23,6 +23,16 @@ LONG_ROPE = {
     "original_max_position_embeddings": 128,
     **dict.fromkeys(("short_mscale", "long_mscale"), sqrt(1 + log(4) / log(128))),
 }
+NOT_DBRX = (
+    "hidden_size",
+    "intermediate_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "num_key_value_heads",
+    "head_dim",
+    "max_position_embeddings",
+)
+"""Names that its config has others for."""
 GLM = {
     "n_routed_experts": 8,
     "num_experts_per_tok": 2,
@@ -254,5 +264,19 @@ RECIPES = {
         },
         edit=as_published,
         seed=2,  # no token has an expert at the edge of what is near, which f16 would move
+    ),
+    "dbrx": Recipe(
+        "DbrxForCausalLM",
+        {
+            **dict.fromkeys(NOT_DBRX, ABSENT),
+            "d_model": 64,
+            "n_heads": 4,
+            "n_layers": 2,
+            "max_seq_len": 512,
+            "attn_config": {"kv_n_heads": 2, "clip_qkv": 2.0, "rope_theta": 1e4},
+            "ffn_config": {"ffn_hidden_size": 32, "moe_num_experts": 6, "moe_top_k": 2},
+        },
+        peaked={"Wqkv": 4.0},
+        hparams=True,
     ),
 }

@@ -141,4 +141,11 @@ ROWS = (
         Fault("engine/models/text/phimoe.py", "Scoring.SPARSE_MIXER", "Scoring.SOFTMAX"),
         launches=33,
     ),
+    Row(
+        "dbrx",
+        "dbrx",
+        "softmax, normalised; LayerNorms without biases; bounded queries, keys and values",
+        Fault("engine/models/text/dbrx.py", "clamp=self.clamp", "clamp=2 * self.clamp"),
+        launches=39,
+    ),
 )
