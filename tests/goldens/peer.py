@@ -1,7 +1,8 @@
 """llama.cpp on the same file, through llama-cpp-python's low-level calls: ids and logits.
 
 Settings are the library's defaults (flash attention where it likes it, f16 cache), as its own
-perplexity tool has them. Needs llama-cpp-python, which the tests themselves do not.
+perplexity tool has them; where it is to be `exact`, neither.
+Needs llama-cpp-python, which the tests themselves do not.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy as np
 class Peer:
     """One loaded file with a context of at most `context` tokens."""
 
-    def __init__(self, path: Path, context: int, threads: int = 2) -> None:
+    def __init__(self, path: Path, context: int, threads: int = 2, *, exact: bool = False) -> None:
         self._silence = llama_cpp.llama_log_callback(lambda level, text, data: None)
         llama_cpp.llama_log_set(self._silence, ctypes.c_void_p(0))
         llama_cpp.llama_backend_init()
@@ -29,6 +30,9 @@ class Peer:
         params = llama_cpp.llama_context_default_params()
         params.n_ctx = params.n_batch = params.n_ubatch = context
         params.n_threads = params.n_threads_batch = threads
+        if exact:
+            params.type_k = params.type_v = llama_cpp.GGML_TYPE_F32
+            params.flash_attn_type = llama_cpp.LLAMA_FLASH_ATTN_TYPE_DISABLED
         self._context = llama_cpp.llama_init_from_model(self._model, params)
         self._vocab = llama_cpp.llama_model_get_vocab(self._model)
         self.vocabulary: int = llama_cpp.llama_vocab_n_tokens(self._vocab)

@@ -15,6 +15,7 @@ sys.path[:0] = [str(SOURCE), str(SOURCE / "gguf-py")]
 import gguf  # noqa: E402
 
 from tests.goldens.text.recipe import Recipe, V  # noqa: E402
+from tests.goldens.text.vocabulary import write_vocabulary  # noqa: E402
 
 
 def convert(folder: Path, out: Path, recipe: Recipe) -> None:
@@ -41,18 +42,5 @@ def convert(folder: Path, out: Path, recipe: Recipe) -> None:
         setattr(kind, name, more.pop(name))  # what its command line sets
     converter = kind(folder, gguf.LlamaFileType.ALL_F32, out, eager=True, **more)
     inner = getattr(converter, "impl", converter)
-    inner.set_vocab = lambda: _vocabulary(inner.gguf_writer)
+    inner.set_vocab = lambda: write_vocabulary(inner.gguf_writer)
     converter.write()
-
-
-def _vocabulary(writer: gguf.GGUFWriter) -> None:
-    """Byte-level BPE without merges: printed characters, none with a meaning of its own."""
-    tokens = [chr(33 + i) for i in range(94)] + ["Ġ", "Ċ"]
-    assert len(tokens) == V
-    writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre("default")
-    writer.add_token_list(tokens)
-    writer.add_token_types([gguf.TokenType.NORMAL] * V)
-    writer.add_token_merges(["! !"])
-    writer.add_eos_token_id(2)
-    writer.add_add_bos_token(False)

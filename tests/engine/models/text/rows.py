@@ -1,7 +1,8 @@
 """The table of text architectures: what each row's tiny model reaches, and what it is to catch.
 
-A row is `tests/goldens/text/NAME.gguf.xz` with the logits of transformers beside it. Its recipe is
-in `tests/goldens/text/recipes`.
+A row is `tests/goldens/text/NAME.gguf.xz` with the logits of transformers beside it, or those of
+llama.cpp where no class of transformers computes the model. Its recipe is in
+`tests/goldens/text/recipes`, or in `direct`.
 """
 
 from collections.abc import Iterator

@@ -148,4 +148,31 @@ ROWS = (
         Fault("engine/models/text/dbrx.py", "clamp=self.clamp", "clamp=2 * self.clamp"),
         launches=39,
     ),
+    Row(
+        "deepseek",
+        "deepseek",
+        "by llama.cpp: a dense layer, then experts by softmax, not normalised, and shared ones",
+        Fault("engine/models/text/deepseek.py", "normalised = False", "normalised = True"),
+        launches=26,
+    ),
+    Row(
+        "bailingmoe",
+        "bailingmoe",
+        "by llama.cpp: softmax, normalised by the file's key; shared experts",
+        Fault(
+            ROUTED,
+            "self.normalised if self.weights_norm is None else self.weights_norm",
+            "self.normalised",
+        ),
+        launches=36,
+    ),
+    Row(
+        "bailingmoe2",
+        "bailingmoe2",
+        "by llama.cpp: one matrix of q, k and v, whose norms are per head; half of a head turns; a"
+        " dense layer, then the best two of four groups, sigmoid with a bias, scaled, and a shared"
+        " expert",
+        Fault(ROUTED, "(self.n_group_used or groups) if groups > 1 else 1", "groups"),
+        launches=45,
+    ),
 )

@@ -1,0 +1,35 @@
+"""Tiny models that no class of transformers computes: keys and tensors as a file has them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from pkgutil import iter_modules
+
+Key = int | float | bool | str
+Shape = tuple[int, ...]
+"""In ggml's order: what a product reads comes first."""
+
+PEAKED = {"attn_q.": 3.0, "attn_k.": 3.0}
+
+
+@dataclass(frozen=True)
+class Direct:
+    """A file's keys, without its `architecture` before them, and its tensors; `peaked` multiplies
+    those with a part of their names, so that attention looks at few tokens.
+    """
+
+    architecture: str
+    keys: Mapping[str, Key]
+    tensors: Mapping[str, Shape]
+    peaked: Mapping[str, float] = field(default_factory=lambda: PEAKED)
+    seed: int = 1
+
+
+def directs() -> dict[str, Direct]:
+    """Those of all modules in the folder, by row."""
+    found: dict[str, Direct] = {}
+    for module in iter_modules(__path__):
+        found |= import_module(f"{__name__}.{module.name}").RECIPES
+    return found

@@ -1,0 +1,117 @@
+"""Experts in place of a feed-forward."""
+
+from collections.abc import Callable
+
+from tests.goldens.text.direct import Direct, Key, Shape
+from tests.goldens.text.recipe import V
+
+EMBD, HEADS, KV, DIM = 64, 4, 2, 16
+FEED, EXPERT, EXPERTS = 64, 32, 8
+Tensors = dict[str, Shape]
+
+COMMON: dict[str, Key] = {
+    "context_length": 512,
+    "embedding_length": EMBD,
+    "feed_forward_length": FEED,
+    "attention.head_count": HEADS,
+    "attention.head_count_kv": KV,
+    "attention.layer_norm_rms_epsilon": 1e-6,
+    "rope.freq_base": 1e4,
+    "rope.dimension_count": DIM,
+    "expert_count": EXPERTS,
+    "expert_used_count": 2,
+    "expert_feed_forward_length": EXPERT,
+}
+NORMS: Tensors = {"attn_norm.weight": (EMBD,), "ffn_norm.weight": (EMBD,)}
+SPLIT: Tensors = {
+    "attn_q.weight": (EMBD, HEADS * DIM),
+    "attn_k.weight": (EMBD, KV * DIM),
+    "attn_v.weight": (EMBD, KV * DIM),
+    "attn_output.weight": (HEADS * DIM, EMBD),
+}
+FUSED: Tensors = {
+    "attn_qkv.weight": (EMBD, (HEADS + 2 * KV) * DIM),
+    "attn_output.weight": (HEADS * DIM, EMBD),
+    "attn_q_norm.weight": (DIM,),
+    "attn_k_norm.weight": (DIM,),
+}
+DENSE: Tensors = {
+    "ffn_gate.weight": (EMBD, FEED),
+    "ffn_up.weight": (EMBD, FEED),
+    "ffn_down.weight": (FEED, EMBD),
+}
+
+
+def routed(shared: int) -> Tensors:
+    """Experts, and one of `shared` times their width that all tokens pass."""
+    wide = shared * EXPERT
+    return {
+        "ffn_gate_inp.weight": (EMBD, EXPERTS),
+        "ffn_gate_exps.weight": (EMBD, EXPERT, EXPERTS),
+        "ffn_up_exps.weight": (EMBD, EXPERT, EXPERTS),
+        "ffn_down_exps.weight": (EXPERT, EMBD, EXPERTS),
+        "ffn_gate_shexp.weight": (EMBD, wide),
+        "ffn_up_shexp.weight": (EMBD, wide),
+        "ffn_down_shexp.weight": (wide, EMBD),
+    }
+
+
+def whole(layers: int, block: Callable[[int], Tensors]) -> Tensors:
+    """With the tensors around the blocks; `block` gives those of a layer."""
+    blocks = {f"blk.{i}.{name}": s for i in range(layers) for name, s in block(i).items()}
+    around = {
+        "token_embd.weight": (EMBD, V),
+        "output_norm.weight": (EMBD,),
+        "output.weight": (EMBD, V),
+    }
+    return around | blocks
+
+
+RECIPES = {
+    "deepseek": Direct(
+        "deepseek",
+        {
+            **COMMON,
+            "block_count": 2,
+            "leading_dense_block_count": 1,
+            "expert_shared_count": 2,
+            "expert_weights_scale": 1.0,
+            "rope.scaling.type": "none",
+        },
+        whole(2, lambda i: NORMS | SPLIT | (routed(2) if i else DENSE)),
+    ),
+    "bailingmoe": Direct(
+        "bailingmoe",
+        {
+            **COMMON,
+            "block_count": 2,
+            "expert_shared_count": 2,
+            "expert_weights_scale": 1.0,
+            "expert_weights_norm": True,
+        },
+        whole(2, lambda i: NORMS | SPLIT | routed(2)),
+    ),
+    "bailingmoe2": Direct(
+        "bailingmoe2",
+        {
+            **COMMON,
+            "block_count": 3,
+            "leading_dense_block_count": 1,
+            "rope.dimension_count": DIM // 2,
+            "expert_shared_count": 1,
+            "expert_shared_feed_forward_length": EXPERT,
+            "expert_weights_scale": 2.5,
+            "expert_weights_norm": True,
+            "expert_gating_func": 2,
+            "expert_group_count": 4,
+            "expert_group_used_count": 2,
+        },
+        whole(
+            3,
+            lambda i: (
+                NORMS | FUSED | (routed(1) | {"exp_probs_b.bias": (EXPERTS,)} if i else DENSE)
+            ),
+        ),
+        peaked={"attn_q_norm": 2.0, "attn_k_norm": 2.0},
+    ),
+}
