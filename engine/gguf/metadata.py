@@ -91,17 +91,21 @@ class Metadata:
     def each(
         self, key: str, type: type[S], count: int, default: S | Required = REQUIRED
     ) -> list[S]:
-        """One value per layer: a scalar stands for `count` equal ones, an array has `count`."""
+        """One value per layer: a scalar stands for `count` equal ones, an array has `count`. Arrays
+        of truth values may hold 0 and 1.
+        """
         key = self.full(key)
         entry = self._entries.get(key)
         if entry is None or not isinstance(entry.raw, Array):
             return [self._typed(key, type, default)] * count
         accepted, expected = _ACCEPTED[type]
-        if entry.raw.type not in accepted:
+        counted = type is bool and entry.raw.type in INTEGERS and len(entry.raw) == count
+        flags = counted and {0, 1}.issuperset(entry.raw)
+        if entry.raw.type not in accepted and not flags:
             self._wrong(key, f"array of {entry.raw.type}", f"{expected}, or an array of them")
         if len(entry.raw) != count:
             self._wrong(key, f"array of {len(entry.raw)}", f"{count} values, one per layer")
-        convert: Any = type  # the types are accepted above; only int to float changes a value
+        convert: Any = type  # the types are accepted above; ints may become floats or truth values
         return [convert(value) for value in entry.raw]
 
     def _typed(self, key: str, type: type[T], default: D | Required) -> T | D:

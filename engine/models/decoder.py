@@ -23,6 +23,7 @@ from engine.weights.params import (
     BLOCK_COUNT,
     COUNT,
     EPSILON,
+    NEXTN_COUNT,
     WIDTH,
     Meta,
     OneOf,
@@ -44,7 +45,7 @@ class DecoderParams:
     """
 
     n_block: Annotated[int, Meta(BLOCK_COUNT, COUNT)]
-    n_nextn: Annotated[int, Meta("nextn_predict_layers", Range(0, COUNT.high))] = 0
+    n_nextn: Annotated[int, Meta(NEXTN_COUNT, Range(0, COUNT.high))] = 0
     n_ctx_train: Annotated[int, Meta("context_length", CONTEXT)]
     n_embd: Annotated[int, Meta("embedding_length", WIDTH)]
     heads: Annotated[tuple[int, ...], Meta("attention.head_count", COUNT, by_layer=True)]

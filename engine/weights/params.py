@@ -64,6 +64,7 @@ EPSILON = Range(1e-15, 1)
 
 
 BLOCK_COUNT = "block_count"
+NEXTN_COUNT = "nextn_predict_layers"
 MOST_VALUES = 4096
 """Of an array whose length a field leaves open."""
 
@@ -73,7 +74,8 @@ class Meta:
     """A metadata key, without the architecture, and what its value may be, or each of an array's.
 
     The keys of `alt` are tried in turn where `key` is absent. `by_layer`: a number stands for an
-    array of it, and an array has one value for each of `block_count` layers.
+    array of it, and an array has one value for each of `block_count` layers, or for all but those
+    that predict further tokens, which take the last one's.
     """
 
     key: str
@@ -116,8 +118,13 @@ def _value(file: GGUFFile, key: str, kind: Any, by_layer: bool) -> object:
         return file.metadata.get(key, kind)
     element, *rest = get_args(kind)
     if by_layer:
-        count = file.metadata.get(BLOCK_COUNT, int) if _is_array(file, key) else 1
-        return tuple(file.metadata.each(key, element, count))
+        if not _is_array(file, key):
+            return tuple(file.metadata.each(key, element, 1))
+        blocks = file.metadata.get(BLOCK_COUNT, int)
+        nextn, found = file.metadata.get(NEXTN_COUNT, int, 0), len(file.metadata.get(key, Array))
+        lacking = nextn if 0 < nextn <= found == blocks - nextn else 0
+        values = file.metadata.each(key, element, blocks - lacking)
+        return (*values, *values[-1:] * lacking)
     length, is_open = len(file.metadata.get(key, Array)), Ellipsis in rest
     if length > MOST_VALUES if is_open else length != len(rest) + 1:
         expected = f"at most {MOST_VALUES}" if is_open else str(len(rest) + 1)

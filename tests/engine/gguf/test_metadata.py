@@ -142,6 +142,8 @@ def test_one_value_a_layer(meta):
     assert meta.each("heads", float, 3) == [8.0, 4.0, 2.0]
     assert meta.each("u8", int, 2) == [200, 200]
     assert meta.each("missing", int, 2, 5) == [5, 5]
+    with pytest.raises(BadFile, match="'toy.heads' is array of uint32; expected bool"):
+        meta.each("heads", bool, 3)
     with pytest.raises(BadFile, match="is array of 3; expected 4 values, one per layer"):
         meta.each("heads", int, 4)
     with pytest.raises(BadFile, match="'toy.words' is array of string; expected an integer"):
