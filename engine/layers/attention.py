@@ -38,7 +38,7 @@ class SplitProjection:
         d, n = spec.head_dim, x.shape[1]
         q = self.q(x, "Qcur", i).reshape(-1, spec.n_head, n)
         k = self.k(x, "Kcur", i).reshape(d, spec.n_head_kv, n)
-        return q, k, self.v(x, "Vcur", i).reshape(d, spec.n_head_kv, n)
+        return q, k, self.v(x, "Vcur", i).reshape(-1, spec.n_head_kv, n)
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,8 @@ class SelfAttention:
         q, k = self.normed(q, k, i, spec)
         if spec.value_eps is not None:
             v = weightless(v, spec.value_eps, "Vcur_normed", i)
+        if spec.value_scale != 1.0:
+            v = ops.scale(v, spec.value_scale).named("Vcur_scaled", i)
         if spec.bare_eps is not None:
             q = weightless(q, spec.bare_eps, "Qcur_normed", i)
             k = weightless(k, spec.bare_eps, "Kcur_normed", i)

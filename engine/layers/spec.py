@@ -37,7 +37,7 @@ class AttentionSpec:
     either side of the turning, `value_eps` to one of values. Queries are multiplied by their
     `temperature` before they turn. Where no cells are kept, a token sees others up to `reach`
     places away on both sides, None: all. `clamp` c > 0 bounds queries, keys and values as they are
-    projected to [-c, c].
+    projected to [-c, c]. Values are multiplied by `value_scale`.
     """
 
     n_head: int
@@ -52,6 +52,7 @@ class AttentionSpec:
     softcap: float = 0.0
     reach: int | None = None
     clamp: float = 0.0
+    value_scale: float = 1.0
 
 
 @dataclass(frozen=True)

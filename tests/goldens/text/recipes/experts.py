@@ -78,6 +78,29 @@ def with_route_norm(config: Config) -> Config:
     return {**config, "route_norm": True}
 
 
+THIRD = {"rope_type": "default", "partial_rotary_factor": 0.334}
+
+
+def as_flash(config: Config) -> Config:
+    """As published: lists in place of kinds, and a window without the token itself."""
+    ropes = config["rope_parameters"]
+    same = ("head_dim", "num_attention_heads", "v_head_dim")
+    return {
+        **config,
+        **{f"swa_{key}": config[key] for key in same},
+        "swa_num_key_value_heads": 2 * config["num_key_value_heads"],
+        "hybrid_layer_pattern": [int("sliding" in kind) for kind in config["layer_types"]],
+        "sliding_window": config["sliding_window"] - 1,
+        "topk_method": "noaux_tc",
+        "scoring_func": "sigmoid",
+        "layernorm_epsilon": config["rms_norm_eps"],
+        "rope_theta": ropes["full_attention"]["rope_theta"],
+        "swa_rope_theta": ropes["sliding_attention"]["rope_theta"],
+        "partial_rotary_factor": 0.334,
+        "rope_parameters": None,
+    }
+
+
 RECIPES = {
     "mixtral": Recipe(
         "MixtralForCausalLM",
@@ -277,6 +300,28 @@ RECIPES = {
             "ffn_config": {"ffn_hidden_size": 32, "moe_num_experts": 6, "moe_top_k": 2},
         },
         peaked={"Wqkv": 4.0},
+        hparams=True,
+    ),
+    "mimo2": Recipe(
+        "MiMoV2FlashForCausalLM",
+        {
+            "n_routed_experts": 6,
+            "num_experts_per_tok": 2,
+            "moe_intermediate_size": 32,
+            "num_hidden_layers": 4,
+            "num_attention_heads": 4,
+            "num_key_value_heads": 1,
+            "head_dim": 24,
+            "v_head_dim": 16,
+            "layer_types": ["full_attention", *["sliding_attention"] * 2, "full_attention"],
+            "sliding_window": 9,
+            "rope_parameters": {
+                "full_attention": {**THIRD, "rope_theta": 1e4},
+                "sliding_attention": {**THIRD, "rope_theta": 5e3},
+            },
+        },
+        edit=as_flash,
+        convert={"no_mtp": True},
         hparams=True,
     ),
 }

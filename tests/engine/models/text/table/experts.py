@@ -175,4 +175,12 @@ ROWS = (
         Fault(ROUTED, "(self.n_group_used or groups) if groups > 1 else 1", "groups"),
         launches=45,
     ),
+    Row(
+        "mimo2",
+        "mimo2",
+        "keys longer than values, which are scaled; windows with sinks, a base and heads of their"
+        " own; a dense layer, then experts with a bias; a third of a head turns",
+        Fault("engine/models/text/mimo2.py", "seen + 1", "seen"),
+        launches=55,
+    ),
 )
