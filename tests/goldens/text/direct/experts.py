@@ -43,16 +43,19 @@ DENSE: Tensors = {
 
 
 def routed(shared: int) -> Tensors:
-    """Experts, and one of `shared` times their width that all tokens pass."""
+    """Experts, and one of `shared` times their width that all tokens pass, if any."""
     wide = shared * EXPERT
+    common = {
+        "ffn_gate_shexp.weight": (EMBD, wide),
+        "ffn_up_shexp.weight": (EMBD, wide),
+        "ffn_down_shexp.weight": (wide, EMBD),
+    }
     return {
         "ffn_gate_inp.weight": (EMBD, EXPERTS),
         "ffn_gate_exps.weight": (EMBD, EXPERT, EXPERTS),
         "ffn_up_exps.weight": (EMBD, EXPERT, EXPERTS),
         "ffn_down_exps.weight": (EXPERT, EMBD, EXPERTS),
-        "ffn_gate_shexp.weight": (EMBD, wide),
-        "ffn_up_shexp.weight": (EMBD, wide),
-        "ffn_down_shexp.weight": (wide, EMBD),
+        **(common if shared else {}),
     }
 
 
@@ -113,5 +116,15 @@ RECIPES = {
             ),
         ),
         peaked={"attn_q_norm": 2.0, "attn_k_norm": 2.0},
+    ),
+    "smallthinker": Direct(
+        "smallthinker",
+        {
+            **COMMON,
+            "block_count": 2,
+            "expert_gating_func": 2,
+            "attention.sliding_window": 4096,
+        },
+        whole(2, lambda i: NORMS | SPLIT | routed(0)),
     ),
 }

@@ -183,4 +183,16 @@ ROWS = (
         Fault("engine/models/text/mimo2.py", "seen + 1", "seen"),
         launches=55,
     ),
+    Row(
+        "smallthinker",
+        "smallthinker",
+        "by llama.cpp: experts with ReLUs, chosen by sigmoids of what enters the block, normalised;"
+        " every fourth layer without positions (its window of 4,096 is longer than the texts)",
+        Fault(
+            "engine/models/text/smallthinker.py",
+            "routed(normed, entered, i, spec)",
+            "routed(normed, normed, i, spec)",
+        ),
+        launches=32,
+    ),
 )
