@@ -1,10 +1,11 @@
 """Multi-head latent attention: keys and values of all heads come of one latent per token.
 
 DeepSeek-AI 2024 (DeepSeek-V2), with the matrices that would make keys and values of the latent
-multiplied into queries and into what is mixed: heads attend to the latent itself.
+multiplied into queries and into what is mixed: heads attend to the latent itself. Files of MiniCPM
+3 have these matrices in one.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 from engine.graph import ops
@@ -13,6 +14,9 @@ from engine.layers.linear import Linear, RMSNorm
 from engine.layers.spec import BlockSpec
 from engine.layers.step import LayerCache, Pass
 from engine.weights.bind import Name
+
+LATENT_EPS = 1e-6
+"""Of the norms within `ExpandedLatentAttention`, whatever that of the others is."""
 
 
 @dataclass(frozen=True)
@@ -77,3 +81,42 @@ class LatentAttention:
         mixed = ops.matmul(self.v_b, latents.permute(0, 2, 1))  # [Dv, T, H]
         mixed = ops.contiguous(mixed.permute(0, 2, 1)).reshape(mixed.shape[0] * heads, n)
         return self.o(p.site(mixed.named("kqv_out", i), i, "heads"), "attn_out", i)
+
+
+@dataclass(frozen=True)
+class ExpandedLatentAttention:
+    """Keys and values of each head are made of the latent and kept (MiniCPM 3).
+
+    `kv_b` [R, (D - r + Dv) * H] has each head's rows of keys, then of values.
+    """
+
+    queries: LowRankQueries | WholeQueries
+    row: Annotated[Linear, Name("attn_kv_a_mqa")]
+    row_norm: Annotated[RMSNorm, Name("attn_kv_a_norm")]
+    kv_b: Annotated[Linear, Name("attn_kv_b")]
+    o: Annotated[Linear, Name("attn_output")]
+
+    def __call__(
+        self, x: Tensor, i: int, p: Pass, block: BlockSpec, cache: LayerCache | None
+    ) -> Tensor:
+        """x [E, T] -> [E, T] in layer i."""
+        spec, n = block.attention, p.n_tokens
+        assert cache is not None
+        assert spec.rope is not None
+        turned, heads = spec.rope.n_rot, spec.n_head
+        plain, inner = spec.head_dim - turned, replace(block, eps=LATENT_EPS)
+        q = self.queries(x, i, inner).reshape(spec.head_dim, heads, n)
+        q_plain, q_turned = ops.chunk_sections(q, 0, (plain, turned))
+        row = self.row(x, "kv_cmpr_pe", i)  # [R + r, T]
+        rank = row.shape[0] - turned
+        c, k_turned = ops.chunk_sections(row.reshape(rank + turned, 1, n), 0, (rank, turned))
+        c = self.row_norm(c, inner.eps, "kv_cmpr", i).reshape(rank, n)
+        both = self.kv_b(c, "kv", i).reshape(-1, heads, n)
+        k_plain, v = ops.chunk_sections(both, 0, (plain, both.shape[0] - plain))
+        q_turned = p.rope(q_turned, spec.rope).named("q_pe", i)
+        k_turned = p.rope(k_turned, spec.rope).named("k_pe", i)
+        q = ops.concat(q_turned, q_plain, 0).named("Qcur", i)
+        k = ops.concat(ops.repeat(k_turned, 1, heads), k_plain, 0).named("Kcur", i)
+        v = ops.contiguous(v).named("Vcur", i)  # heads side by side, as cells take them
+        mixed = p.attend(q, k, v, cache, spec.scale).named("kqv_out", i)
+        return self.o(p.site(mixed, i, "heads"), "attn_out", i)

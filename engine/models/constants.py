@@ -1,6 +1,6 @@
 """Small tensors that become numbers of the forward pass instead of weights."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,4 +57,19 @@ def rope_factors(n_rot: int) -> Constant:
 def factors_by_pair(constants: Mapping[str, Values]) -> tuple[float, ...] | None:
     """Return the file's RoPE factors, or None."""
     factors = constants.get(ROPE_FACTORS)
+    return None if factors is None else tuple(factors.tolist())
+
+
+SHORT, LONG = "rope_factors_short.weight", "rope_factors_long.weight"
+"""The factors of LongRoPE (Ding et al. 2024)."""
+
+
+def rope_factors_by_length(n_rot: int) -> Sequence[Constant]:
+    """Those for texts up to the original context, and those for longer ones."""
+    return [Constant(name, (n_rot // 2,), Range(1e-6, 3e38)) for name in (SHORT, LONG)]
+
+
+def factors_by_length(constants: Mapping[str, Values], is_long: bool) -> tuple[float, ...] | None:
+    """Return the file's factors for such texts, or None."""
+    factors = constants.get(LONG if is_long else SHORT)
     return None if factors is None else tuple(factors.tolist())

@@ -14,12 +14,10 @@ from engine.layers.attention import SelfAttention
 from engine.layers.blocks import PreNormBlock
 from engine.layers.feed_forward import FusedFeedForward
 from engine.layers.rope import RopeParams
-from engine.models.constants import Constant
+from engine.models.constants import Constant, factors_by_length, rope_factors_by_length
 from engine.models.decoder import SCALINGS, DecoderWeights, PlainWeights
 from engine.models.windowed import WindowedDecoder, WindowedParams
 from engine.weights.params import Meta, OneOf, Range
-
-SHORT, LONG = "rope_factors_short.weight", "rope_factors_long.weight"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,8 +30,7 @@ class Params(WindowedParams):
     magnitude: Annotated[float, Meta("rope.scaling.attn_factor", Range(1e-3, 1e3))] = 1.0
 
     def constants(self) -> Sequence[Constant]:
-        shape = (self.rope_dim // 2,)
-        return [Constant(name, shape, Range(1e-6, 3e38)) for name in (SHORT, LONG)]
+        return rope_factors_by_length(self.rope_dim)
 
 
 Weights = PlainWeights[PreNormBlock[SelfAttention, FusedFeedForward]]
@@ -51,10 +48,8 @@ class LongRopeDecoder(WindowedDecoder[P, W]):
         """By the factors for the context's length where the file has them."""
         params = self.params
         is_long = self.n_ctx > (params.rope_original or params.n_ctx_train)
-        factors = self.constants.get(LONG if is_long else SHORT)
-        if factors is None:
-            return params.rope(neox=True)
-        return params.rope(True, tuple(factors.tolist()), params.magnitude)
+        factors = factors_by_length(self.constants, is_long)
+        return params.rope(True, factors, params.magnitude if factors else 1.0)
 
     def rope(self, i: int) -> RopeParams:
         return self.turned

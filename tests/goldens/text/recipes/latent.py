@@ -31,6 +31,25 @@ YARN = {
     "original_max_position_embeddings": 32,
     "rope_theta": 10000.0,
 }
+EXPANDED = {
+    "hidden_size": 48,
+    "num_key_value_heads": 4,
+    "head_dim": ABSENT,
+    "kv_lora_rank": 16,
+    "q_lora_rank": 20,
+    "qk_nope_head_dim": 8,
+    "qk_rope_head_dim": 8,
+    "rms_norm_eps": 1e-5,
+    "tie_word_embeddings": True,
+    "rope_parameters": {
+        "rope_type": "longrope",
+        "rope_theta": 1e4,
+        "short_factor": [1.0, 1.25, 1.5, 2.0],
+        "long_factor": [1.0, 2.0, 4.0, 8.0],
+        "factor": 1.0,
+        "original_max_position_embeddings": 512,
+    },
+}
 WHOLE = {"q_proj": 6.0, "kv_a_proj": 3.0, "kv_b_proj": 2.0}
 PARTS = {"q_b_proj": 6.0, "kv_a_proj": 3.0, "kv_b_proj": 2.0}
 
@@ -53,6 +72,7 @@ RECIPES = {
         edit=by_sigmoids,
         convert={"no_mtp": True},
     ),
+    "minicpm3": Recipe("MiniCPM3ForCausalLM", EXPANDED, peaked={"embed": 0.125, **PARTS}),
     "glm4_moe_lite": Recipe(
         "Glm4MoeLiteForCausalLM",
         {**LOW_RANK, "n_group": 1, "topk_group": 1},

@@ -59,14 +59,14 @@ ROWS = (
         "phi3",
         "phi3",
         "joint q, k, v and joint gate, up; half a head turns, by LongRoPE's long factors; a window",
-        Fault(f"{TEXT}/phi3.py", ", params.magnitude", ""),
+        Fault(f"{TEXT}/phi3.py", "params.magnitude if factors else 1.0", "1.0"),
         launches=26,
     ),
     Row(
         "phi3-short",
         "phi3",
         "LongRoPE's short factors",
-        Fault(f"{TEXT}/phi3.py", "LONG if is_long else SHORT", "LONG"),
+        Fault("engine/models/constants.py", "LONG if is_long else SHORT", "LONG"),
         launches=26,
     ),
     Row(

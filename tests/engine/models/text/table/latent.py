@@ -27,4 +27,11 @@ ROWS = (
         Fault(DEEPSEEK, "if spec.route is None or self.params.gating or not biased:", "if True:"),
         launches=72,
     ),
+    Row(
+        "minicpm3",
+        "minicpm3",
+        "keys and values of each head; factors of branches; LongRoPE's short ones; tied",
+        Fault("engine/models/text/minicpm3.py", "DEPTH / sqrt(self.params.n_layer)", "DEPTH"),
+        launches=74,
+    ),
 )
