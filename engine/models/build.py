@@ -238,8 +238,13 @@ MODULES = {
     "nomic-bert-moe": "nomic_bert_moe",
     "qwen25vl": "qwen2vl",  # in files that Ollama made
     "qwen3vlmoe": "qwen3vl",
+    "internlm2": "llama",
+    "jais2": "nemotron",
+    "orion": "stablelm",
+    "pangu-embedded": "qwen2",
     "seed_oss": "qwen2",
     "starcoder": "gpt2",
+    "xverse": "llama",
 }
 """Architectures whose module has another name than they."""
 

@@ -65,7 +65,7 @@ SHORT, LONG = "rope_factors_short.weight", "rope_factors_long.weight"
 
 
 def rope_factors_by_length(n_rot: int) -> Sequence[Constant]:
-    """Those for texts up to the original context, and those for longer ones."""
+    """The factors for texts up to the original context, and those for longer ones."""
     return [Constant(name, (n_rot // 2,), Range(1e-6, 3e38)) for name in (SHORT, LONG)]
 
 

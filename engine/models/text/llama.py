@@ -1,4 +1,4 @@
-"""Llama 1 to 3.2, SmolLM2, Mistral 7B, Mixtral: RMS norms, grouped-query attention, SwiGLU.
+"""Llama 1 to 3.2, SmolLM2, Mistral 7B, Mixtral, InternLM 2, XVERSE: RMS norms, SwiGLU.
 
 Touvron et al. 2023; tensor names and keys by the GGUF spec. Rope pairs are (2i, 2i+1): the
 converter permutes q and k.

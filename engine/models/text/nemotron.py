@@ -1,6 +1,7 @@
-"""Nemotron 4, Nemotron Mini, Minitron: LayerNorms and squared ReLUs; half of a head turns.
+"""Nemotron 4, Nemotron Mini, Minitron, Jais 2: LayerNorms and squared ReLUs.
 
-NVIDIA 2024; tensor names and keys by the GGUF spec. The feed-forward has no gate. The model
+NVIDIA 2024, Inception 2025; tensor names and keys by the GGUF spec. The feed-forward has no gate.
+Half of a head turns, in Jais 2 all of it. NVIDIA's model
 multiplies by 1 + the weight of a norm, and the file holds that sum. Rope pairs are NeoX's.
 """
 

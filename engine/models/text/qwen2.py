@@ -1,4 +1,4 @@
-"""Qwen2, 2.5 and Seed-OSS, also the text of InternVL: biases of q, k and v, NeoX pairs.
+"""Qwen2, 2.5, Seed-OSS, openPangu Embedded, also the text of InternVL: biases, NeoX pairs.
 
 Qwen Team 2024; tensor names and keys by the GGUF spec.
 """

@@ -1,7 +1,7 @@
-"""StableLM and StableLM 2: LayerNorms with biases, some channels of a head turn, SwiGLU.
+"""StableLM, StableLM 2, Orion: LayerNorms with biases, some channels of a head turn, SwiGLU.
 
 Stability AI 2023, 2024; tensor names and keys by the GGUF spec. The 12B has attention and
-feed-forward side by side, and norms of queries and keys.
+feed-forward side by side, and norms of queries and keys. In Orion whole heads turn.
 """
 
 from dataclasses import dataclass

@@ -53,6 +53,9 @@ def write(path: Path, recipe: Direct, draws: np.random.Generator) -> None:
         add(writer, f"{recipe.architecture}.{key}", value)
     write_vocabulary(writer)
     for name, shape in recipe.tensors.items():
+        if name in recipe.values:
+            writer.add_tensor(name, np.array(recipe.values[name], np.float32))
+            continue
         factor = next((f for part, f in recipe.peaked.items() if part in name), 1.0)
         writer.add_tensor(name, drawn(name, shape, draws) * np.float32(factor))
     writer.write_header_to_file()

@@ -1,7 +1,17 @@
 """Models of joint projections, of norms without weights, and of multipliers."""
 
 from tests.engine.models.published.others import EPS, plain, with_first
-from tests.engine.models.published.size import NORMS, attention, gated, kv, mixed, vectors
+from tests.engine.models.published.size import (
+    CONTEXT,
+    HALF,
+    NORMS,
+    attention,
+    dense,
+    gated,
+    kv,
+    mixed,
+    vectors,
+)
 
 FALCON = {
     "attn_norm": (4544,), "attn_norm.bias": (4544,), "attn_qkv": (4544, 73 * 64),
@@ -16,8 +26,28 @@ STARCODER = {
     "attn_qkv": (2048, 2304), "attn_qkv.bias": (2304,), "attn_output": (2048, 2048),
     "attn_output.bias": (2048,), **plain(2048, 8192),
 }  # fmt: skip
+EXPANDED = {
+    **vectors(NORMS, 2560), "attn_q_a": (2560, 768), "attn_q_a_norm": (768,),
+    "attn_q_b": (768, 40 * 96), "attn_kv_a_mqa": (2560, 288), "attn_kv_a_norm": (256,),
+    "attn_kv_b": (256, 40 * 128), "attn_output": (2560, 2560), **gated(2560, 6400),
+}  # fmt: skip
 
 SIZES = {
+    "internlm2.5-7b": dense(
+        "internlm2", 7_737_708_544, (32, 4096, 14336, 32, 8, 128, 92544)
+    ),
+    "minicpm-2b": dense(
+        "minicpm", 2_724_880_896, (40, 2304, 5760, 36, 36, 64, 122753), tied=True,
+        embedding_scale=12.0, residual_scale=0.22, logit_scale=9.0,
+    ),
+    "exaone-3.5-2.4b": dense(
+        "exaone", 2_405_327_360, (30, 2560, 7168, 32, 8, 80, 102400), tied=True
+    ),
+    "minicpm3-4b": mixed(
+        "minicpm3", 4.07e9, (62, 2560, 6400, 40, 40, 96, 73448), lambda i: EXPANDED,
+        62 * 40 * (96 + 64) * CONTEXT * HALF, tied=True, attention__value_length=64,
+        attention__q_lora_rank=768, attention__kv_lora_rank=256, rope__dimension_count=32,
+    ),
     "falcon-7b": with_first(
         mixed(
             "falcon", 7_217_189_760, (32, 4544, 18176, 71, 1, 64, 65024), lambda i: FALCON,

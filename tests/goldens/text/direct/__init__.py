@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pkgutil import iter_modules
@@ -17,7 +17,8 @@ PEAKED = {"attn_q.": 3.0, "attn_k.": 3.0}
 @dataclass(frozen=True)
 class Direct:
     """A file's keys, without its `architecture` before them, and its tensors; `peaked` multiplies
-    those with a part of their names, so that attention looks at few tokens.
+    those with a part of their names, so that attention looks at few tokens; `values` are those of
+    vectors that are not drawn.
     """
 
     architecture: str
@@ -25,6 +26,7 @@ class Direct:
     tensors: Mapping[str, Shape]
     peaked: Mapping[str, float] = field(default_factory=lambda: PEAKED)
     seed: int = 1
+    values: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
 
 def directs() -> dict[str, Direct]:

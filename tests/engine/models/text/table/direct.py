@@ -1,0 +1,79 @@
+"""Architectures without a class of transformers, against llama.cpp's logits."""
+
+from tests.engine.models.text.rows import Fault, Row
+
+TEXT = "engine/models/text"
+DECODER = "engine/models/decoder.py"
+
+ROWS = (
+    Row(
+        "internlm2",
+        "internlm2",
+        "another base of turning, by neighbours",
+        Fault(f"{TEXT}/llama.py", "neox=False", "neox=True"),
+        launches=23,
+    ),
+    Row(
+        "xverse",
+        "xverse",
+        "a head of keys and values for two of queries",
+        Fault(DECODER, "1 / sqrt(self.head_dim)", "1 / self.head_dim"),
+        launches=23,
+    ),
+    Row(
+        "baichuan",
+        "baichuan",
+        "32 layers, by which the 7B is known",
+        Fault(f"{TEXT}/llama.py", "neox=False", "neox=True"),
+        launches=258,
+    ),
+    Row(
+        "pangu-embedded",
+        "pangu-embedded",
+        "biases of q, k, v and o",
+        Fault(f"{TEXT}/qwen2.py", "self.rope(neox=True)", "self.rope(neox=False)"),
+        launches=23,
+    ),
+    Row(
+        "exaone",
+        "exaone",
+        "NeoX pairs by factors of Llama 3; tied output",
+        Fault(f"{TEXT}/exaone.py", "factors=factors_by_pair(self.constants)", "factors=None"),
+        launches=23,
+    ),
+    Row(
+        "orion",
+        "orion",
+        "LayerNorms with biases, whole heads turn",
+        Fault(f"{TEXT}/stablelm.py", "neox=True", "neox=False"),
+        launches=30,
+    ),
+    Row(
+        "plamo",
+        "plamo",
+        "attention and feed-forward side by side behind one norm",
+        Fault(f"{TEXT}/plamo.py", "self.ffn(entered, i, spec)", "self.ffn(x, i, spec)"),
+        launches=29,
+    ),
+    Row(
+        "jais2",
+        "jais2",
+        "LayerNorms, squared ReLUs, biases everywhere, whole heads turn",
+        Fault(f"{TEXT}/nemotron.py", "neox=True", "neox=False"),
+        launches=39,
+    ),
+    Row(
+        "minicpm",
+        "minicpm",
+        "factors of embeddings, branches and logits from the file; tied output",
+        Fault(f"{TEXT}/minicpm.py", "x if self.params.embedding_scale else ops", "ops"),
+        launches=25,
+    ),
+    Row(
+        "minicpm-early",
+        "minicpm",
+        "a file without factors",
+        Fault(f"{TEXT}/minicpm.py", "DEPTH / sqrt(self.params.n_layer)", "DEPTH"),
+        launches=25,
+    ),
+)

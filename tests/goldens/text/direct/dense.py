@@ -1,0 +1,94 @@
+"""Attention and a feed-forward in every layer."""
+
+from tests.goldens.text.direct import Direct, Key, Shape
+from tests.goldens.text.recipe import V
+
+Tensors = dict[str, Shape]
+Sizes = tuple[int, int, int, int]
+"""Of embedding, feed-forward, queries, keys."""
+
+WIDE, NARROW = (64, 96, 64, 32), (32, 32, 32, 32)
+DIM, LAYERS = 16, 3
+NORMS = "attn_norm ffn_norm output_norm"
+PROJECTIONS = "attn_q attn_k attn_v attn_output"
+
+
+def keys(
+    norm: str = "layer_norm_rms_epsilon", sizes: Sizes = WIDE, **others: Key
+) -> dict[str, Key]:
+    """Of a decoder; "__" stands for a dot."""
+    e, f, q, k = sizes
+    made: dict[str, Key] = {
+        "block_count": LAYERS,
+        "context_length": 512,
+        "embedding_length": e,
+        "feed_forward_length": f,
+        "attention.head_count": q // DIM,
+        "attention.head_count_kv": k // DIM,
+        f"attention.{norm}": 1e-5,
+        "rope.dimension_count": DIM,
+    }
+    return made | {name.replace("__", "."): value for name, value in others.items()}
+
+
+def parts(sizes: Sizes) -> Tensors:
+    """Of a block."""
+    e, f, q, k = sizes
+    attention = {"attn_q": (e, q), "attn_k": (e, k), "attn_v": (e, k), "attn_output": (q, e)}
+    feed = {"ffn_gate": (e, f), "ffn_up": (e, f), "ffn_down": (f, e)}
+    return {**attention, **feed, "attn_norm": (e,), "ffn_norm": (e,)}
+
+
+def tensors(
+    left_out: str = "",
+    biases: str = "",
+    tied: bool = False,
+    layers: int = LAYERS,
+    sizes: Sizes = WIDE,
+) -> Tensors:
+    """Of a decoder: without some parts, some with biases."""
+    e = sizes[0]
+    made: Tensors = {"token_embd.weight": (e, V), "output_norm.weight": (e,)}
+    if not tied:
+        made["output.weight"] = (e, V)
+    if "output_norm" in biases.split():
+        made["output_norm.bias"] = (e,)
+    for i in range(layers):
+        for name, shape in parts(sizes).items():
+            if name not in left_out.split():
+                made[f"blk.{i}.{name}.weight"] = shape
+            if name in biases.split():
+                made[f"blk.{i}.{name}.bias"] = shape[-1:]
+    return made
+
+
+FACTORS = (1.0, 1.0, 1.0, 1.5, 2.5, 4.0, 8.0, 8.0)
+
+RECIPES = {
+    "internlm2": Direct("internlm2", keys(rope__freq_base=1e5), tensors()),
+    "xverse": Direct("xverse", keys(), tensors()),
+    # llama.cpp knows the 7B by its layers.
+    "baichuan": Direct(
+        "baichuan", keys(sizes=NARROW, block_count=32), tensors(layers=32, sizes=NARROW)
+    ),
+    "pangu-embedded": Direct("pangu-embedded", keys(), tensors(biases=PROJECTIONS)),
+    "exaone": Direct(
+        "exaone",
+        keys(),
+        {**tensors(tied=True), "rope_freqs.weight": (DIM // 2,)},
+        values={"rope_freqs.weight": FACTORS},
+    ),
+    "orion": Direct("orion", keys("layer_norm_epsilon"), tensors(biases=NORMS)),
+    "plamo": Direct("plamo", keys(), tensors(left_out="ffn_norm")),
+    "jais2": Direct(
+        "jais2",
+        keys("layer_norm_epsilon"),
+        tensors(left_out="ffn_gate", biases=f"{NORMS} {PROJECTIONS} ffn_up ffn_down"),
+    ),
+    "minicpm": Direct(
+        "minicpm",
+        keys(embedding_scale=3.0, residual_scale=0.4, logit_scale=2.0),
+        tensors(tied=True),
+    ),
+    "minicpm-early": Direct("minicpm", keys(logit_scale=0.25), tensors()),
+}
