@@ -1,6 +1,6 @@
 """Every model whose header is made."""
 
-from tests.engine.models.published import dense, joint, others, recurrent, routed, windowed
+from tests.engine.models.published import dense, joint, others, recurrent, routed, sparse, windowed
 from tests.engine.models.published.size import CONTEXT, Size
 
 __all__ = ["CONTEXT", "SIZES"]
@@ -11,5 +11,6 @@ SIZES: dict[str, Size] = {
     **joint.SIZES,
     **routed.SIZES,
     **recurrent.SIZES,
+    **sparse.SIZES,
     **windowed.SIZES,
 }

@@ -15,7 +15,9 @@ OWN = ("ssm.", "shortconv.", "full_attention", "attention.recurrent", "attention
 """Parts of keys that say what is carried, and where."""
 
 
-@pytest.mark.parametrize("name", ["lfm2", "qwen35", "mamba", "mamba2", "nemotron_h", "falcon_h1"])
+@pytest.mark.parametrize(
+    "name", ["lfm2", "qwen35", "mamba", "mamba2", "nemotron_h", "falcon_h1", "jamba"]
+)
 def test_every_number_of_a_state_has_a_range(name: str, tmp_path: Path) -> None:
     row = ROWS[name]
     own = [one for one in keys(row.architecture) if one[1].key.startswith(OWN)]
