@@ -5,6 +5,7 @@ positions. Some layers have experts, whose weights are not normalised.
 """
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from engine.layers.attention import SelfAttention
 from engine.layers.blocks import PreNormBlock
@@ -15,6 +16,7 @@ from engine.models.decoder import PlainWeights
 from engine.models.recurrent import RecurrentDecoder
 from engine.models.routed import RoutedDecoder, RoutedParams
 from engine.models.text import mamba
+from engine.weights.params import COUNT, Meta
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +24,8 @@ class Params(mamba.Params, RoutedParams):
     """Hyperparameters by their GGUF keys."""
 
     normalised = False
+
+    heads: Annotated[tuple[int, ...], Meta("attention.head_count", COUNT, by_layer=True)]
 
     def problem(self) -> str:
         """A contradiction among the parameters, or "": a channel is a head."""
