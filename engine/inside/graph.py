@@ -63,7 +63,9 @@ def _step(built: BuiltModel, n_tokens: int, n_cells: int) -> Step:
     """The last tokens of a context of so many, padded as a plan wants them."""
     more = bucket_of(n_tokens) - n_tokens
     positions = np.arange(n_cells - n_tokens, n_cells, dtype=np.int32)
-    empty = [CausalCache(c.n_cells, c.window, c.chunk, c.movable) for c in built.caches.caches]
+    empty = [
+        CausalCache(c.n_cells, c.window, c.chunk, c.movable, c.ahead) for c in built.caches.caches
+    ]
     steps = tuple(cache.start(positions, 0).padded(n_tokens + more) for cache in empty)
     outputs = np.array([n_tokens - 1], np.int32)
     tokens = np.zeros(n_tokens + more, np.int32)

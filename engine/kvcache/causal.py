@@ -50,7 +50,8 @@ class CausalCache:
     `window` counts visible tokens, the token itself included; a token at p sees its chunk from
     floor(p / chunk) * chunk on. Cells that nobody sees any more are given up only when room is
     needed, so that a prompt can often be resumed further back. Where keys are not `movable`, tokens
-    stay at the positions that they were computed at.
+    stay at the positions that they were computed at; where it is not `ahead`, none sees those
+    behind it, whatever `start` is given.
     """
 
     def __init__(
@@ -59,11 +60,13 @@ class CausalCache:
         window: int | None = None,
         chunk: int | None = None,
         movable: bool = True,
+        ahead: bool = True,
     ) -> None:
         self.n_cells = n_cells
         self.window = window
         self.chunk = chunk
         self.movable = movable
+        self.ahead = ahead
         self.cells: Ints = np.zeros((n_cells, 2), np.int32)
         self.cells[:, POSITION] = -1
         self.n_kv = 0
@@ -260,7 +263,7 @@ class CausalCache:
         spans[:, 0] = 1 << owners
         if self.window is not None or self.chunk is not None:
             spans[:, 1] = self._first(positions)
-        spans[:, 2] = positions if ends is None else ends
+        spans[:, 2] = ends if ends is not None and self.ahead else positions
         return spans
 
 

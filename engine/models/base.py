@@ -109,6 +109,11 @@ class TextModel(ABC, Generic[P, W]):
         """
         return None
 
+    @property
+    def joins_pictures(self) -> bool:
+        """True if rows of a picture see each other where its tower leaves that to the text."""
+        return False
+
     def n_heads(self, layer: int) -> int:
         """The heads of a layer's attention that can be told apart; 0: none."""
         return 0

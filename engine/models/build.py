@@ -356,7 +356,9 @@ def with_tower(
     """
     params = built.model.params
     sizes = (params.n_embd, built.n_layer, params.eps)
-    host = TextHost(built.arch, *sizes, has_token, built.model.n_deepstack)
+    host = TextHost(
+        built.arch, *sizes, has_token, built.model.n_deepstack, built.model.joins_pictures
+    )
     tower = build_tower(file, host)
     return replace(
         built,

@@ -38,7 +38,8 @@ class Cells:
 
     `key_dim` and `value_dim` are of a head, `window` counts the token itself. `rope` is what keys
     were turned by, None for nothing: a shift of the context turns them on. Keys that are not
-    `movable` hold a position that was learned: a shift reads the tokens again.
+    `movable` hold a position that was learned: a shift reads the tokens again. Where it is not
+    `ahead`, rows of a picture see none behind them, though they see each other in other layers.
     """
 
     key_dim: int
@@ -47,6 +48,7 @@ class Cells:
     rope: RopeParams | None
     window: int | None = None
     movable: bool = True
+    ahead: bool = True
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,7 @@ class Both:
     state: State
 
 
-Sight = tuple[int | None, int | None, bool]
+Sight = tuple[int | None, int | None, bool, bool]
 """What a cache is made by, besides its size."""
 Kept = Cells | Borrowed | Chunk | Latent | State | Encoded | Nothing | Both
 
@@ -135,7 +137,7 @@ def make_caches(
     whole = _up(max(n_ctx, n_cells))
     sizes = [
         min(whole, _up(n_sequences * (window or chunk or whole) + n_batch))
-        for window, chunk, _ in sights
+        for window, chunk, *_ in sights
     ]
     n_encoded = _encoded_cells(kept, n_sequences)
     layers: list[LayerCache | None] = []
@@ -192,14 +194,14 @@ def _slots(name: str, size: int, n_slots: int) -> Tensor | None:
 
 
 def _sight(shape: Cells | Chunk | Latent) -> Sight:
-    """Its window, its chunk, and whether its keys can move."""
+    """Its window, its chunk, whether its keys can move, and whether rows see each other."""
     match shape:
         case Chunk(size=size):
-            return None, size, True
-        case Cells(window=window, movable=movable):
-            return window, None, movable
+            return None, size, True, True
+        case Cells(window=window, movable=movable, ahead=ahead):
+            return window, None, movable, ahead
         case Latent():
-            return None, None, True
+            return None, None, True, True
 
 
 def _encoded_cells(kept: Sequence[Kept], n_sequences: int) -> int:

@@ -4,7 +4,7 @@ Gemma Team 2026; tensor names and keys by the GGUF spec. Norm weights are as the
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import sqrt
 from typing import Annotated, TypeVar
@@ -22,7 +22,7 @@ from engine.layers.spec import GEGLU, AttentionSpec, BlockSpec
 from engine.layers.step import LayerCache, Pass
 from engine.models.constants import Constant, factors_by_pair, rope_factors
 from engine.models.decoder import HEAD, ROPE_BASE, Decoder, DecoderWeights
-from engine.models.kept import Borrowed, Kept
+from engine.models.kept import Borrowed, Cells, Kept
 from engine.models.routed import SOME, RoutedParams
 from engine.weights.bind import Name
 from engine.weights.params import EPSILON, WIDTH, Meta, Range
@@ -170,6 +170,14 @@ class LendingDecoder(Decoder[P, W]):
 
 class Model(LendingDecoder[Params, Weights]):
     """In some models experts, in some what the token gives each layer."""
+
+    @property
+    def joins_pictures(self) -> bool:
+        """In windowed layers of the large models, which have no per-layer embeddings."""
+        return not self.params.n_per_layer
+
+    def cells(self, i: int) -> Cells:
+        return replace(super().cells(i), ahead=self.params.windowed[i])
 
     @cached_property
     def turned(self) -> RopeParams:

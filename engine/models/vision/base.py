@@ -44,7 +44,8 @@ class TextHost:
 
     `rms_eps` is what that model's norms add; `n_layer` its output block's number, to which a
     tower's memory is counted; `n_deepstack` how many of its layers add further rows, None where
-    the file does not say.
+    the file does not say; `joins_pictures` that rows of a picture see each other where the tower
+    leaves that to the text.
     """
 
     arch: str
@@ -53,6 +54,7 @@ class TextHost:
     rms_eps: float
     has_token: Callable[[str], bool]
     n_deepstack: int | None = None
+    joins_pictures: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

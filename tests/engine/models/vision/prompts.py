@@ -11,7 +11,7 @@ from engine.runner.api import Model
 from engine.runner.stepper import Extras
 from tests.goldens.vision.store import Case
 
-TOGETHER = ("gemma3",)
+TOGETHER = ("gemma3", "gemma4")
 """Families whose rows of one picture all see each other."""
 
 CELLS = {"qwen2vl": 14, "qwen25vl": 28, "qwen3vl": 16, "qwen35": 16}

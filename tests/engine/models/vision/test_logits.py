@@ -22,7 +22,8 @@ from tests.goldens.vision.store import Case, load_cases, load_state
 from tests.truth.compare import nmse
 
 KNOWN = (
-    *("gemma3", "idefics3", "mistral3", "llava", "pixtral", "llava_next", "internvl"),
+    *("gemma3", "gemma4", "gemma4e", "idefics3", "mistral3", "llava", "pixtral"),
+    *("llava_next", "internvl"),
     *("qwen2vl", "qwen25vl", "qwen3vl", "qwen35", "llama4"),
 )
 KNOWN_SINGLE = ("gemma3", "mistral3", "qwen25vl", "qwen3vl", "llama4")

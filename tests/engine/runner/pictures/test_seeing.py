@@ -92,7 +92,7 @@ def test_pictures_and_text_are_read_as_by_transformers(
                 assert abs(found - case.logits[-1]).max() < 0.1, case.name
 
 
-@pytest.mark.parametrize("family", ["gemma3", "qwen2vl", "qwen3vl", "qwen35", "idefics3"])
+@pytest.mark.parametrize("family", ["gemma3", "gemma4", "qwen2vl", "qwen3vl", "qwen35", "idefics3"])
 def test_in_small_batches_as_well(
     family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,7 +127,7 @@ def test_the_same_picture_is_looked_at_once(model: Model, encoded: list[int]) ->
     assert second.stats.n_cached > 2 * 16
 
 
-@pytest.mark.parametrize("family", ["gemma3", "qwen2vl", "qwen35"])
+@pytest.mark.parametrize("family", ["gemma3", "gemma4", "qwen2vl", "qwen35"])
 def test_an_edit_and_a_branch_are_answered_as_in_a_fresh_context(
     family: str, tmp_path: Path
 ) -> None:
@@ -177,7 +177,7 @@ def test_no_prefix_ends_inside_a_picture(model: Model) -> None:
         logits(sequence, items[kept:])
 
 
-@pytest.mark.parametrize("family", ["gemma3", "qwen2vl", "qwen3vl"])
+@pytest.mark.parametrize("family", ["gemma3", "gemma4e", "qwen2vl", "qwen3vl"])
 def test_a_shift_takes_whole_pictures_and_turns_keys_to_their_new_places(
     family: str, tmp_path: Path
 ) -> None:
