@@ -221,7 +221,7 @@ class Model(Tower[Params, Weights]):
         table = self.weights.positions
         most = self.params.tokens * self.params.pool
         if table.shape[2:] != (2, 1) or self.n_places < most:
-            problem = f"{most} columns and as many rows need a place"
+            problem = f"expected a place for {most} columns and {most} rows"
             raise ShapeError(table.name, problem, table.shape)
         both = table.reshape(table.shape[0], 2 * table.shape[1])
         return ops.add(ops.rows(both, p.ints("column", p.n)), ops.rows(both, p.ints("row", p.n)))
