@@ -71,7 +71,7 @@ class Params(TowerParams):
 
 
 class Bounds(NamedTuple):
-    """What enters a matrix lies between the first two, what leaves it between the last two."""
+    """Least and most of what enters a matrix, then of what leaves it."""
 
     input_min: float = -inf
     input_max: float = inf
