@@ -9,7 +9,7 @@ from typing import Annotated
 
 from engine.graph import ops
 from engine.graph.tensor import Tensor
-from engine.layers.linear import LayerNorm, Linear, RMSNorm, weightless
+from engine.layers.linear import LayerNorm, Linear, RMSNorm, heads_of, weightless
 from engine.layers.rope import RopeParams
 from engine.layers.spec import AttentionSpec, BlockSpec
 from engine.layers.step import LayerCache, Pass
@@ -43,7 +43,9 @@ class SplitProjection:
 
 @dataclass(frozen=True)
 class FusedProjection:
-    """One matrix, whose rows are those of queries, of keys, then of values."""
+    """One matrix, whose rows are those of queries, of keys, then of values, which may have another
+    size.
+    """
 
     qkv: Annotated[Linear, Name("attn_qkv")]
 
@@ -51,8 +53,13 @@ class FusedProjection:
         """x [E, T] in layer i."""
         d, n = spec.head_dim, x.shape[1]
         counts = (spec.n_head, spec.n_head_kv, spec.n_head_kv)
-        heads = self.qkv(x, "wqkv", i).reshape(d, sum(counts), n)
-        q, k, v = ops.chunk_sections(heads, 1, counts)
+        whole = self.qkv(x, "wqkv", i)
+        values = whole.shape[0] - d * (spec.n_head + spec.n_head_kv)
+        if values == d * spec.n_head_kv:
+            q, k, v = ops.chunk_sections(whole.reshape(d, sum(counts), n), 1, counts)
+        else:
+            parts = ops.chunk_sections(whole, 0, (d * spec.n_head, d * spec.n_head_kv, values))
+            q, k, v = map(heads_of, parts, (d, d, values // spec.n_head_kv))
         return q.named("Qcur", i), k.named("Kcur", i), v.named("Vcur", i)
 
 

@@ -71,3 +71,9 @@ class Embedding:
     def __call__(self, ids: Tensor) -> Tensor:
         """ids i32 [T] -> f32 [E, T]."""
         return ops.rows(self.weight, ids).named("embd")
+
+
+def heads_of(part: Tensor, dim: int) -> Tensor:
+    """Columns [dim * H, T] of something larger as [dim, H, T]."""
+    shape = (dim, part.shape[0] // dim, part.shape[1])
+    return part.view(0, shape, (part.fmt.row_bytes(dim), part.strides[1]))

@@ -8,7 +8,7 @@ from typing import Annotated, Generic, TypeVar
 
 from engine.graph import ops
 from engine.graph.tensor import Tensor
-from engine.layers.linear import Linear, RMSNorm, weightless
+from engine.layers.linear import Linear, RMSNorm, heads_of, weightless
 from engine.layers.spec import BlockSpec
 from engine.layers.step import LayerCache, Pass
 from engine.weights.bind import Name
@@ -45,12 +45,6 @@ class ShortConv:
         b, c, given = ops.chunk_sections(parts, 0, [parts.shape[0] // 3] * 3)
         mixed = self.conv(ops.mul(b, given).named("shortconv.bx", i), i, p, False, "conv_out")
         return self.out(ops.mul(c, mixed).named("shortconv.y", i), "shortconv.out_proj", i)
-
-
-def heads_of(part: Tensor, dim: int) -> Tensor:
-    """Columns [dim * H, T] of something larger as [dim, H, T]."""
-    shape = (dim, part.shape[0] // dim, part.shape[1])
-    return part.view(0, shape, (part.fmt.row_bytes(dim), part.strides[1]))
 
 
 LENGTH_EPS = 1e-6

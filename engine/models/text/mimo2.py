@@ -1,4 +1,4 @@
-"""MiMo-V2-Flash: experts after a dense layer, windows with sinks, longer keys than values.
+"""MiMo-V2-Flash, V2.5: experts after a dense layer, windows with sinks, longer keys than values.
 
 Xiaomi 2025; tensor names and keys by the GGUF spec. Windowed layers have a base of their own and
 twice the heads of keys; values are scaled. A bias corrects the choice of experts, whose scores are

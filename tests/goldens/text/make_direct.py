@@ -70,6 +70,8 @@ def add(writer: gguf.GGUFWriter, key: str, value: Key) -> None:
         writer.add_bool(key, value)
     elif isinstance(value, str):
         writer.add_string(key, value)
+    elif isinstance(value, list):
+        writer.add_array(key, value)
     elif isinstance(value, float):
         writer.add_float32(key, value)
     else:

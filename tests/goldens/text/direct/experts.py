@@ -70,6 +70,18 @@ def whole(layers: int, block: Callable[[int], Tensors]) -> Tensors:
     return around | blocks
 
 
+def joint(i: int) -> Tensors:
+    """A layer with one matrix for queries, keys and shorter values; the second has sinks."""
+    kv = (1, 2)[i]
+    made: Tensors = {
+        "attn_qkv.weight": (EMBD, HEADS * 24 + kv * (24 + DIM)),
+        "attn_output.weight": (HEADS * DIM, EMBD),
+        **NORMS,
+        **(routed(0) if i else DENSE),
+    }
+    return made | ({"attn_sinks.weight": (HEADS,), "exp_probs_b.bias": (EXPERTS,)} if i else {})
+
+
 RECIPES = {
     "deepseek": Direct(
         "deepseek",
@@ -126,5 +138,22 @@ RECIPES = {
             "attention.sliding_window": 4096,
         },
         whole(2, lambda i: NORMS | SPLIT | routed(0)),
+    ),
+    "mimo2-joint": Direct(
+        "mimo2",
+        {
+            **COMMON,
+            "block_count": 2,
+            "attention.head_count_kv": [1, 2],
+            "attention.key_length": 24,
+            "attention.value_length": DIM,
+            "attention.value_scale": 0.75,
+            "attention.sliding_window": 4096,
+            "attention.sliding_window_pattern": [0, 1],
+            "rope.dimension_count": 8,
+            "rope.freq_base_swa": 5e3,
+        },
+        whole(2, joint),
+        peaked={"attn_qkv": 2.0},
     ),
 }

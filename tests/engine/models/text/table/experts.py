@@ -195,4 +195,11 @@ ROWS = (
         ),
         launches=32,
     ),
+    Row(
+        "mimo2-joint",
+        "mimo2",
+        "by llama.cpp: one matrix of queries, keys and shorter values, whose heads differ by layer",
+        Fault("engine/models/text/mimo2.py", "self.value_scale or 1.0", "1.0"),
+        launches=25,
+    ),
 )
