@@ -15,17 +15,13 @@ from engine.gguf.splits import architecture_of
 
 ARCHITECTURE = "clip"
 """`general.architecture` of every projector's file."""
-# The last matrix of a projector, by name, and which of its dimensions rows of embeddings have.
+# The last matrix [in, out] of a projector, by name.
 LAST = (
-    ("mm.model.fc.weight", 1),
-    ("mm.model.mlp.3.weight", 1),
-    ("mm.4.weight", 1),
-    ("mm.2.weight", 1),
-    ("resampler.proj.weight", 1),
-    ("mm.input_projection.weight", 0),  # Gemma's, stored the other way round
-    ("mm.1.weight", 1),
-    ("mm.0.weight", 1),
+    *("mm.model.fc.weight", "mm.model.mlp.3.weight", "mm.4.weight", "mm.2.weight"),
+    *("resampler.proj.weight", "mm.input_projection.weight", "mm.1.weight", "mm.0.weight"),
 )
+TURNED, UPRIGHT = "mm.input_projection.weight", "gemma4"
+"""The one that is [out, in], but in files whose type of projector begins so."""
 BEST = ("F16", "BF16", "F32", "Q8_0")
 """Which of files that fit alike to take: small where as exact, then larger, then rough."""
 HINT = "mmproj"
@@ -48,9 +44,11 @@ def width(file: GGUFFile) -> int | None:
     """
     if not file.metadata.get("clip.has_vision_encoder", bool, True):
         return None
-    for name, axis in LAST:
+    kinds = (file.metadata.get(f"clip.{key}projector_type", str, "") for key in ("vision.", ""))
+    is_upright = any(kind.startswith(UPRIGHT) for kind in kinds)
+    for name in LAST:
         if name in file.tensors:
-            return file.tensors[name].shape[axis]
+            return file.tensors[name].shape[0 if name == TURNED and not is_upright else 1]
     return file.metadata.get("clip.vision.projection_dim", int, None)
 
 

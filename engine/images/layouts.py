@@ -4,6 +4,8 @@ A tower file's `plan` calls them. Defaults are the markers that the published vo
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import isqrt
+from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -17,6 +19,7 @@ from engine.images.tiles import (
     on_canvas,
     pinpoint,
     roomiest,
+    rounded,
     smart_resize,
     to_longest,
     to_tiles,
@@ -24,6 +27,10 @@ from engine.images.tiles import (
     up_to,
     within_edge,
 )
+
+Choice = TypeVar("Choice")
+LFM2_TILES, LFM2_TOLERANCE = 10, 2.0
+"""The most squares of LFM2's pictures; the pixels of one that stays whole, by those of a view."""
 
 
 def rows_of(views: tuple[View, ...], index: int) -> Rows:
@@ -43,7 +50,9 @@ def joined(pieces: Iterable[Text | Rows | Learned]) -> tuple[Text | Rows | Learn
     return tuple(result)
 
 
-def largest(plan: Callable[[int], ImagePlan], choices: Iterable[int], limits: Limits) -> ImagePlan:
+def largest(
+    plan: Callable[[Choice], ImagePlan], choices: Iterable[Choice], limits: Limits
+) -> ImagePlan:
     """The plan of the first choice that keeps to the limit of rows; else that of the last one."""
     plans = map(plan, choices)
     first = made = next(plans)
@@ -274,6 +283,50 @@ def qwen(
 
     capped = most if limits.rows is None else min(most, limits.rows * cell * cell)
     return largest(plan, dict.fromkeys((most, capped)), limits)
+
+
+def lfm2(
+    size: Size,
+    limits: Limits,
+    *,
+    patch: int,
+    cell: int,
+    least: int,
+    most: int,
+    start: str = "<|image_start|>",
+    place: str = "<|img_row_{row}_col_{col}|>",
+    overview: str = "<|img_thumbnail|>",
+    end: str = "<|image_end|>",
+) -> ImagePlan:
+    """A picture of over twice `most` pixels becomes 2 to 10 squares of about that many, and one
+    picture of least to most pixels of the whole; a smaller one that alone.
+    """
+    edge = isqrt(most // cell**2) * cell
+    tile, grid = Size(edge, edge), Size(edge // cell, edge // cell)
+    seen = rounded(size, cell, patch)
+    is_large = seen.w * seen.h > LFM2_TOLERANCE * most and not limits.one_view
+
+    def plan(choice: tuple[int, int]) -> ImagePlan:
+        tiles, area = choice
+        whole = _view(size, smart_resize(size, cell, min(least, area), area, cell), cell)
+        if not tiles:
+            return ImagePlan((whole,), (Text(start), Rows(0, 0, whole.rows), Text(end)))
+        rows, cols = arrangement = closest_aspect(size, edge, tiles, fewest=2)
+        views = cut(size, (Size(cols * edge, rows * edge),), tile, arrangement, grid)
+        pieces: list[Text | Rows | Learned] = [Text(start)]
+        for index, view in enumerate(views):
+            pieces += [
+                Text(place.format(row=view.row + 1, col=view.col + 1)),
+                rows_of(views, index),
+            ]
+        views += (msgspec.structs.replace(whole, role="overview"),)
+        pieces += [Text(overview), rows_of(views, len(views) - 1), Text(end)]
+        return ImagePlan(views, joined(pieces))
+
+    capped = most if limits.rows is None else min(most, limits.rows * cell * cell)
+    alone = [(0, area) for area in dict.fromkeys((most, capped))]
+    tiled = [(tiles, most) for tiles in range(LFM2_TILES, 1, -1)] if is_large else []
+    return largest(plan, (*tiled, *alone), limits)
 
 
 def gemma4(

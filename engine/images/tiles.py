@@ -46,8 +46,9 @@ def within_edge(size: Size, longest: int) -> Size:
     return Size(max(floor(size.w / ratio), 1), max(floor(size.h / ratio), 1))
 
 
-def smart_resize(size: Size, unit: int, least: int, most: int) -> Size:
-    """Sides in multiples of `unit`, rounded half to even; least <= pixels <= most (Qwen).
+def smart_resize(size: Size, unit: int, least: int, most: int, shortest: int = 0) -> Size:
+    """Sides in multiples of `unit`, rounded half to even; least <= pixels <= most (Qwen). A side
+    that is rounded is at least `shortest`.
 
     Raises `BadPicture` where one side is more than 200 times the other.
     """
@@ -58,7 +59,7 @@ def smart_resize(size: Size, unit: int, least: int, most: int) -> Size:
             f"one side is {max(w, h) / min(w, h):.0f} times the other; this model takes up to"
             f" {MOST_ASPECT}: cut it",
         )
-    new = Size(round(w / unit) * unit, round(h / unit) * unit)
+    new = rounded(size, unit, shortest)
     if new.w * new.h > most:
         factor = sqrt(h * w / most)
         return Size(
@@ -68,6 +69,12 @@ def smart_resize(size: Size, unit: int, least: int, most: int) -> Size:
         factor = sqrt(least / (h * w))
         return Size(ceil(w * factor / unit) * unit, ceil(h * factor / unit) * unit)
     return new
+
+
+def rounded(size: Size, unit: int, shortest: int) -> Size:
+    """Sides in multiples of `unit`, rounded half to even, or `shortest`."""
+    w, h = (max(shortest, round(side / unit) * unit) for side in size)
+    return Size(w, h)
 
 
 def fill_budget(size: Size, unit: int, cells: int) -> Size:
@@ -115,14 +122,16 @@ def on_canvas(size: Size, tile: int, arrangement: Arrangement) -> Size:
     return fit(size, box)
 
 
-def closest_aspect(size: Size, tile: int, most: int) -> Arrangement:
-    """The arrangement whose aspect is nearest to the picture's (InternVL).
+def closest_aspect(size: Size, tile: int, most: int, fewest: int = 1) -> Arrangement:
+    """The arrangement of `fewest` to `most` tiles whose aspect is nearest to the picture's
+    (InternVL).
 
     Of equally near ones the larger, as long as the picture has half its pixels.
     """
     aspect, best, least = size.w / size.h, (1, 1), float("inf")
     canvases = [(rows, cols) for cols, rows in arrangements(most)]  # by columns, then rows
-    for rows, cols in sorted(canvases, key=lambda canvas: canvas[0] * canvas[1]):
+    enough = [canvas for canvas in canvases if canvas[0] * canvas[1] >= fewest]
+    for rows, cols in sorted(enough, key=lambda canvas: canvas[0] * canvas[1]):
         away = abs(aspect - cols / rows)
         if away < least or (away == least and size.w * size.h > 0.5 * tile * tile * rows * cols):
             best, least = (rows, cols), away

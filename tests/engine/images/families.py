@@ -7,6 +7,7 @@ from engine.images.layouts import (
     gemma4,
     idefics3,
     internvl,
+    lfm2,
     llama4,
     llava,
     llava_next,
@@ -35,6 +36,7 @@ FAMILIES: dict[str, Plan] = {
         size, limits, edge=336, patch=14, canvases=CANVASES
     ),
     "internvl": lambda size, limits: internvl(size, limits, edge=448, most=12, cell=28),
+    "lfm2-vl": lambda size, limits: lfm2(size, limits, patch=16, cell=32, least=65536, most=262144),
     "gemma4": lambda size, limits: gemma4(size, limits, cell=48, tokens=280, causal=False),
     "gemma4-70": lambda size, limits: gemma4(size, limits, cell=48, tokens=70, causal=True),
     "gemma4-1120": lambda size, limits: gemma4(size, limits, cell=48, tokens=1120, causal=True),

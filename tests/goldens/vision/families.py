@@ -14,7 +14,7 @@ from tests.goldens.vision.store import load_state
 PAIR = (
     *("gemma3", "gemma4", "gemma4e", "idefics3", "mistral3", "llava"),
     *("qwen2vl", "qwen25vl", "qwen3vl", "qwen35"),
-    *("llama4", "pixtral", "llava_next", "internvl"),
+    *("llama4", "pixtral", "llava_next", "internvl", "lfm2"),
 )
 """Those with llama.cpp's layout: the text's file and the tower's."""
 

@@ -43,6 +43,7 @@ KNOWN = {
     "qwen3vl": "qwen3vl",
     "qwen35": "qwen35",
     "llama4": "llama4",
+    "lfm2": "lfm2",
     "mllama": "mllama",
 }
 """By family, the architecture of its text model."""

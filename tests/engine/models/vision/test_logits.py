@@ -23,7 +23,7 @@ from tests.truth.compare import nmse
 
 KNOWN = (
     *("gemma3", "gemma4", "gemma4e", "idefics3", "mistral3", "llava", "pixtral"),
-    *("llava_next", "internvl"),
+    *("llava_next", "internvl", "lfm2"),
     *("qwen2vl", "qwen25vl", "qwen3vl", "qwen35", "llama4"),
 )
 KNOWN_SINGLE = ("gemma3", "mistral3", "qwen25vl", "qwen3vl", "llama4")
