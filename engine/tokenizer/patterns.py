@@ -73,6 +73,14 @@ _QWEN35 = (
 )
 _GPT2 = rf"{_CONTRACTION}| ?\p{{L}}+| ?\p{{N}}+| ?[^\s\p{{L}}\p{{N}}]+|\s+(?!\S)|\s+"
 
+# Llama 3's, but long spaces are cut in powers of two.
+_SPACES = "|".join(rf"\s{{{2**n}}}(?!\S)" for n in range(9, 1, -1))
+_JAIS2 = (
+    rf"{_ANY_CASE}|{_WORD}|\p{{N}}{{1,3}}| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*|\s*[\r\n]+"
+    rf"|{_SPACES}|\s{{1,2}}(?!\S)|\s"
+)
+_MINICPM5 = (r"\p{N}{1,3}", rf"{_ANY_CASE}|{_WORD}|\p{{N}}+|{_TAIL}")
+
 # Words with their capitals first: "HTTPServer" is one word, "camelCase" two.
 _UPPER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]"
 _LOWER = r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
@@ -181,6 +189,8 @@ _GROUPS: tuple[tuple[str, PreTokenizer], ...] = (
     ("deepseek-llm", PreTokenizer(_DEEPSEEK_LLM)),
     ("deepseek-coder", PreTokenizer(_DEEPSEEK_CODER)),
     ("falcon", PreTokenizer(_FALCON)),
+    ("jais-2", PreTokenizer((_JAIS2,))),
+    ("minicpm5", PreTokenizer(_MINICPM5, ignore_merges=True)),
     ("bloom poro-chat gpt3-finnish", PreTokenizer((_BLOOM,))),
     ("viking", PreTokenizer((_BLOOM, r"\p{N}"))),
     ("gemma4", PreTokenizer((r"[^\n]+|\n+",), add_bos=True, byte_letters=False)),
