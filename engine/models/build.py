@@ -407,6 +407,7 @@ _KINDS = (
         "deepseek32 deepseek4 glm-dsa glm5-next kimi-linear kimi-k3 minimax-m3 hy_v4",
     ),
     ("an experimental architecture", "qwen4exp"),
+    ("BitNet in I2_S, a type of bitnet.cpp alone", "bitnet-25"),
 )
 KINDS = {name: what for what, names in _KINDS for name in names.split()}
 """What architectures are that another way of computing keeps out, by `general.architecture`."""

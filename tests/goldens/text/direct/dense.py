@@ -64,7 +64,14 @@ def tensors(
 
 FACTORS = (1.0, 1.0, 1.0, 1.5, 2.5, 4.0, 8.0, 8.0)
 
+SUB_NORMS = {
+    f"blk.{i}.{name}.weight": (size,)
+    for i in range(LAYERS)
+    for name, size in (("attn_sub_norm", WIDE[2]), ("ffn_sub_norm", WIDE[1]))
+}
+
 RECIPES = {
+    "bitnet": Direct("bitnet", keys(), {**tensors(tied=True), **SUB_NORMS}),
     "internlm2": Direct("internlm2", keys(rope__freq_base=1e5), tensors()),
     "xverse": Direct("xverse", keys(), tensors()),
     # llama.cpp knows the 7B by its layers.

@@ -7,6 +7,13 @@ DECODER = "engine/models/decoder.py"
 
 ROWS = (
     Row(
+        "bitnet",
+        "bitnet",
+        "norms before the last matrices of attention and feed-forward; tied output",
+        Fault(f"{TEXT}/bitnet.py", 'self.sub_norm(mixed, spec.eps, "ffn_sub_norm", i)', "mixed"),
+        launches=32,
+    ),
+    Row(
         "internlm2",
         "internlm2",
         "another base of turning, by neighbours",
