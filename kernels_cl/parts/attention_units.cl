@@ -192,8 +192,7 @@ static int4 span_of_tile(const Attention *a, int tile, int size) {
 // Whether such a tile's queries are of several sequences. Where they are lanes, all would score what
 // one of them sees: such tiles are made row by row.
 static int mixes(const Attention *a, int tile, int size) {
-  int bits = span_of_tile(a, tile, size).x;
-  return (bits & (bits - 1)) != 0;
+  return popcount(span_of_tile(a, tile, size).x) > 1;
 }
 
 static float sink_of(const Attention *a, int2 query) {
