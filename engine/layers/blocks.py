@@ -130,10 +130,10 @@ class PostNormBlock(Block[M, F]):
 
 
 @dataclass(frozen=True)
-class ParallelBlock(Block[M, F]):
-    """h = norm x; x += A(h) + F(h), as in GPT-J and PaLM."""
+class RMSParallelBlock(Block[M, F]):
+    """h = norm x; x += A(h) + F(h), the norm by root mean square."""
 
-    attn_norm: Annotated[LayerNorm, Name("attn_norm")]
+    attn_norm: Annotated[RMSNorm, Name("attn_norm")]
 
     def __call__(
         self, x: Tensor, i: int, p: Pass, spec: BlockSpec, cache: LayerCache | None, last: bool
@@ -142,6 +142,13 @@ class ParallelBlock(Block[M, F]):
         h, x, entered = pruned(p, last, self.attn(entered, i, p, spec, cache), x, entered)
         x = joined(h, x, i, p, spec, "attention", "sa_out")
         return joined(self.ffn(entered, i, spec), x, i, p, spec, "feed_forward", "l_out")
+
+
+@dataclass(frozen=True)
+class ParallelBlock(RMSParallelBlock[M, F]):
+    """The same with a norm that takes off the mean, as in GPT-J and PaLM."""
+
+    attn_norm: Annotated[LayerNorm, Name("attn_norm")]
 
 
 @dataclass(frozen=True)

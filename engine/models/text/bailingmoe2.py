@@ -4,29 +4,6 @@ inclusionAI 2025; tensor names and keys by the GGUF spec. The first layers are d
 corrects the choice of experts, whose scores are sigmoids. Half of a head turns, in NeoX pairs.
 """
 
-from dataclasses import dataclass
+from engine.models.text.dots1 import Model, Params, Weights
 
-from engine.graph.ops.experts import Scoring
-from engine.layers.attention import NormedAttention
-from engine.layers.blocks import PreNormBlock
-from engine.layers.experts import Experts
-from engine.layers.feed_forward import FeedForward
-from engine.layers.rope import RopeParams
-from engine.models.decoder import PlainWeights
-from engine.models.routed import RoutedDecoder, RoutedParams
-
-
-@dataclass(frozen=True, kw_only=True)
-class Params(RoutedParams):
-    score = Scoring.SIGMOID
-    normalised = False
-
-
-Weights = PlainWeights[PreNormBlock[NormedAttention, Experts | FeedForward]]
-
-
-class Model(RoutedDecoder[Params, Weights]):
-    """The first layers are dense."""
-
-    def rope(self, i: int) -> RopeParams:
-        return self.params.rope(neox=True)
+__all__ = ["Model", "Params", "Weights"]

@@ -1,8 +1,8 @@
 """Nemotron 4, Nemotron Mini, Minitron, Jais 2: LayerNorms and squared ReLUs.
 
 NVIDIA 2024, Inception 2025; tensor names and keys by the GGUF spec. The feed-forward has no gate.
-Half of a head turns, in Jais 2 all of it. NVIDIA's model
-multiplies by 1 + the weight of a norm, and the file holds that sum. Rope pairs are NeoX's.
+Half of a head turns, in Jais 2 all of it. NVIDIA's model multiplies by 1 + the weight of a norm,
+and the file holds that sum. Rope pairs are NeoX's.
 """
 
 from dataclasses import dataclass

@@ -59,7 +59,7 @@ ROWS = (
         "plamo",
         "plamo",
         "attention and feed-forward side by side behind one norm",
-        Fault(f"{TEXT}/plamo.py", "self.ffn(entered, i, spec)", "self.ffn(x, i, spec)"),
+        Fault("engine/layers/blocks.py", "self.ffn(entered, i, spec)", "self.ffn(x, i, spec)"),
         launches=29,
     ),
     Row(
