@@ -84,6 +84,10 @@ class DecoderParams:
         """Channels of a head that are turned."""
         return self.n_rot or self.head_dim
 
+    def is_long(self, n_ctx: int) -> bool:
+        """True if a context has more tokens than the model was trained for before scaling."""
+        return n_ctx > (self.rope_original or self.n_ctx_train)
+
     def problem(self) -> str:
         """A contradiction among the parameters, or what cannot be computed, or ""."""
         if self.alibi:

@@ -40,8 +40,9 @@ class Model(GraniteDecoder[Params, Weights]):
     def turned(self) -> RopeParams:
         """By the factors for the context's length where the file has them."""
         params = self.params
-        is_long = self.n_ctx > (params.rope_original or params.n_ctx_train)
-        return params.rope(neox=False, factors=factors_by_length(self.constants, is_long))
+        return params.rope(
+            neox=False, factors=factors_by_length(self.constants, params.is_long(self.n_ctx))
+        )
 
     def rope(self, i: int) -> RopeParams:
         return self.turned

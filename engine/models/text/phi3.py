@@ -47,8 +47,7 @@ class LongRopeDecoder(WindowedDecoder[P, W]):
     def turned(self) -> RopeParams:
         """By the factors for the context's length where the file has them."""
         params = self.params
-        is_long = self.n_ctx > (params.rope_original or params.n_ctx_train)
-        factors = factors_by_length(self.constants, is_long)
+        factors = factors_by_length(self.constants, params.is_long(self.n_ctx))
         return params.rope(True, factors, params.magnitude if factors else 1.0)
 
     def rope(self, i: int) -> RopeParams:
