@@ -117,6 +117,5 @@ class ExpandedLatentAttention:
         k_turned = p.rope(k_turned, spec.rope).named("k_pe", i)
         q = ops.concat(q_turned, q_plain, 0).named("Qcur", i)
         k = ops.concat(ops.repeat(k_turned, 1, heads), k_plain, 0).named("Kcur", i)
-        v = ops.contiguous(v).named("Vcur", i)  # heads side by side, as cells take them
-        mixed = p.attend(q, k, v, cache, spec.scale).named("kqv_out", i)
+        mixed = p.attend(q, k, v.named("Vcur", i), cache, spec.scale).named("kqv_out", i)
         return self.o(p.site(mixed, i, "heads"), "attn_out", i)

@@ -23,7 +23,9 @@ from engine.layers.spec import Temperature
 
 def written(cache: Tensor, new: Tensor, ids: Tensor) -> Tensor:
     """The cache when new [D, K, T] are written into the cells `ids` [T]."""
-    # Heads of a token lie side by side, tokens perhaps apart: as parts of a joint projection do.
+    # Tokens may lie apart, as parts of a joint projection do; a row's heads may not.
+    if new.shape[1] > 1 and new.strides[1] != new.shape[0] * new.strides[0]:
+        new = ops.duplicate(new)
     packed = new.window(0, (cache.shape[0], new.shape[2]), (new.strides[0], *new.strides[2:], 0))
     return ops.set_rows(cache, packed, ids).named(f"{cache.name} (view)")
 
