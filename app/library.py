@@ -84,7 +84,7 @@ def list_models(
     folder that a person chose, `watched` are others to look in.
 
     Of a file that the cache holds in several revisions, the newest; of one that several programs
-    keep, the first place's.
+    keep, the first place's. Different files of one name: all but the first by their paths.
     """
     headers = Headers()
     found, stored = _look(opened, preferred, watched)
@@ -103,7 +103,7 @@ def list_models(
     for models in here.values():
         towers = [model for model in models if model.stored.is_projector]
         stored += [_with_projector(model, towers, models) for model in models]
-    return sorted(stored, key=lambda model: model.name.lower())
+    return sorted(_distinct(stored), key=lambda model: model.name.lower())
 
 
 def first_usable() -> Path | None:
@@ -167,6 +167,24 @@ def _name(place: Place, group: names.Group, label: str) -> str:
         return f"{place.name}:{label}"
     called = {model.file_name.lower(): name for name, model in KNOWN.items()}
     return called.get(group.files[0].lower(), group.stem)
+
+
+def _distinct(stored: list[Stored]) -> list[Stored]:
+    """The models, those named as an earlier one by their paths, which `resolve` takes too."""
+    taken: set[str] = set()
+    apart = []
+    for model in stored:
+        if model.name.lower() in taken and model.paths:
+            model = replace(model, name=_short(model.paths[0]))
+        taken.add(model.name.lower())
+        apart.append(model)
+    return apart
+
+
+def _short(path: Path) -> str:
+    """The path from the home on, as a person writes it."""
+    home = Path.home()
+    return str(Path("~") / path.relative_to(home) if path.is_relative_to(home) else path)
 
 
 def _copies(found: list[_ModelFile]) -> set[_ModelFile]:

@@ -193,6 +193,16 @@ def test_a_file_with_two_names_is_listed_once(own: Path, own_home: Path) -> None
     assert len(list_models()) == 1
 
 
+def test_two_files_of_one_name(own: Path, own_home: Path) -> None:
+    """The first has the name, which opens it; the other its path, which opens that one."""
+    first = put(own / "m.gguf")
+    second = put(own_home / "elsewhere" / "M.gguf", "gemma3")
+    listed = list_models(opened=[second])
+    assert [model.paths[0] for model in listed] == [first, second]
+    assert [model.name for model in listed] == ["m", str(Path("~/elsewhere/M.gguf"))]
+    assert [resolve(model.name) for model in listed] == [first, second]
+
+
 def test_an_empty_machine(own_home: Path) -> None:
     assert list_models() == []
 
