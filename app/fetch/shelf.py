@@ -1,4 +1,4 @@
-"""Models worth beginning with, from 0.3B to 30B with experts; data only.
+"""Models worth beginning with, from 0.3B to 35B with experts; data only.
 
 Sizes are rounded, for a first look without the network; the Hub gives the exact ones, and whether a
 model fits is planned from its header.
@@ -40,12 +40,13 @@ SHELF = (
         mark("It answers at once on any machine and is good for short rewrites and labels."),
     ),
     Recommended(
-        "Qwen3 0.6B",
-        "Qwen/Qwen3-0.6B-GGUF:Q8_0",
-        0.6e9,
-        _gb(0.64),
+        "Qwen3.5 0.8B",
+        "unsloth/Qwen3.5-0.8B-GGUF:Q8_0",
+        0.8e9,
+        _gb(1.04),
         "apache-2.0",
-        mark("It is the smallest one here that thinks before it answers."),
+        mark("It is the smallest one here that reads pictures."),
+        images=True,
     ),
     Recommended(
         "Gemma 3 1B",
@@ -56,12 +57,13 @@ SHELF = (
         mark("It holds a plain conversation in many languages in less than 1 GB."),
     ),
     Recommended(
-        "Qwen3 1.7B",
-        "ggml-org/Qwen3-1.7B-GGUF:Q8_0",
-        1.7e9,
-        _gb(2.17),
+        "Qwen3.5 2B",
+        "unsloth/Qwen3.5-2B-GGUF:Q4_K_M",
+        1.9e9,
+        _gb(1.95),
         "apache-2.0",
         mark("It reasons and calls tools on a laptop without a graphics card."),
+        images=True,
     ),
     Recommended(
         "SmolLM3 3B",
@@ -72,29 +74,31 @@ SHELF = (
         mark("Its training data and recipe are open, so its answers can be traced."),
     ),
     Recommended(
-        "Gemma 3 4B",
-        "ggml-org/gemma-3-4b-it-GGUF:Q4_K_M",
-        3.9e9,
-        _gb(3.34),
-        "gemma",
+        "Qwen3.5 4B",
+        "unsloth/Qwen3.5-4B-GGUF:Q4_K_M",
+        4.2e9,
+        _gb(3.41),
+        "apache-2.0",
+        mark("It gives the best answers of its size, reads pictures and takes long documents."),
+        images=True,
+    ),
+    Recommended(
+        "Gemma 4 E4B",
+        "unsloth/gemma-4-E4B-it-GGUF:Q4_K_M",
+        8.0e9,
+        _gb(5.97),
+        "apache-2.0",
         mark("It reads pictures and writes well in over a hundred languages."),
         images=True,
     ),
     Recommended(
-        "Qwen3 4B Instruct 2507",
-        "unsloth/Qwen3-4B-Instruct-2507-GGUF:Q4_K_M",
-        4.0e9,
-        _gb(2.5),
-        "apache-2.0",
-        mark("It gives the best short answers of its size and takes long documents."),
-    ),
-    Recommended(
-        "Qwen3 8B",
-        "Qwen/Qwen3-8B-GGUF:Q4_K_M",
-        8.2e9,
-        _gb(5.03),
+        "Qwen3.5 9B",
+        "unsloth/Qwen3.5-9B-GGUF:Q4_K_M",
+        9.0e9,
+        _gb(6.6),
         "apache-2.0",
         mark("It is a good everyday model where 8 GB of memory are free."),
+        images=True,
     ),
     Recommended(
         "gpt-oss 20B",
@@ -109,15 +113,16 @@ SHELF = (
         active=3.6e9,
     ),
     Recommended(
-        "Qwen3 30B A3B Instruct 2507",
-        "unsloth/Qwen3-30B-A3B-Instruct-2507-GGUF:Q4_K_M",
-        30.5e9,
-        _gb(18.6),
+        "Qwen3.6 35B A3B",
+        "unsloth/Qwen3.6-35B-A3B-GGUF:UD-Q4_K_M",
+        35.0e9,
+        _gb(23.0),
         "apache-2.0",
         mark(
-            "It has the most knowledge in this list and uses only 3.3 billion parameters for"
-            " each token."
+            "It has the most knowledge in this list and uses only 3 billion parameters for each"
+            " token."
         ),
-        active=3.3e9,
+        active=3.0e9,
+        images=True,
     ),
 )
