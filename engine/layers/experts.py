@@ -10,7 +10,7 @@ from typing import Annotated
 from engine.errors import ShapeError
 from engine.graph import ops
 from engine.graph.tensor import Tensor
-from engine.layers.feed_forward import FeedForward, PlainFeedForward
+from engine.layers.feed_forward import FeedForward, FusedFeedForward, PlainFeedForward
 from engine.layers.linear import Linear
 from engine.layers.spec import BlockSpec, RouteSpec
 from engine.weights.bind import Name
@@ -105,6 +105,14 @@ class SharedPlainFeedForward(PlainFeedForward):
 
 
 @dataclass(frozen=True)
+class SharedFusedFeedForward(FusedFeedForward):
+    """The same whose first matrix has the gate's rows, then up's."""
+
+    up: Annotated[Linear, Name("ffn_up_shexp")]
+    down: Annotated[Linear, Name("ffn_down_shexp")]
+
+
+@dataclass(frozen=True)
 class Experts:
     """sum_u w_u down_e(act(gate_e(x)) * up_e(x)), e the experts that the router chooses, plus a
     shared one where there is, times the sigmoid of `share` x where the file has that.
@@ -116,7 +124,7 @@ class Experts:
     bias: Annotated[Tensor | None, Name("exp_probs_b.bias", alt="exp_probs_b")]
     inner: GatedExperts | FusedExperts | PlainExperts
     down: Annotated[ExpertLinear, Name("ffn_down_exps")]
-    shared: SharedFeedForward | SharedPlainFeedForward | None
+    shared: SharedFeedForward | SharedPlainFeedForward | SharedFusedFeedForward | None
     share: Annotated[Linear | None, Name("ffn_gate_inp_shexp")]
 
     def __call__(self, x: Tensor, i: int, spec: BlockSpec) -> Tensor:

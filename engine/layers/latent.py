@@ -68,6 +68,8 @@ class LatentAttention:
         turned, heads = spec.rope.n_rot, spec.n_head
         plain, rank = self.k_b.shape[:2]
         q = self.queries(x, i, block).reshape(plain + turned, heads, n)
+        if spec.temperature is not None:
+            q = p.tempered(q, spec.temperature).named("Qcur_scaled", i)
         q_plain, q_turned = ops.chunk_sections(q, 0, (plain, turned))
         row = self.row(x, "kv_cmpr_pe", i)  # [R + r, T]
         c, k_turned = ops.chunk_sections(row.reshape(rank + turned, 1, n), 0, (rank, turned))

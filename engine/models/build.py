@@ -238,6 +238,7 @@ MODULES = {
     "nomic-bert-moe": "nomic_bert_moe",
     "qwen25vl": "qwen2vl",  # in files that Ollama made
     "qwen3vlmoe": "qwen3vl",
+    "hy_v3": "dots1",
     "internlm2": "llama",
     "jais2": "nemotron",
     "orion": "stablelm",

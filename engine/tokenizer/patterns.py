@@ -180,6 +180,7 @@ _GROUPS: tuple[tuple[str, PreTokenizer], ...] = (
     ),
     ("tekken", PreTokenizer((_TEKKEN,), ignore_merges=True, add_bos=True)),
     ("gpt-4o llama4 kanana2 talkie minimax-m2", PreTokenizer((_GPT4O,))),
+    ("tiny_aya cohere2moe", PreTokenizer((r"\d{1,3}(?=(?:\d{3})*\b)", _GPT4O))),
     ("seed-coder", PreTokenizer((_SEED,))),
     ("laguna", PreTokenizer((r"[^\n]+|\n+", _QWEN2))),
     ("kimi-k2", PreTokenizer((_KIMI_K2,))),

@@ -1,4 +1,4 @@
-"""DeepSeek-V2, V3, R1, GLM-4.7-Flash, Kimi K2: latent attention, experts in groups.
+"""DeepSeek-V2, V3, R1, GLM-4.7-Flash, Kimi K2, Mistral Large 3: latent attention, grouped experts.
 
 DeepSeek-AI 2024; tensor names and keys by the GGUF spec. Scores are scaled by YaRN, and turning
 itself has no magnitude.
@@ -14,8 +14,8 @@ from engine.layers.experts import Experts
 from engine.layers.feed_forward import FeedForward
 from engine.layers.latent import LatentAttention
 from engine.layers.rope import RopeParams
-from engine.layers.spec import AttentionSpec, BlockSpec
-from engine.models.decoder import PlainWeights
+from engine.layers.spec import AttentionSpec, BlockSpec, Temperature
+from engine.models.decoder import CONTEXT, PlainWeights
 from engine.models.kept import Kept, Latent
 from engine.models.routed import RoutedDecoder, RoutedParams
 from engine.weights.params import WIDTH, Meta, Range
@@ -26,7 +26,8 @@ Block = PreNormBlock[LatentAttention, Experts | FeedForward]
 @dataclass(frozen=True, kw_only=True)
 class Params(RoutedParams):
     """Hyperparameters by their GGUF keys. `whole_length` is of a head of queries, of which
-    `rope.dimension_count` channels turn; what is kept per token is `key_length`.
+    `rope.dimension_count` channels turn; what is kept per token is `key_length`. Queries rise with
+    their position (Mistral Large 3).
     """
 
     normalised = False
@@ -34,6 +35,8 @@ class Params(RoutedParams):
     rank: Annotated[int, Meta("attention.kv_lora_rank", WIDTH)]
     whole_length: Annotated[int, Meta("attention.key_length_mla", WIDTH)]
     log_multiplier: Annotated[float, Meta("rope.scaling.yarn_log_multiplier", Range(0, 100))] = 0.0
+    rise: Annotated[float, Meta("attention.temperature_scale", Range(0, 1e3))] = 0.0
+    rise_length: Annotated[int, Meta("attention.temperature_length", CONTEXT)] = 0
 
     def problem(self) -> str:
         """A contradiction among the parameters, or ""."""
@@ -54,7 +57,9 @@ class Params(RoutedParams):
     def attention(self, rope: RopeParams | None, i: int = 0) -> AttentionSpec:
         magnitude = 1 + self.log_multiplier * self.stretch  # the file has a tenth of the factor
         scale = magnitude**2 / sqrt(self.whole_length)
-        return replace(super().attention(rope, i), scale=scale)
+        length = self.rise_length or self.rope_original
+        temperature = Temperature(self.rise, length) if self.rise and length else None
+        return replace(super().attention(rope, i), scale=scale, temperature=temperature)
 
 
 Weights = PlainWeights[Block]

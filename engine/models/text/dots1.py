@@ -1,7 +1,7 @@
-"""dots.llm1: experts and a shared one after dense layers, norms of queries and keys, NeoX pairs.
+"""dots.llm1, Hunyuan 3: experts and a shared one after dense layers, norms of q and k.
 
-rednote-hilab 2025; tensor names and keys by the GGUF spec. A bias corrects the choice of experts,
-whose scores are sigmoids.
+rednote-hilab 2025, Tencent 2026; tensor names and keys by the GGUF spec. A bias corrects the choice
+of experts, whose scores are sigmoids; NeoX pairs.
 """
 
 from dataclasses import dataclass

@@ -70,6 +70,12 @@ SUB_NORMS = {
     for name, size in (("attn_sub_norm", WIDE[2]), ("ffn_sub_norm", WIDE[1]))
 }
 
+HEAD_NORMS = {
+    f"blk.{i}.{name}.weight": (DIM,)
+    for i in range(LAYERS)
+    for name in ("attn_q_norm", "attn_k_norm")
+}
+
 RECIPES = {
     "bitnet": Direct("bitnet", keys(), {**tensors(tied=True), **SUB_NORMS}),
     "internlm2": Direct("internlm2", keys(rope__freq_base=1e5), tensors()),
@@ -98,4 +104,5 @@ RECIPES = {
         tensors(tied=True),
     ),
     "minicpm-early": Direct("minicpm", keys(logit_scale=0.25), tensors()),
+    "maincoder": Direct("maincoder", keys(), {**tensors(), **HEAD_NORMS}, peaked={}),
 }

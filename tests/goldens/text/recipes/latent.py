@@ -59,6 +59,11 @@ def by_sigmoids(config: Config) -> Config:
     return {**config, "scoring_func": "sigmoid"}
 
 
+def as_mistral4(config: Config) -> Config:
+    """With the architecture that the converter knows."""
+    return {**config, "architectures": ["Mistral3ForConditionalGeneration"]}
+
+
 RECIPES = {
     "deepseek_v2": Recipe(
         "DeepseekV2ForCausalLM",
@@ -78,5 +83,17 @@ RECIPES = {
         {**LOW_RANK, "n_group": 1, "topk_group": 1},
         peaked=PARTS,
         convert={"no_mtp": True},
+    ),
+    "mistral4": Recipe(
+        "Mistral4ForCausalLM",
+        {
+            **LOW_RANK,
+            "first_k_dense_replace": 0,
+            "n_group": 1,
+            "topk_group": 1,
+            "rope_parameters": {**YARN, "llama_4_scaling_beta": 0.1},
+        },
+        peaked=PARTS,
+        edit=as_mistral4,
     ),
 }

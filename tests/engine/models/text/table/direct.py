@@ -83,4 +83,11 @@ ROWS = (
         Fault(f"{TEXT}/minicpm.py", "DEPTH / sqrt(self.params.n_layer)", "DEPTH"),
         launches=25,
     ),
+    Row(
+        "maincoder",
+        "maincoder",
+        "norms of q and k after their turning, by neighbours",
+        Fault(f"{TEXT}/maincoder.py", "neox=False", "neox=True"),
+        launches=38,
+    ),
 )

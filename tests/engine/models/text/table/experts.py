@@ -202,4 +202,34 @@ ROWS = (
         Fault("engine/models/text/mimo2.py", "self.value_scale or 1.0", "1.0"),
         launches=25,
     ),
+    Row(
+        "hy_v3",
+        "hy_v3",
+        "a dense layer, then experts by sigmoids with a bias, normalised, scaled, and a shared one",
+        Fault("engine/models/text/dots1.py", "neox=True", "neox=False"),
+        launches=45,
+    ),
+    Row(
+        "mellum",
+        "mellum",
+        "windows with a base of their own, every fourth layer full with YaRN; softmax, normalised",
+        Fault("engine/models/text/mellum.py", "self.params.turned(i)", "self.params.turned(3)"),
+        launches=58,
+    ),
+    Row(
+        "cohere2moe",
+        "cohere2moe",
+        "a dense layer that turns without a window, windows, a layer without positions; half of"
+        " experts by sigmoids, normalised, and of a shared one; LayerNorms, tied output",
+        Fault("engine/models/text/cohere2moe.py", " or i < self.params.n_dense", ""),
+        launches=73,
+    ),
+    Row(
+        "granite_swa",
+        "granite_swa",
+        "windows with sinks, a layer without positions, multipliers; experts in one matrix, so a"
+        " shared one",
+        Fault("engine/models/text/granite_swa.py", " or self.params.turning[i]", " or True"),
+        launches=61,
+    ),
 )

@@ -34,4 +34,11 @@ ROWS = (
         Fault("engine/models/text/minicpm3.py", "DEPTH / sqrt(self.params.n_layer)", "DEPTH"),
         launches=74,
     ),
+    Row(
+        "mistral4",
+        "mistral4",
+        "experts by a softmax in each layer, normalised, scaled; YaRN, and queries that rise",
+        Fault("engine/models/text/mistral4.py", "= 0.1", "= 0.0"),
+        launches=83,
+    ),
 )
