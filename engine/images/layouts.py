@@ -268,16 +268,18 @@ def qwen(
     cell: int,
     least: int,
     most: int,
+    first: int = 0,
     before: str = "<|vision_start|>",
     after: str = "<|vision_end|>",
 ) -> ImagePlan:
-    """Sides in multiples of `cell`: patch size x merge; between `least` and `most` pixels.
+    """Sides in multiples of `cell`: patch size x merge; between `least` and `most` pixels; one
+    below `first` is enlarged to that before (GLM).
 
     Text goes on after the longer side's places. Raises `BadPicture` above an aspect of 200.
     """
 
     def plan(most: int) -> ImagePlan:
-        view = _view(size, smart_resize(size, cell, min(least, most), most), cell)
+        view = _view(size, smart_resize(size, cell, min(least, most), most, first=first), cell)
         pieces = joined((Text(before), Rows(0, 0, view.rows), Text(after)))
         return ImagePlan((view,), pieces, advance=max(view.grid))
 

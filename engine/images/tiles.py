@@ -46,9 +46,12 @@ def within_edge(size: Size, longest: int) -> Size:
     return Size(max(floor(size.w / ratio), 1), max(floor(size.h / ratio), 1))
 
 
-def smart_resize(size: Size, unit: int, least: int, most: int, shortest: int = 0) -> Size:
+def smart_resize(
+    size: Size, unit: int, least: int, most: int, shortest: int = 0, first: int = 0
+) -> Size:
     """Sides in multiples of `unit`, rounded half to even; least <= pixels <= most (Qwen). A side
-    that is rounded is at least `shortest`.
+    that is rounded is at least `shortest`; a picture with a side below `first` is enlarged to that
+    before (GLM).
 
     Raises `BadPicture` where one side is more than 200 times the other.
     """
@@ -59,7 +62,10 @@ def smart_resize(size: Size, unit: int, least: int, most: int, shortest: int = 0
             f"one side is {max(w, h) / min(w, h):.0f} times the other; this model takes up to"
             f" {MOST_ASPECT}: cut it",
         )
-    new = rounded(size, unit, shortest)
+    if min(w, h) < first:
+        scale = max(first / h, first / w)
+        w, h = int(w * scale), int(h * scale)
+    new = rounded(Size(w, h), unit, shortest)
     if new.w * new.h > most:
         factor = sqrt(h * w / most)
         return Size(

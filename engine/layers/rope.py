@@ -16,6 +16,7 @@ from engine.errors import ShapeError
 
 Ints = NDArray[np.int32]
 Floats = NDArray[np.float64]
+Mode = Literal["blocks", "interleaved", "vision"]
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,7 @@ class Sections:
     """
 
     sizes: tuple[int, int, int, int]
-    mode: Literal["blocks", "interleaved", "vision"] = "blocks"
+    mode: Mode = "blocks"
 
     def __post_init__(self) -> None:
         if min(self.sizes) < 0 or sum(self.sizes) < 1:

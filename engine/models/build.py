@@ -357,9 +357,9 @@ def with_tower(
     """
     params = built.model.params
     sizes = (params.n_embd, built.n_layer, params.eps)
-    host = TextHost(
-        built.arch, *sizes, has_token, built.model.n_deepstack, built.model.joins_pictures
-    )
+    model = built.model
+    told = (model.n_deepstack, model.joins_pictures, built.has_sections)
+    host = TextHost(built.arch, *sizes, has_token, *told)
     tower = build_tower(file, host)
     return replace(
         built,

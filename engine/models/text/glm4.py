@@ -1,15 +1,17 @@
-"""GLM-4-0414: sandwich norms, gate and up of one matrix, the first half of a head turns.
+"""GLM-4-0414, GLM-4.1V, GLM-OCR: sandwich norms, gate and up of one matrix, half of a head turns.
 
-Zhipu AI 2025; tensor names and keys by the GGUF spec. Rope pairs are (2i, 2i+1).
+Zhipu AI 2025; tensor names and keys by the GGUF spec. Rope pairs are (2i, 2i+1); in models with
+pictures converters make NeoX pairs of them, which turn by time, height and width.
 """
 
 from engine.layers.attention import SelfAttention
 from engine.layers.blocks import SandwichBlock
 from engine.layers.feed_forward import FusedFeedForward
 from engine.layers.rope import RopeParams
-from engine.models.decoder import Decoder, DecoderParams, PlainWeights
+from engine.models.decoder import Decoder, PlainWeights
+from engine.models.text.qwen2vl import SectionedParams
 
-Params = DecoderParams
+Params = SectionedParams
 
 
 Weights = PlainWeights[SandwichBlock[SelfAttention, FusedFeedForward]]
@@ -17,4 +19,4 @@ Weights = PlainWeights[SandwichBlock[SelfAttention, FusedFeedForward]]
 
 class Model(Decoder[Params, Weights]):
     def rope(self, i: int) -> RopeParams:
-        return self.params.rope(neox=False)
+        return self.params.sectioned(self.params.rope(neox=False))

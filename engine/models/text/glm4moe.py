@@ -1,6 +1,7 @@
-"""GLM-4.5, 4.6, 4.7, also Air: experts behind one or three dense layers, half of a head turns.
+"""GLM-4.5, 4.6, 4.7, Air, 4.5V, 4.6V: experts behind some dense layers, half of a head turns.
 
-Zhipu AI 2025; tensor names and keys by the GGUF spec. Norms of queries and keys in large ones.
+Zhipu AI 2025; tensor names and keys by the GGUF spec. Norms of queries and keys in large ones; with
+pictures pairs turn by time, height and width.
 """
 
 from dataclasses import dataclass
@@ -13,12 +14,13 @@ from engine.layers.feed_forward import FeedForward
 from engine.layers.rope import RopeParams
 from engine.models.decoder import PlainWeights
 from engine.models.routed import RoutedDecoder, RoutedParams
+from engine.models.text.qwen2vl import SectionedParams
 
 Block = PreNormBlock[NormedAttention | SelfAttention, Experts | FeedForward]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Params(RoutedParams):
+class Params(RoutedParams, SectionedParams):
     score = Scoring.SIGMOID
     normalised = False
 
@@ -30,4 +32,4 @@ class Model(RoutedDecoder[Params, Weights]):
     """The first layers are dense."""
 
     def rope(self, i: int) -> RopeParams:
-        return self.params.rope(neox=True)
+        return self.params.sectioned(self.params.rope(neox=True))

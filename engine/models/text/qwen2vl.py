@@ -6,8 +6,8 @@ Wang et al. 2024; tensor names and keys by the GGUF spec.
 from dataclasses import dataclass, replace
 from typing import Annotated
 
-from engine.layers.rope import RopeParams, Sections
-from engine.models.decoder import HEAD
+from engine.layers.rope import Mode, RopeParams, Sections
+from engine.models.decoder import HEAD, DecoderParams
 from engine.models.text import qwen2
 from engine.models.text.qwen2 import Weights
 from engine.weights.params import Meta
@@ -27,6 +27,26 @@ def four(sections: tuple[int, ...]) -> tuple[int, int, int, int]:
     """Pairs by time, height, width, and a fourth that files may leave out."""
     time, height, width, fourth = (*sections, 0)[:4]
     return time, height, width, fourth
+
+
+@dataclass(frozen=True, kw_only=True)
+class SectionedParams(DecoderParams):
+    """Keys of architectures that also have files for text alone, which have no sections."""
+
+    sections: Annotated[
+        tuple[int, ...], Meta("rope.dimension_sections", HEAD, alt=("rope.mrope_section",))
+    ] = ()
+
+    def problem(self) -> str:
+        """A contradiction among the parameters, or ""."""
+        wrong = any(self.sections) and sections_problem(self.sections, self.rope_dim // 2)
+        return super().problem() or wrong or ""
+
+    def sectioned(self, rope: RopeParams, mode: Mode = "blocks") -> RopeParams:
+        """The same, and with sections NeoX pairs that turn by time, height and width."""
+        if not any(self.sections):
+            return rope
+        return replace(rope, neox=True, sections=Sections(four(self.sections), mode))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,25 +11,17 @@ from engine.layers.attention import GatedQueryAttention
 from engine.layers.blocks import PreNormBlock
 from engine.layers.feed_forward import FeedForward
 from engine.layers.recurrent import GatedDeltaNet, SplitGates
-from engine.layers.rope import RopeParams, Sections
+from engine.layers.rope import RopeParams
 from engine.layers.spec import RecurrenceSpec
-from engine.models.decoder import HEAD, PlainWeights, W
+from engine.models.decoder import PlainWeights, W
 from engine.models.recurrent import RecurrentDecoder, RecurrentParams
-from engine.models.text.qwen2vl import four, sections_problem
+from engine.models.text.qwen2vl import SectionedParams
 from engine.weights.params import Meta, Range
 
 
 @dataclass(frozen=True, kw_only=True)
-class Params(RecurrentParams):
+class Params(RecurrentParams, SectionedParams):
     reordered: Annotated[bool, Meta("ssm.v_head_reordered", Range(0, 1))] = True
-    sections: Annotated[
-        tuple[int, ...], Meta("rope.dimension_sections", HEAD, alt=("rope.mrope_section",))
-    ] = ()
-
-    def problem(self) -> str:
-        """A contradiction among the parameters, or ""."""
-        wrong = self.sections and sections_problem(self.sections, self.rope_dim // 2)
-        return super().problem() or wrong or ""
 
 
 Weights = PlainWeights[
@@ -49,10 +41,7 @@ class DeltaDecoder(RecurrentDecoder[D, W]):
     tiled: ClassVar[bool] = True
 
     def rope(self, i: int) -> RopeParams:
-        rope, sections = self.params.rope(neox=True), self.params.sections
-        if not sections:
-            return rope
-        return replace(rope, sections=Sections(four(sections), "interleaved"))
+        return self.params.sectioned(self.params.rope(neox=True), "interleaved")
 
     def recurrence(self) -> RecurrenceSpec:
         return replace(super().recurrence(), tiled=self.tiled and self.params.reordered)

@@ -45,7 +45,7 @@ class TextHost:
     `rms_eps` is what that model's norms add; `n_layer` its output block's number, to which a
     tower's memory is counted; `n_deepstack` how many of its layers add further rows, None where
     the file does not say; `joins_pictures` that rows of a picture see each other where the tower
-    leaves that to the text.
+    leaves that to the text; `has_axes` that its keys turn by rows and columns.
     """
 
     arch: str
@@ -55,6 +55,7 @@ class TextHost:
     has_token: Callable[[str], bool]
     n_deepstack: int | None = None
     joins_pictures: bool = False
+    has_axes: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,6 +132,8 @@ class Tower(ABC, Generic[P, W]):
     """What the text model's vocabulary must have."""
     markers: ClassVar[tuple[str, ...]]
     """What chat templates print for a picture; the whole text is replaced by the plan's pieces."""
+    axes: ClassVar[bool] = False
+    """Its rows stand at places of several axes (M-RoPE)."""
     glue: ClassVar[str] = ""
     """What follows a picture where the chat template takes texts alone."""
     ignored: ClassVar[tuple[str, ...]] = ()

@@ -150,6 +150,10 @@ def _check_host(family: Family, file: GGUFFile, kind: str, host: TextHost) -> No
     if host.arch not in model.hosts:
         what = f"a {kind} projector for the architecture"
         raise UnsupportedModel(what, host.arch, model.hosts)
+    if model.axes and not host.has_axes:
+        problem = "the text model's file has no rope.dimension_sections, so it cannot place"
+        remedy = "convert it again with a newer llama.cpp, or take another file of it"
+        raise BadFile(file.paths[0], f"{problem} rows of a {kind} projector: {remedy}")
     missing = [token for token in model.tokens if not host.has_token(token)]
     if missing:
         listed = ", ".join(map(repr, missing))

@@ -8,10 +8,6 @@ from dataclasses import dataclass
 from math import isqrt
 from typing import Annotated
 
-import numpy as np
-
-from engine.errors import ShapeError
-from engine.gguf.formats import F32
 from engine.graph import ops
 from engine.graph.tensor import Tensor
 from engine.images import layouts
@@ -20,6 +16,7 @@ from engine.images.plan import ImagePlan, Limits, Size
 from engine.images.tiles import MOST_ASPECT
 from engine.layers.linear import Linear
 from engine.layers.vision.blocks import Block, BlockSpec, LayerNorm, Patches, merged
+from engine.layers.vision.stretch import mixed, shrunk, square_shares
 from engine.layers.vision.tower import TowerPass, TowerStep, bucket_of
 from engine.models.vision.base import Tower, TowerParams
 from engine.models.vision.qwen2vl import AREA
@@ -86,34 +83,20 @@ class Model(Tower[Params, Weights]):
         params = self.params
         rows, cols = pixels.shape[0] // params.patch, pixels.shape[1] // params.patch
         order = neighbours(cols, rows, params.merge)
-        side = isqrt(self.weights.positions.shape[1])
-        y, x = np.divmod(order, cols)
-        shares = shrunk(side, rows)[y, :, None] * shrunk(side, cols)[x, None, :]
-        inputs = {
-            "patches": cut(pixels, params.patch)[order],
-            "shares": shares.reshape(len(order), side * side),
-        }
+        shares = square_shares(self.weights.positions, shrunk, (rows, cols), order)
+        inputs = {"patches": cut(pixels, params.patch)[order], "shares": shares}
         return TowerStep(len(order), len(order) // params.merge**2, inputs)
 
     def forward(self, p: TowerPass) -> Tensor:
         params, w = self.params, self.weights
         spec = BlockSpec(params.n_head, params.head_dim, params.eps, ops.gelu)
-        x = ops.add(w.patches(p, params.patch), self.placed(p)).named("v/pos_embed")
+        x = ops.add(w.patches(p, params.patch), mixed(w.positions, p)).named("v/pos_embed")
         for i, block in enumerate(w.blocks):
             x = block(x, i, p, spec)
         x = merged(w.post_norm(x, params.eps, "v/post_ln"), params.merge**2)
         if w.merged_norm is not None:
             x = w.merged_norm(x, MERGED_EPS, "v/mm_norm")
         return w.down(ops.gelu_erf(w.up(x, "v/mm_up")).named("v/mm_act"), "v/mm_down")
-
-    def placed(self, p: TowerPass) -> Tensor:
-        """Positions [E, n]: each place's mix of those of the square."""
-        table = self.weights.positions
-        n = table.shape[1]
-        if isqrt(n) ** 2 != n:
-            raise ShapeError(table.name, "the number of places is not a square", table.shape)
-        matrix = ops.contiguous(ops.cast(table, F32).permute(1, 0))
-        return ops.matmul(matrix, p.floats("shares", n, p.n))
 
     def bucket(self, n: int) -> int:
         return bucket_of(n, self.params.merge**2)
@@ -125,15 +108,3 @@ class Model(Tower[Params, Weights]):
         enlarged = least + isqrt((MOST_ASPECT + 3) * least) + 2
         rows = max(most, isqrt(MOST_ASPECT * most), enlarged)
         return self.bucket(rows * params.merge**2)
-
-
-def shrunk(side: int, n: int) -> Floats:
-    """Shares of `side` places in each of n that lie on the same line, f32 [n, side]: a triangle
-    around it, as wide as a place of the coarser of both (Pillow's bilinear filter).
-    """
-    scale = side / n
-    centre = (np.arange(n) + 0.5) * scale
-    away = np.abs(np.arange(side) + 0.5 - centre[:, None]) / max(scale, 1.0)
-    parts = np.maximum(1 - away, 0)
-    shares: Floats = (parts / parts.sum(1, keepdims=True)).astype(np.float32)
-    return shares

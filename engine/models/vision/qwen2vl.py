@@ -127,6 +127,7 @@ class QwenTower(Tower[P, W]):
     tokens = ("<|vision_start|>", "<|vision_end|>")
     markers = ("<|vision_start|><|image_pad|><|vision_end|>",)
     filter = "bicubic"
+    axes = True
 
     @property
     @abstractmethod

@@ -25,6 +25,9 @@ FAMILIES: dict[str, Plan] = {
     "pixtral-12b": lambda size, limits: pixtral(size, limits, longest=1024, cell=16),
     "mistral3": lambda size, limits: pixtral(size, limits, longest=1540, cell=28),
     "qwen2.5-vl": lambda size, limits: qwen(size, limits, cell=28, least=3136, most=12845056),
+    "glm-4.1v": lambda size, limits: qwen(
+        size, limits, cell=28, least=6272, most=4816896, first=28
+    ),
     "qwen3-vl": lambda size, limits: qwen(size, limits, cell=32, least=65536, most=16777216),
     "mllama": lambda size, limits: mllama(size, limits, edge=560, most=4, patch=14),
     "llama4": lambda size, limits: llama4(size, limits, edge=336, most=16, cell=28),

@@ -14,7 +14,15 @@ from tests.goldens.vision.store import Case
 TOGETHER = ("gemma3", "gemma4")
 """Families whose rows of one picture all see each other."""
 
-CELLS = {"qwen2vl": 14, "qwen25vl": 28, "qwen3vl": 16, "qwen35": 16}
+CELLS = {
+    "qwen2vl": 14,
+    "qwen25vl": 28,
+    "qwen3vl": 16,
+    "qwen35": 16,
+    "glm4v": 14,
+    "glm4vmoe": 14,
+    "glmocr": 14,
+}
 """Families with places of several axes, and the pixels that a row stands for."""
 
 

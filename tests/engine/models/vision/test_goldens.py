@@ -44,6 +44,9 @@ KNOWN = {
     "qwen35": "qwen35",
     "llama4": "llama4",
     "lfm2": "lfm2",
+    "glm4v": "glm4",
+    "glm4vmoe": "glm4moe",
+    "glmocr": "glm4",
     "mllama": "mllama",
 }
 """By family, the architecture of its text model."""

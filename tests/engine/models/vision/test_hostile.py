@@ -39,8 +39,12 @@ TOGETHER = {
     "mm.input_norm.weight": "mm.patch_merger.weight",
     "mm.patch_merger.weight": "mm.input_norm.weight",
     "model.image_newline": "v.image_newline",
+    "v.norm_embd.weight": "v.position_embd.weight",
+    "v.position_embd.weight": "v.norm_embd.weight",
     "v.std_bias": "v.std_scale",
     "v.std_scale": "v.std_bias",
+    **{f"v.blk.{i}.attn_q_norm.weight": f"v.blk.{i}.attn_k_norm" for i in range(2)},
+    **{f"v.blk.{i}.attn_k_norm.weight": f"v.blk.{i}.attn_q_norm" for i in range(2)},
 }
 SIZES = [Size(1, 1), Size(31, 17), Size(4000, 3000), Size(10000, 60)]
 
@@ -173,7 +177,7 @@ def test_missing_and_unused_tensors_are_named(family: str, files: Mapping[str, P
                 build_tower(file, host(family))
             own = name.removesuffix(".weight").removesuffix(".bias")
             left = TOGETHER.get(name, name).removesuffix(".weight").removesuffix(".bias")
-            first = re.sub("attn_output$", "attn_out", left)
+            first = re.sub("attn_qkv$", "attn_q", re.sub("attn_output$", "attn_out", left))
             first = re.sub("attn_norm$", "ln1", re.sub("ffn_norm$", "ln2", first))
             assert any(part in str(caught.value) for part in (own, left, first))
         extra = next(iter(original.values()))
@@ -222,6 +226,14 @@ def test_what_cannot_read_its_rows_is_told(files: Mapping[str, Path]) -> None:
             build_tower(
                 file, TextHost("gemma3", 64, 2, 1e-6, lambda token: token != "<start_of_image>")
             )
+
+
+def test_rows_with_places_need_a_text_model_that_has_them(files: Mapping[str, Path]) -> None:
+    with open_gguf(files["glm4v"]) as file:
+        build_tower(file, host("glm4v"))
+        words = "has no rope.dimension_sections, so it cannot place rows of a glm4v projector"
+        with pytest.raises(BadFile, match=words):
+            build_tower(file, replace(host("glm4v"), has_axes=False))
 
 
 def test_further_rows_are_as_many_as_the_text_model_adds(files: Mapping[str, Path]) -> None:

@@ -16,6 +16,7 @@ from torch import Tensor
 from tests.goldens.vision.files.qwen import MERGE, VOCABULARY
 from tests.goldens.vision.files.tower import TowerSizes
 from tests.goldens.vision.references.common import Reference, Shown, replaced
+from tests.goldens.vision.words import Vocabulary
 
 PAD = "<|image_pad|>"
 IDS = {
@@ -45,6 +46,8 @@ def reference(
     std: Sequence[float],
     seed: int = 1,
     gains: Mapping[str, float] | None = None,
+    vocabulary: Vocabulary = VOCABULARY,
+    pad: str = PAD,
 ) -> Reference:
     """All that is left is the model and its pictures."""
     cell = tower.patch * MERGE
@@ -62,17 +65,17 @@ def reference(
             ids,
             pixel_values=torch.cat(values),
             image_grid_thw=torch.cat(grids),
-            mm_token_type_ids=(ids == IDS["image_token_id"]).int(),
+            mm_token_type_ids=(ids == vocabulary.id(pad)).int(),
         ).logits[0]
 
     def expand(text: str, pictures: Sequence[np.ndarray]) -> str:
-        return replaced(text, PAD, [PAD * (p.size // 3 // cell**2) for p in pictures])
+        return replaced(text, pad, [pad * (p.size // 3 // cell**2) for p in pictures])
 
     return Reference(
         model=model,
-        vocabulary=VOCABULARY,
+        vocabulary=vocabulary,
         cases=cases,
-        placeholder=PAD,
+        placeholder=pad,
         mean=mean,
         std=std,
         views=lambda picture: picture[None],
