@@ -2,7 +2,7 @@
 
 DeepSeek-AI 2024 (DeepSeek-V2), with the matrices that would make keys and values of the latent
 multiplied into queries and into what is mixed: heads attend to the latent itself. Files of MiniCPM
-3 have these matrices in one.
+3, and of DeepSeek from before 2025, have these matrices in one.
 """
 
 from dataclasses import dataclass, replace
@@ -87,7 +87,7 @@ class LatentAttention:
 
 @dataclass(frozen=True)
 class ExpandedLatentAttention:
-    """Keys and values of each head are made of the latent and kept (MiniCPM 3).
+    """Keys and values of each head are made of the latent and kept.
 
     `kv_b` [R, (D - r + Dv) * H] has each head's rows of keys, then of values.
     """
