@@ -83,8 +83,9 @@ class Metadata:
     def get(self, key: str, type: type[T], default: D | Required = REQUIRED) -> T | D:
         """The value under `key`, full or without the architecture's prefix.
 
-        An int is fine for a float. BadFile where the type is another, or where the key is missing
-        and there is no default.
+        An int is fine for a float, and a float without a fraction for an int, as early files of
+        Gemma 3n have one. BadFile where the type is another, or where the key is missing and there
+        is no default.
         """
         return self._typed(self.full(key), type, default)
 
@@ -115,9 +116,11 @@ class Metadata:
             if isinstance(default, Required):
                 raise BadFile(self.path, f"metadata has no {key!r}; expected {expected}")
             return default
-        if entry.type not in accepted:
-            self._wrong(key, str(entry.type), expected)
         value: Any = entry.value
+        if type is int and entry.type in FLOATS and value.is_integer():
+            value = int(value)
+        elif entry.type not in accepted:
+            self._wrong(key, str(entry.type), expected)
         return cast(T, float(value) if type is float else value)
 
     def _wrong(self, key: str, found: str, expected: str) -> NoReturn:

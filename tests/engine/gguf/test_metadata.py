@@ -1,6 +1,7 @@
 """Typed access to key-value pairs, every value type included."""
 
 import math
+from math import inf, nan
 
 import numpy as np
 import pytest
@@ -107,6 +108,18 @@ def test_defaults_are_for_missing_keys(meta):
 def test_an_integer_is_a_number(meta):
     assert meta.get("u8", float) == 200.0
     assert isinstance(meta.get("u8", float), float)
+
+
+def test_a_number_without_a_fraction_is_an_integer(tmp_path):
+    pairs = {f"toy.{value}": (V.FLOAT32, value) for value in (10.0, -1.0, 0.5, inf, nan)}
+    pairs["general.architecture"] = (V.STRING, "toy")
+    with open_gguf(Draft(pairs).write(tmp_path / "made.gguf")) as file:
+        found = [file.metadata.get(key, int) for key in ("10.0", "-1.0")]
+        assert found == [10, -1]
+        assert all(isinstance(one, int) for one in found)
+        for key in ("0.5", "inf", "nan"):
+            with pytest.raises(BadFile, match="is float32; expected an integer"):
+                file.metadata.get(key, int)
 
 
 @pytest.mark.parametrize(
