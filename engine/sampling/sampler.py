@@ -1,6 +1,6 @@
 """Drawing the next token: bias and penalties, then what `cuts` leave of the vocabulary."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from math import isfinite
 from types import MappingProxyType
 
@@ -37,11 +37,15 @@ class Sampler:
     """Draws tokens by fixed settings from one random stream; equal seeds give equal draws.
 
     `bias` is added to the logits of tokens by their ids, of which there are `size`, before anything
-    else.
+    else. Those in `never` are not drawn.
     """
 
     def __init__(
-        self, params: Sampling, bias: Mapping[int, float] = NO_BIAS, size: int = 0
+        self,
+        params: Sampling,
+        bias: Mapping[int, float] = NO_BIAS,
+        size: int = 0,
+        never: Collection[int] = (),
     ) -> None:
         params.check()
         for token, value in bias.items():
@@ -52,6 +56,7 @@ class Sampler:
         self.params = params
         self._biased = np.fromiter(bias, np.int64, len(bias))
         self._bias = np.fromiter(bias.values(), np.float32, len(bias))
+        self._never = np.fromiter(never, np.int64, len(never))
         self.seed: int = (
             int(np.random.SeedSequence().generate_state(1)[0])
             if params.seed is None
@@ -66,8 +71,9 @@ class Sampler:
 
     def draws_from(self, n: int, n_vocab: int) -> bool:
         """True if the `n` largest of so many logits are all that a token is drawn from."""
-        top_k = self.params.top_k
-        few = self.params.temperature <= GREEDY or (top_k <= n and is_few(top_k, n_vocab))
+        top_k, n = self.params.top_k, n - self._never.size  # which may be the largest
+        is_greedy = self.params.temperature <= GREEDY and n > 0
+        few = is_greedy or (top_k <= n and is_few(top_k, n_vocab))
         return few and not self._biased.size and _is_neutral(self.params)
 
     def choose(self, best: Candidates) -> int:
@@ -76,19 +82,23 @@ class Sampler:
         """
         if not isfinite(best.logits[0]):
             raise BadLogits
+        if self._never.size:
+            kept = ~np.isin(best.ids, self._never)
+            best = Candidates(best.ids[kept], best.logits[kept])
         params = self.params
         n = 1 if params.temperature <= GREEDY else params.top_k
         drawn = best.logits[:n] > -np.inf
-        kept = Candidates(best.ids[:n][drawn], best.logits[:n][drawn])
+        few = Candidates(best.ids[:n][drawn], best.logits[:n][drawn])
         if n > 1:
-            *_, (_, kept) = narrowed_further(kept, params)
-        return Drawable(kept.ids, kept.logits).at(self._random.random())
+            *_, (_, few) = narrowed_further(few, params)
+        return Drawable(few.ids, few.logits).at(self._random.random())
 
     def _with_bias(self, logits: NDArray[np.float32]) -> NDArray[np.float32]:
-        if not self._biased.size:
+        if not (self._biased.size or self._never.size):
             return logits
         biased = logits.copy()
         biased[self._biased] += self._bias
+        biased[self._never] = -np.inf
         return biased
 
 

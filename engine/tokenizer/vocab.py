@@ -68,6 +68,7 @@ class Vocab:
     types: bytearray = field(repr=False)
     scores: memoryview = field(repr=False)
     eog: set[int] = field(default_factory=set)
+    suppressed: frozenset[int] = frozenset()
     bos: int | None = None
     eos: int | None = None
     unknown: int | None = None
@@ -118,6 +119,9 @@ def load_vocab(meta: Metadata, bos: int | None, eos: int | None, unknown: int | 
     vocab.unknown = token_of(meta, "unknown", size, unknown)
     _find_fim(meta, vocab)
     _find_ends(meta, vocab)
+    never = meta.get("tokenizer.ggml.suppress_tokens", Array, None)
+    if never is not None:  # rows of a tower stand behind such; converters may list too many
+        vocab.suppressed = frozenset(t for t in never.ints().tolist() if 0 <= t < size)
     return vocab
 
 

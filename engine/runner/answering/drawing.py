@@ -43,7 +43,8 @@ class Drawing:
     def __init__(self, model: LoadedModel, request: Generate, prompt: Prompt, so_far: str) -> None:
         self._tokenizer, self._n_top = model.tokenizer, request.logprobs
         self._n_vocab = model.built.n_vocab
-        self.sampler = Sampler(request.sampling, request.bias, self._n_vocab)
+        never = [token for token in model.tokenizer.suppressed if token < self._n_vocab]
+        self.sampler = Sampler(request.sampling, request.bias, self._n_vocab, never)
         self.seen = [item for item in prompt.items if isinstance(item, int)]
         self._ends: Container[int] = () if request.endless else model.tokenizer.eog
         rule = rule_of(model.tokenizer, model.template, request, prompt.opened)

@@ -238,3 +238,23 @@ def test_the_best_may_be_no_numbers(first: float) -> None:
     row = np.float32([first, -np.inf, 3, 4])
     with pytest.raises(BadLogits):
         Sampler(Sampling(temperature=0)).choose(best_of(row))
+
+
+@pytest.mark.parametrize("params", [Sampling(temperature=0), Sampling(top_k=20, seed=3)])
+def test_what_is_never_drawn(params: Sampling) -> None:
+    """From all logits and from the best of them alike, as if these tokens were not there."""
+    rng = np.random.default_rng(5)
+    whole, few = (Sampler(params, size=3000, never=(7, 9, 2999)) for _ in range(2))
+    without = Sampler(params)
+    assert few.draws_from(64, 3000)
+    assert few.draws_from(23, 3000)
+    assert not Sampler(params, never=range(60)).draws_from(60, 3000)
+    for _ in range(50):
+        logits = rng.normal(0, 3, 3000).astype(np.float32)
+        lowest = logits.copy()
+        logits[[7, 9, 2999]] = 40, 41, 42
+        lowest[[7, 9, 2999]] = -1e30
+        best = top_k(logits.astype(np.float64), 64)
+        token = whole.sample(logits, [])
+        assert token == few.choose(best) == without.sample(lowest, [])
+        assert logits[7] == 40

@@ -133,6 +133,13 @@ def test_what_ends_a_generation() -> None:
     assert ends(["</s>", "<|tool_response>"]) == {"<|tool_response>"}
 
 
+def test_what_no_answer_may_have() -> None:
+    """Ids outside are left out, as in llama.cpp."""
+    assert BPE.suppressed == frozenset()
+    meta = byte_pairs([], ["<a>", "<b>"], suppress_tokens=[257, 3, 258, -1])
+    assert load_tokenizer(meta).suppressed == {257, 3}
+
+
 def test_types_that_texts_decide() -> None:
     meta = byte_pairs(["< /", "</ s", "</s >"], ["<|channel|>"])
     tokenizer = load_tokenizer(meta)
@@ -191,6 +198,7 @@ BROKEN: list[tuple[dict[str, Any], str]] = [
     ({"eot_token_id": 300}, "'tokenizer.ggml.eot_token_id' is 300"),
     ({"eos_token_ids": [1, 999]}, "'tokenizer.ggml.eos_token_ids' is 999"),
     ({"eos_token_id": "x"}, "integer"),
+    ({"suppress_tokens": ["x"]}, "integers"),
     ({"add_bos_token": "yes"}, "bool"),
     ({"model": None}, "'tokenizer.ggml.model'"),
 ]

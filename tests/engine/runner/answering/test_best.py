@@ -7,10 +7,13 @@ import pytest
 
 from engine.backends.opencl.backend import OpenCLBackend
 from engine.backends.opencl.buffers import OpenCLBuffer
+from engine.gguf import open_gguf
+from engine.gguf.values import ValueType as V
 from engine.models.base import N_BEST
 from engine.protocol import Generate, Sampling
 from engine.runner.api import Model, load
 from tests.engine.runner.answering.many import Many, asked, ids, tiny
+from tests.gguf_files import drafted
 from tests.kernels.conftest import pytest_generate_tests
 
 __all__ = ["pytest_generate_tests"]
@@ -83,3 +86,20 @@ def test_answers_are_the_same_and_little_is_read(
 def test_who_looks_gets_all_logits(model: Model, reads: list[int]) -> None:
     answers(model, [asked(1, ids(1, 9), 12, logprobs=3)], reads)
     assert min(reads) >= 4 * model.loaded.built.n_vocab
+
+
+def test_no_answer_has_what_its_file_suppresses(backend: str, tmp_path: Path) -> None:
+    """As Gemma 4 12B does the places of pictures and sound."""
+    path, free = tiny(tmp_path, "llama"), set[int]()
+    with open_gguf(path) as file:
+        draft = drafted(file)
+    for _ in range(2):
+        draft.pairs["tokenizer.ggml.suppress_tokens"] = (V.ARRAY, (V.INT32, sorted(free)))
+        with load(draft.write(tmp_path / "held.gguf"), device=backend, ctx=64) as model:
+            many = Many(model)
+            many.ask(asked(1, ids(3, 10)))
+            many.finish()
+            told = set(many.tokens(1))
+        assert told
+        assert not told & free
+        free = told
