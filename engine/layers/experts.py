@@ -3,7 +3,7 @@
 Their matrices lie in one tensor, [in, out, X], of which a product reads the chosen ones alone.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Annotated
 
@@ -142,6 +142,8 @@ class Experts:
         route = spec.route
         if route is None:
             raise ShapeError("experts", f"layer {i} has some, and expert_count is 0")
+        if spec.gated_experts is not None:
+            spec = replace(spec, gated=spec.gated_experts)
         logits = self._logits(seen, i, route)
         groups = (route.groups, route.groups_used)
         ids = ops.route(logits, route.used, route.score, self.bias, *groups)

@@ -121,7 +121,8 @@ class BlockSpec:
     Norms behind attention and feed-forward add `post_eps` where they have another; what both give
     is multiplied by `residual`. `recurrence` is None where nothing is carried, or a convolution
     alone. Gates below their mean plus `sparse` standard deviations count as 0. `parallel`: the
-    feed-forward reads what enters the block, as attention does (GPT-NeoX).
+    feed-forward reads what enters the block, as attention does (GPT-NeoX). `gated_experts` is the
+    activation of chosen experts where they have another.
     """
 
     attention: AttentionSpec
@@ -133,3 +134,4 @@ class BlockSpec:
     recurrence: RecurrenceSpec | None = None
     sparse: float | None = None
     parallel: bool = False
+    gated_experts: GatedActivation | None = None

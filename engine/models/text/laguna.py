@@ -55,8 +55,12 @@ class SoftGatedAttention(NormedAttention):
 
     gate: Annotated[Linear, Name("attn_gate")]
 
+    def factors(self, x: Tensor, i: int) -> Tensor:
+        """[H, T] or [D*H, T] of what entered, [E, T]."""
+        return ops.softplus(self.gate(x, "attn_gate", i))
+
     def gated(self, mixed: Tensor, x: Tensor, i: int) -> Tensor:
-        gate = ops.softplus(self.gate(x, "attn_gate", i))  # [H, T] or [D*H, T]
+        gate = self.factors(x, i)
         n_gates, n = gate.shape[:2]
         by_gate = mixed.reshape(mixed.shape[0] // n_gates, n_gates, n)
         gated = ops.mul(by_gate, gate.reshape(1, n_gates, n))

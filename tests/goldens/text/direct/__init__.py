@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from pkgutil import iter_modules
 
-Key = int | float | bool | str | list[int]
+Key = int | float | bool | str | list[int] | list[float]
 Shape = tuple[int, ...]
 """In ggml's order: what a product reads comes first."""
 

@@ -82,6 +82,23 @@ def joint(i: int) -> Tensors:
     return made | ({"attn_sinks.weight": (HEADS,), "exp_probs_b.bias": (EXPERTS,)} if i else {})
 
 
+def stepped(i: int) -> Tensors:
+    """A layer with gated heads, six in the windowed one; the first is dense."""
+    heads, kv = ((HEADS, 1), (6, KV), (HEADS, 1))[i]
+    made: Tensors = {
+        "attn_q.weight": (EMBD, heads * DIM),
+        "attn_k.weight": (EMBD, kv * DIM),
+        "attn_v.weight": (EMBD, kv * DIM),
+        "attn_output.weight": (heads * DIM, EMBD),
+        "attn_gate.weight": (EMBD, heads),
+        "attn_q_norm.weight": (DIM,),
+        "attn_k_norm.weight": (DIM,),
+        **NORMS,
+        **(routed(1) if i else DENSE),
+    }
+    return made | ({"exp_probs_b.bias": (EXPERTS,)} if i else {})
+
+
 RECIPES = {
     "deepseek": Direct(
         "deepseek",
@@ -155,5 +172,28 @@ RECIPES = {
         },
         whole(2, joint),
         peaked={"attn_qkv": 2.0},
+    ),
+    "step35": Direct(
+        "step35",
+        {
+            **COMMON,
+            "block_count": 3,
+            "attention.head_count": [HEADS, 6, HEADS],
+            "attention.head_count_kv": [1, KV, 1],
+            "attention.key_length": DIM,
+            "attention.value_length": DIM,
+            "attention.sliding_window": 8,
+            "attention.sliding_window_pattern": [False, True, False],
+            "rope.freq_base_swa": 5e3,
+            "expert_shared_feed_forward_length": EXPERT,
+            "expert_weights_norm": True,
+            "expert_weights_scale": 1.5,
+            "expert_gating_func": 2,
+            "swiglu_clamp_exp": [0.0, 0.0, 0.5],
+            "swiglu_clamp_shexp": [0.0, 0.0, 0.75],
+        },
+        {**whole(3, stepped), "rope_freqs.weight": (DIM // 2,)},
+        peaked={"attn_q_norm": 2.0, "attn_k_norm": 2.0},
+        values={"rope_freqs.weight": (1.0, 1.5, 2.5, 4.0, 8.0, 8.0, 8.0, 8.0)},
     ),
 }

@@ -232,4 +232,13 @@ ROWS = (
         Fault("engine/models/text/granite_swa.py", " or self.params.turning[i]", " or True"),
         launches=61,
     ),
+    Row(
+        "step35",
+        "step35",
+        "by llama.cpp: gated heads, a window with heads and a base of its own, half of a head by"
+        " factors in full layers; a dense layer, then experts with a bias, scaled, and a shared"
+        " one; bounds of activations in the last",
+        Fault("engine/models/text/step35.py", "params.shared_limits, i", "params.limits, i"),
+        launches=65,
+    ),
 )
