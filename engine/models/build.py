@@ -231,9 +231,11 @@ MODULES = {
     "exaone-moe": "exaone_moe",
     "hunyuan-dense": "hunyuan_dense",
     "hunyuan-moe": "hunyuan_moe",
+    "llama-embed": "llama_embed",
     "minimax-m2": "minimax_m2",
     "modern-bert": "modern_bert",
     "muse-glimmer": "muse_glimmer",
+    "neo-bert": "neo_bert",
     "nomic-bert": "nomic_bert",
     "nomic-bert-moe": "nomic_bert_moe",
     "qwen25vl": "qwen2vl",  # in files that Ollama made

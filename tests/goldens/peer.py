@@ -18,7 +18,15 @@ import numpy as np
 class Peer:
     """One loaded file with a context of at most `context` tokens."""
 
-    def __init__(self, path: Path, context: int, threads: int = 2, *, exact: bool = False) -> None:
+    def __init__(
+        self,
+        path: Path,
+        context: int,
+        threads: int = 2,
+        *,
+        exact: bool = False,
+        embeds: bool = False,
+    ) -> None:
         self._silence = llama_cpp.llama_log_callback(lambda level, text, data: None)
         llama_cpp.llama_log_set(self._silence, ctypes.c_void_p(0))
         llama_cpp.llama_backend_init()
@@ -33,6 +41,9 @@ class Peer:
         if exact:
             params.type_k = params.type_v = llama_cpp.GGML_TYPE_F32
             params.flash_attn_type = llama_cpp.LLAMA_FLASH_ATTN_TYPE_DISABLED
+        if embeds:
+            params.embeddings, params.pooling_type = True, llama_cpp.LLAMA_POOLING_TYPE_NONE
+        self.width: int = llama_cpp.llama_model_n_embd(self._model)
         self._context = llama_cpp.llama_init_from_model(self._model, params)
         self._vocab = llama_cpp.llama_model_get_vocab(self._model)
         self.vocabulary: int = llama_cpp.llama_vocab_n_tokens(self._vocab)
@@ -51,6 +62,17 @@ class Peer:
 
     def logits(self, tokens: Sequence[int], rows: range) -> np.ndarray:
         """Logits of the positions `rows` of a context that starts empty: float32 [rows, V]."""
+        self._decode(tokens, rows)
+        found = llama_cpp.llama_get_logits(self._context)
+        return np.ctypeslib.as_array(found, (len(rows), self.vocabulary)).copy()
+
+    def embeddings(self, tokens: Sequence[int]) -> np.ndarray:
+        """Rows of all positions, of a model that `embeds`: float32 [T, E]."""
+        self._decode(tokens, range(len(tokens)))
+        found = llama_cpp.llama_get_embeddings(self._context)
+        return np.ctypeslib.as_array(found, (len(tokens), self.width)).copy()
+
+    def _decode(self, tokens: Sequence[int], rows: range) -> None:
         llama_cpp.llama_memory_clear(llama_cpp.llama_get_memory(self._context), True)
         batch = llama_cpp.llama_batch_init(len(tokens), 0, 1)
         batch.n_tokens = len(tokens)
@@ -64,8 +86,6 @@ class Peer:
         llama_cpp.llama_batch_free(batch)
         if status:
             raise RuntimeError(f"llama_decode: {status}")
-        found = llama_cpp.llama_get_logits(self._context)
-        return np.ctypeslib.as_array(found, (len(rows), self.vocabulary)).copy()
 
     def close(self) -> None:
         llama_cpp.llama_free(self._context)

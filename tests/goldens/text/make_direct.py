@@ -36,8 +36,12 @@ def make(row: str, recipe: Direct) -> str:
         path = Path(folder) / "made.gguf"
         write(path, recipe, draws)
         ids = draws.integers(3, V, (2, T)).astype(np.int32)
-        peer = Peer(path, T, exact=True)
-        logits = np.stack([peer.logits(text.tolist(), range(T)) for text in ids])
+        peer = Peer(path, T, exact=True, embeds=recipe.encodes)
+        texts = [text.tolist() for text in ids]
+        if recipe.encodes:
+            logits = np.stack([peer.embeddings(text) for text in texts])
+        else:
+            logits = np.stack([peer.logits(text, range(T)) for text in texts])
         peer.close()
         data = path.read_bytes()
     packed = lzma.compress(data, **PACKED)

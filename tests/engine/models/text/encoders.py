@@ -24,4 +24,19 @@ ENCODERS = [
         Fault(f"{TEXT}/gemma_embedding.py", "params.window // 2", "params.window"),
         launches=64,
     ),
+    Row(
+        *("eurobert", "eurobert", "norms by root mean square, half as many heads of keys"),
+        Fault(f"{TEXT}/eurobert.py", "neox=True", "neox=False"),
+        launches=26,
+    ),
+    Row(
+        *("llama-embed", "llama-embed", "pairs of neighbours, turned by Llama 3's factors"),
+        Fault(f"{TEXT}/llama_embed.py", "neox=False", "neox=True"),
+        launches=26,
+    ),
+    Row(
+        *("neo-bert", "neo-bert", "by llama.cpp: pairs of neighbours, joint matrices"),
+        Fault(f"{TEXT}/neo_bert.py", "neox=False", "neox=True"),
+        launches=29,
+    ),
 ]

@@ -18,7 +18,7 @@ PEAKED = {"attn_q.": 3.0, "attn_k.": 3.0}
 class Direct:
     """A file's keys, without its `architecture` before them, and its tensors; `peaked` multiplies
     those with a part of their names, so that attention looks at few tokens; `values` are those of
-    vectors that are not drawn.
+    vectors that are not drawn. One that `encodes` has no logits: its rows are taken.
     """
 
     architecture: str
@@ -27,6 +27,7 @@ class Direct:
     peaked: Mapping[str, float] = field(default_factory=lambda: PEAKED)
     seed: int = 1
     values: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    encodes: bool = False
 
 
 def directs() -> dict[str, Direct]:

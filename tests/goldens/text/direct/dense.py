@@ -76,6 +76,15 @@ HEAD_NORMS = {
     for name in ("attn_q_norm", "attn_k_norm")
 }
 
+NEO_BLOCK: Tensors = {
+    "attn_norm.weight": (64,),
+    "attn_qkv.weight": (64, 3 * 64),
+    "attn_output.weight": (64, 64),
+    "ffn_norm.weight": (64,),
+    "ffn_up.weight": (64, 2 * 96),
+    "ffn_down.weight": (96, 64),
+}
+
 RECIPES = {
     "bitnet": Direct("bitnet", keys(), {**tensors(tied=True), **SUB_NORMS}),
     "internlm2": Direct("internlm2", keys(rope__freq_base=1e5), tensors()),
@@ -105,4 +114,15 @@ RECIPES = {
     ),
     "minicpm-early": Direct("minicpm", keys(logit_scale=0.25), tensors()),
     "maincoder": Direct("maincoder", keys(), {**tensors(), **HEAD_NORMS}, peaked={}),
+    "neo-bert": Direct(
+        "neo-bert",
+        keys(attention__head_count_kv=4, attention__causal=False),
+        {
+            "token_embd.weight": (64, V),
+            "enc.output_norm.weight": (64,),
+            **{f"blk.{i}.{name}": s for i in range(LAYERS) for name, s in NEO_BLOCK.items()},
+        },
+        peaked={"attn_qkv": 2.0},
+        encodes=True,
+    ),
 }

@@ -3,6 +3,7 @@
 from functools import partial
 
 from tests.goldens.text.recipe import ABSENT, NORMS, Config, Recipe, V
+from tests.goldens.text.recipes.dense import LLAMA3
 
 HEADS = dict.fromkeys(("num_key_value_heads", "head_dim", "tie_word_embeddings"), ABSENT)
 ENCODER = partial(Recipe, encodes=True)
@@ -33,6 +34,11 @@ def nomic(config: Config) -> Config:
 def modern(config: Config) -> Config:
     """With the epsilon under a name that the converter knows."""
     return config | {"layer_norm_eps": config["norm_eps"]}
+
+
+def named(name: str, config: Config) -> Config:
+    """As a class of the same forward pass that the converter has for another architecture."""
+    return config | {"architectures": [name]}
 
 
 RECIPES = {
@@ -79,5 +85,11 @@ RECIPES = {
                 "added_tokens": [],
             }
         },
+    ),
+    "eurobert": ENCODER("EuroBertModel", {"head_dim": 8, "classifier_pooling": "mean"}),
+    "llama-embed": ENCODER(
+        "EuroBertModel",
+        {"head_dim": 8, "rope_parameters": LLAMA3},
+        edit=partial(named, "LlamaBidirectionalModel"),
     ),
 }
