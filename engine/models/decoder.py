@@ -4,9 +4,9 @@ An architecture adds to the params that all have, declares its weights, and says
 numbers are layer by layer.
 """
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import sqrt
 from typing import Annotated, ClassVar, Generic, Protocol, TypeVar
 
@@ -16,7 +16,7 @@ from engine.layers.rope import RopeParams, Yarn
 from engine.layers.spec import SWIGLU, AttentionSpec, BlockSpec, GatedActivation
 from engine.layers.step import LayerCache, Pass
 from engine.models.base import Output, TextModel, TextWeights
-from engine.models.constants import Constant
+from engine.models.constants import Constant, factors_by_pair
 from engine.models.kept import Cells, Kept, State
 from engine.weights.bind import Name
 from engine.weights.params import (
@@ -195,10 +195,17 @@ class LayerStack(TextModel[P, S]):
     """Embeddings and blocks: what decoders and encoders (encoder.py) share."""
 
     gated: ClassVar[GatedActivation] = SWIGLU
+    neox: ClassVar[bool] = True
+    """True if rope pairs the halves of a head, as GPT-NeoX does, not neighbours."""
 
-    @abstractmethod
+    @cached_property
+    def turned(self) -> RopeParams:
+        """The file's rope, with its factors by pair where it has them."""
+        return self.params.rope(self.neox, factors_by_pair(self.constants))
+
     def rope(self, i: int) -> RopeParams | None:
         """How layer i turns queries and keys; None: not at all."""
+        return self.turned
 
     def attention(self, i: int) -> AttentionSpec:
         """The numbers of layer i's attention."""

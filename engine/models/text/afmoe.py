@@ -35,7 +35,7 @@ class Model(RoutedDecoder[Params, Weights], WindowedDecoder[Params, Weights]):
     """Layers differ in what they see, whether they turn, and whether they have experts."""
 
     def rope(self, i: int) -> RopeParams | None:
-        return self.params.rope(neox=True) if self.params.is_windowed(i) else None
+        return self.turned if self.params.is_windowed(i) else None
 
     def embed(self, p: Pass) -> Tensor:
         return ops.scale(super().embed(p), sqrt(self.params.n_embd)).named("inp_scaled")

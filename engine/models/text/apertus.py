@@ -6,7 +6,6 @@ above zero and an exponential below, with numbers of each layer. Rope pairs are 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from math import exp, log1p
 from typing import Annotated
 
@@ -15,9 +14,8 @@ from engine.graph.tensor import Tensor
 from engine.layers.attention import NormedAttention
 from engine.layers.blocks import PreNormBlock
 from engine.layers.feed_forward import PlainFeedForward
-from engine.layers.rope import RopeParams
 from engine.layers.spec import BlockSpec, GatedActivation
-from engine.models.constants import Constant, factors_by_pair, rope_factors
+from engine.models.constants import Constant, rope_factors
 from engine.models.decoder import Decoder, DecoderParams, PlainWeights
 from engine.weights.params import Meta, Range, of_layer
 
@@ -57,14 +55,6 @@ Weights = PlainWeights[PreNormBlock[NormedAttention, PlainFeedForward]]
 
 class Model(Decoder[Params, Weights]):
     """Each layer has an activation of its own."""
-
-    @cached_property
-    def turned(self) -> RopeParams:
-        """By factors where the file has them."""
-        return self.params.rope(neox=True, factors=factors_by_pair(self.constants))
-
-    def rope(self, i: int) -> RopeParams:
-        return self.turned
 
     def spec(self, i: int) -> BlockSpec:
         return replace(super().spec(i), gated=self.params.activation(i))

@@ -6,14 +6,12 @@ permutes q and k.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from engine.layers.attention import SelfAttention
 from engine.layers.blocks import PreNormBlock
 from engine.layers.feed_forward import PlainFeedForward
-from engine.layers.rope import RopeParams
 from engine.layers.spec import RELU_SQR
-from engine.models.constants import Constant, factors_by_pair, rope_factors
+from engine.models.constants import Constant, rope_factors
 from engine.models.decoder import Decoder, DecoderParams, PlainWeights
 
 
@@ -27,12 +25,6 @@ Weights = PlainWeights[PreNormBlock[SelfAttention, PlainFeedForward]]
 
 
 class Model(Decoder[Params, Weights]):
+    neox = False
+
     gated = RELU_SQR
-
-    @cached_property
-    def turned(self) -> RopeParams:
-        """By factors where the file has them."""
-        return self.params.rope(neox=False, factors=factors_by_pair(self.constants))
-
-    def rope(self, i: int) -> RopeParams:
-        return self.turned

@@ -12,7 +12,6 @@ from engine.layers.attention import Heads, SelfAttention
 from engine.layers.blocks import PreNormBlock
 from engine.layers.feed_forward import FeedForward
 from engine.layers.linear import RMSNorm
-from engine.layers.rope import RopeParams
 from engine.layers.spec import AttentionSpec, BlockSpec
 from engine.layers.step import LayerCache, Pass
 from engine.models.decoder import Decoder, DecoderParams, PlainWeights
@@ -51,5 +50,4 @@ Weights = PlainWeights[PreNormBlock[SubNormedAttention, SubNormedFeedForward]]
 
 
 class Model(Decoder[Params, Weights]):
-    def rope(self, i: int) -> RopeParams:
-        return self.params.rope(neox=True)
+    """All layers are alike."""

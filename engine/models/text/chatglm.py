@@ -7,7 +7,6 @@ and half of a head turns, in neighbouring pairs.
 from engine.layers.attention import SelfAttention
 from engine.layers.blocks import PreNormBlock
 from engine.layers.feed_forward import FusedFeedForward
-from engine.layers.rope import RopeParams
 from engine.models.decoder import Decoder, DecoderParams, PlainWeights
 
 Params = DecoderParams
@@ -15,5 +14,4 @@ Weights = PlainWeights[PreNormBlock[SelfAttention, FusedFeedForward]]
 
 
 class Model(Decoder[Params, Weights]):
-    def rope(self, i: int) -> RopeParams:
-        return self.params.rope(neox=False)
+    neox = False

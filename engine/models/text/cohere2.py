@@ -34,8 +34,10 @@ Weights = LayerNormWeights[ParallelBlock[SelfAttention, FeedForward]]
 class Model(WindowedDecoder[Params, Weights]):
     """Layers differ in what they see and whether they turn."""
 
+    neox = False
+
     def rope(self, i: int) -> RopeParams | None:
-        return self.params.rope(neox=False) if self.params.is_windowed(i) else None
+        return self.turned if self.params.is_windowed(i) else None
 
     def logits(self, x: Tensor) -> Tensor:
         return ops.scale(super().logits(x), self.params.logit_scale).named("result_output")

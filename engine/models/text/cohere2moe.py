@@ -57,6 +57,8 @@ Weights = PlainWeights[RMSParallelBlock[SelfAttention, AveragedExperts | FeedFor
 class Model(RoutedDecoder[Params, Weights], WindowedDecoder[Params, Weights]):
     """Layers differ in what they see, whether they turn, and whether they have experts."""
 
+    neox = False
+
     def __init__(
         self, params: Params, weights: Weights, constants: Mapping[str, Values], n_ctx: int
     ) -> None:
@@ -70,7 +72,7 @@ class Model(RoutedDecoder[Params, Weights], WindowedDecoder[Params, Weights]):
 
     def rope(self, i: int) -> RopeParams | None:
         turns = self.params.is_windowed(i) or i < self.params.n_dense
-        return self.params.rope(neox=False) if turns else None
+        return self.turned if turns else None
 
     def logits(self, x: Tensor) -> Tensor:
         return ops.scale(super().logits(x), self.params.logit_scale).named("result_output")

@@ -11,7 +11,6 @@ from engine.graph.tensor import Tensor
 from engine.layers.attention import LayerNormedAttention
 from engine.layers.blocks import ParallelBlock
 from engine.layers.feed_forward import FeedForward
-from engine.layers.rope import RopeParams
 from engine.models.decoder import Decoder, DecoderParams, LayerNormWeights
 from engine.models.text.cohere2 import LOGIT_SCALE
 from engine.weights.params import EPSILON, Meta
@@ -27,8 +26,7 @@ Weights = LayerNormWeights[ParallelBlock[LayerNormedAttention, FeedForward]]
 
 
 class Model(Decoder[Params, Weights]):
-    def rope(self, i: int) -> RopeParams:
-        return self.params.rope(neox=False)
+    neox = False
 
     def logits(self, x: Tensor) -> Tensor:
         return ops.scale(super().logits(x), self.params.logit_scale).named("result_output")

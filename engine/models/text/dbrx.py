@@ -41,6 +41,3 @@ Weights = LayerNormWeights[Block]
 
 class Model(RoutedDecoder[Params, Weights]):
     """All layers are alike."""
-
-    def rope(self, i: int) -> RopeParams:
-        return self.params.rope(neox=True)

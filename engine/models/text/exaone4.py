@@ -6,13 +6,12 @@ others know no positions.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from engine.layers.attention import NormedAttention
 from engine.layers.blocks import PostNormBlock
 from engine.layers.feed_forward import FeedForward
 from engine.layers.rope import RopeParams
-from engine.models.constants import Constant, factors_by_pair, rope_factors
+from engine.models.constants import Constant, rope_factors
 from engine.models.decoder import PlainWeights
 from engine.models.windowed import WindowedDecoder, WindowedParams
 
@@ -30,11 +29,6 @@ Weights = PlainWeights[PostNormBlock[NormedAttention, FeedForward]]
 
 class Model(WindowedDecoder[Params, Weights]):
     """Layers differ in what they see and whether they turn."""
-
-    @cached_property
-    def turned(self) -> RopeParams:
-        """By factors where the file has them."""
-        return self.params.rope(neox=True, factors=factors_by_pair(self.constants))
 
     def rope(self, i: int) -> RopeParams | None:
         return None if self.params.window and not self.params.is_windowed(i) else self.turned

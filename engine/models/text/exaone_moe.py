@@ -6,7 +6,6 @@ others know no positions. A bias corrects the choice of experts, whose scores ar
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from engine.graph.ops.experts import Scoring
 from engine.layers.attention import NormedAttention
@@ -14,7 +13,7 @@ from engine.layers.blocks import PreNormBlock
 from engine.layers.experts import Experts
 from engine.layers.feed_forward import FeedForward
 from engine.layers.rope import RopeParams
-from engine.models.constants import Constant, factors_by_pair, rope_factors
+from engine.models.constants import Constant, rope_factors
 from engine.models.decoder import PlainWeights
 from engine.models.routed import RoutedDecoder, RoutedParams
 from engine.models.windowed import WindowedDecoder, WindowedParams
@@ -35,11 +34,6 @@ Weights = PlainWeights[PreNormBlock[NormedAttention, Experts | FeedForward]]
 
 class Model(RoutedDecoder[Params, Weights], WindowedDecoder[Params, Weights]):
     """Layers differ in what they see, whether they turn, and whether they have experts."""
-
-    @cached_property
-    def turned(self) -> RopeParams:
-        """By factors where the file has them."""
-        return self.params.rope(neox=True, factors=factors_by_pair(self.constants))
 
     def rope(self, i: int) -> RopeParams | None:
         return self.turned if self.params.is_windowed(i) else None

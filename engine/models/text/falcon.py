@@ -13,7 +13,6 @@ from engine.layers.attention import SelfAttention
 from engine.layers.blocks import ParallelBlock, joined, pruned
 from engine.layers.feed_forward import PlainFeedForward
 from engine.layers.linear import LayerNorm
-from engine.layers.rope import RopeParams
 from engine.layers.spec import GELU_ERF, BlockSpec
 from engine.layers.step import LayerCache, Pass
 from engine.models.decoder import Decoder, DecoderParams, LayerNormWeights
@@ -49,6 +48,3 @@ Weights = LayerNormWeights[TwoNorms | Block]
 
 class Model(Decoder[Params, Weights]):
     gated = GELU_ERF
-
-    def rope(self, i: int) -> RopeParams:
-        return self.params.rope(neox=True)

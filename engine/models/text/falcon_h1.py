@@ -13,7 +13,6 @@ from engine.layers.blocks import joined, pruned
 from engine.layers.feed_forward import FeedForward
 from engine.layers.linear import RMSNorm
 from engine.layers.recurrent import Mamba2
-from engine.layers.rope import RopeParams
 from engine.layers.spec import BlockSpec
 from engine.layers.step import LayerCache, Pass
 from engine.models.decoder import PlainWeights
@@ -52,9 +51,6 @@ Weights = PlainWeights[HybridBlock]
 
 
 class Model(RecurrentDecoder[Params, Weights]):
-    def rope(self, i: int) -> RopeParams:
-        return self.params.rope(neox=True)
-
     def state(self, i: int) -> None:
         return None
 

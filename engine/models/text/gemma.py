@@ -7,7 +7,6 @@ from math import sqrt
 
 from engine.graph import ops
 from engine.graph.tensor import Tensor
-from engine.layers.rope import RopeParams
 from engine.layers.spec import GEGLU
 from engine.layers.step import Pass
 from engine.models.decoder import Decoder, DecoderParams
@@ -21,9 +20,6 @@ Params = DecoderParams
 
 class Model(Decoder[Params, Weights]):
     gated = GEGLU
-
-    def rope(self, i: int) -> RopeParams:
-        return self.params.rope(neox=True)
 
     def embed(self, p: Pass) -> Tensor:
         return ops.scale(super().embed(p), sqrt(self.params.n_embd)).named("inp_scaled")

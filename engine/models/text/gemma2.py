@@ -12,7 +12,6 @@ from engine.graph.tensor import Tensor
 from engine.layers.attention import SelfAttention
 from engine.layers.blocks import SandwichBlock
 from engine.layers.feed_forward import FeedForward
-from engine.layers.rope import RopeParams
 from engine.layers.spec import GEGLU, AttentionSpec
 from engine.layers.step import Pass
 from engine.models.decoder import PlainWeights
@@ -46,9 +45,6 @@ class Model(WindowedDecoder[Params, Weights]):
     """Layers differ in what they see."""
 
     gated = GEGLU
-
-    def rope(self, i: int) -> RopeParams:
-        return self.params.rope(neox=True)
 
     def attention(self, i: int) -> AttentionSpec:
         params = self.params

@@ -5,7 +5,6 @@ Gemma Team 2026; tensor names and keys by the GGUF spec. Norm weights are as the
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from math import sqrt
 from typing import Annotated, TypeVar
 
@@ -20,7 +19,7 @@ from engine.layers.per_layer import PerLayer, PerLayerInputs, of_layer
 from engine.layers.rope import RopeParams
 from engine.layers.spec import GEGLU, AttentionSpec, BlockSpec
 from engine.layers.step import LayerCache, Pass
-from engine.models.constants import Constant, factors_by_pair, rope_factors
+from engine.models.constants import Constant, rope_factors
 from engine.models.decoder import HEAD, ROPE_BASE, Decoder, DecoderWeights
 from engine.models.kept import Borrowed, Cells, Kept
 from engine.models.routed import SOME, RoutedParams
@@ -178,11 +177,6 @@ class Model(LendingDecoder[Params, Weights]):
 
     def cells(self, i: int) -> Cells:
         return replace(super().cells(i), ahead=self.params.windowed[i])
-
-    @cached_property
-    def turned(self) -> RopeParams:
-        """How global layers turn."""
-        return self.params.rope(neox=True, factors=factors_by_pair(self.constants))
 
     def rope(self, i: int) -> RopeParams:
         params = self.params

@@ -4,6 +4,8 @@ Zhipu AI 2025; tensor names and keys by the GGUF spec. Rope pairs are (2i, 2i+1)
 pictures converters make NeoX pairs of them, which turn by time, height and width.
 """
 
+from functools import cached_property
+
 from engine.layers.attention import SelfAttention
 from engine.layers.blocks import SandwichBlock
 from engine.layers.feed_forward import FusedFeedForward
@@ -18,5 +20,8 @@ Weights = PlainWeights[SandwichBlock[SelfAttention, FusedFeedForward]]
 
 
 class Model(Decoder[Params, Weights]):
-    def rope(self, i: int) -> RopeParams:
-        return self.params.sectioned(self.params.rope(neox=False))
+    neox = False
+
+    @cached_property
+    def turned(self) -> RopeParams:
+        return self.params.sectioned(self.params.rope(self.neox))

@@ -5,6 +5,7 @@ pictures pairs turn by time, height and width.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from engine.graph.ops.experts import Scoring
 from engine.layers.attention import NormedAttention, SelfAttention
@@ -31,5 +32,6 @@ Weights = PlainWeights[Block]
 class Model(RoutedDecoder[Params, Weights]):
     """The first layers are dense."""
 
-    def rope(self, i: int) -> RopeParams:
-        return self.params.sectioned(self.params.rope(neox=True))
+    @cached_property
+    def turned(self) -> RopeParams:
+        return self.params.sectioned(self.params.rope(self.neox))

@@ -12,7 +12,6 @@ from engine.graph.tensor import Tensor
 from engine.layers.attention import SelfAttention
 from engine.layers.blocks import LayerNormBlock, joined, pruned
 from engine.layers.feed_forward import PlainFeedForward
-from engine.layers.rope import RopeParams
 from engine.layers.spec import GELU_ERF, BlockSpec
 from engine.layers.step import LayerCache, Pass
 from engine.models.decoder import Decoder, DecoderParams, LayerNormWeights
@@ -46,9 +45,6 @@ Weights = LayerNormWeights[Block]
 
 class Model(Decoder[Params, Weights]):
     gated = GELU_ERF
-
-    def rope(self, i: int) -> RopeParams:
-        return self.params.rope(neox=True)
 
     def spec(self, i: int) -> BlockSpec:
         return replace(super().spec(i), parallel=self.params.parallel)

@@ -45,8 +45,10 @@ G = TypeVar("G", bound=Params)
 class GraniteDecoder(RoutedDecoder[G, W]):
     """Everything is multiplied by its factor."""
 
+    neox = False
+
     def rope(self, i: int) -> RopeParams | None:
-        return self.params.rope(neox=False) if self.params.turns else None
+        return self.turned if self.params.turns else None
 
     def attention(self, i: int) -> AttentionSpec:
         attention = super().attention(i)

@@ -7,7 +7,6 @@ scaling (NTK by alpha): the converter multiplies.
 from engine.layers.attention import TurnedNormedAttention
 from engine.layers.blocks import PreNormBlock
 from engine.layers.feed_forward import FeedForward
-from engine.layers.rope import RopeParams
 from engine.models.decoder import Decoder, DecoderParams, PlainWeights
 
 Params = DecoderParams
@@ -17,5 +16,4 @@ Weights = PlainWeights[PreNormBlock[TurnedNormedAttention, FeedForward]]
 
 
 class Model(Decoder[Params, Weights]):
-    def rope(self, i: int) -> RopeParams:
-        return self.params.rope(neox=True)
+    """All layers are alike."""

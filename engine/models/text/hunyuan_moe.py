@@ -7,7 +7,6 @@ scaling (NTK by alpha): the converter multiplies.
 from engine.layers.attention import TurnedNormedAttention
 from engine.layers.blocks import PreNormBlock
 from engine.layers.experts import Experts
-from engine.layers.rope import RopeParams
 from engine.models.decoder import PlainWeights
 from engine.models.routed import RoutedDecoder, RoutedParams
 
@@ -19,6 +18,3 @@ Weights = PlainWeights[PreNormBlock[TurnedNormedAttention, Experts]]
 
 class Model(RoutedDecoder[Params, Weights]):
     """All layers are alike."""
-
-    def rope(self, i: int) -> RopeParams:
-        return self.params.rope(neox=True)

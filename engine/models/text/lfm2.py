@@ -12,7 +12,6 @@ from engine.layers.blocks import PreNormBlock
 from engine.layers.feed_forward import FeedForward
 from engine.layers.linear import Embedding, Linear, RMSNorm
 from engine.layers.recurrent import ShortConv
-from engine.layers.rope import RopeParams
 from engine.models.decoder import Decoder, DecoderParams, W
 from engine.models.kept import State
 from engine.models.recurrent import carries_state
@@ -41,9 +40,6 @@ P = TypeVar("P", bound=Params)
 
 class ConvDecoder(Decoder[P, W]):
     """Layers are convolutions or attention, by their tensors."""
-
-    def rope(self, i: int) -> RopeParams:
-        return self.params.rope(neox=True)
 
     def state(self, i: int) -> State | None:
         if not carries_state(self.weights.blocks[i]):

@@ -6,14 +6,12 @@ converter permutes q and k.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from engine.layers.attention import SelfAttention
 from engine.layers.blocks import PreNormBlock
 from engine.layers.experts import Experts
 from engine.layers.feed_forward import FeedForward
-from engine.layers.rope import RopeParams
-from engine.models.constants import Constant, factors_by_pair, rope_factors
+from engine.models.constants import Constant, rope_factors
 from engine.models.decoder import PlainWeights
 from engine.models.routed import RoutedDecoder, RoutedParams
 
@@ -28,10 +26,4 @@ Weights = PlainWeights[PreNormBlock[SelfAttention, FeedForward | Experts]]
 
 
 class Model(RoutedDecoder[Params, Weights]):
-    @cached_property
-    def turned(self) -> RopeParams:
-        """By factors where the file has them."""
-        return self.params.rope(neox=False, factors=factors_by_pair(self.constants))
-
-    def rope(self, i: int) -> RopeParams | None:
-        return self.turned
+    neox = False

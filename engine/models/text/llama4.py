@@ -5,7 +5,6 @@ Meta 2025; tensor names and keys by the GGUF spec. Rope pairs are (2i, 2i+1), as
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Annotated
 
 from engine.graph.ops.experts import Scoring
@@ -15,7 +14,7 @@ from engine.layers.experts import Experts
 from engine.layers.feed_forward import FeedForward
 from engine.layers.rope import RopeParams
 from engine.layers.spec import AttentionSpec, RouteSpec, Temperature
-from engine.models.constants import Constant, factors_by_pair, rope_factors
+from engine.models.constants import Constant, rope_factors
 from engine.models.decoder import PlainWeights
 from engine.models.kept import Cells, Chunk, Kept
 from engine.models.routed import SOME, RoutedDecoder, RoutedParams
@@ -60,10 +59,7 @@ Weights = PlainWeights[PreNormBlock[SelfAttention, Experts | FeedForward]]
 class Model(RoutedDecoder[Params, Weights]):
     """Layers differ in what they see, how they turn, and whether they have experts."""
 
-    @cached_property
-    def turned(self) -> RopeParams:
-        """By factors where the file has them."""
-        return self.params.rope(neox=False, factors=factors_by_pair(self.constants))
+    neox = False
 
     def rope(self, i: int) -> RopeParams | None:
         return self.turned if self.params.has_rope(i) else None

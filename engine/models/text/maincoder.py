@@ -3,7 +3,6 @@
 Maincode 2025; tensor names and keys by the GGUF spec.
 """
 
-from engine.layers.rope import RopeParams
 from engine.models.text import hunyuan_dense
 from engine.models.text.hunyuan_dense import Params, Weights
 
@@ -11,5 +10,4 @@ __all__ = ["Model", "Params", "Weights"]
 
 
 class Model(hunyuan_dense.Model):
-    def rope(self, i: int) -> RopeParams:
-        return self.params.rope(neox=False)
+    neox = False

@@ -61,9 +61,6 @@ class Model(Decoder[Params, Weights]):
             neox=True, factors=factors_by_length(self.constants, params.is_long(self.n_ctx))
         )
 
-    def rope(self, i: int) -> RopeParams:
-        return self.turned
-
     def spec(self, i: int) -> BlockSpec:
         return replace(super().spec(i), residual=DEPTH / sqrt(self.params.n_layer))
 

@@ -5,6 +5,7 @@ permutes q and k.
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import log
 from typing import Annotated
 
@@ -28,17 +29,6 @@ class Params(DecoderParams):
     beta_fast: Annotated[float, Meta("rope.scaling.yarn_beta_fast", TURNS)] = 32.0
     beta_slow: Annotated[float, Meta("rope.scaling.yarn_beta_slow", TURNS)] = 1.0
 
-    def turned(self) -> RopeParams:
-        """Scaled by YaRN without its magnitude."""
-        rope = self.rope(neox=False)
-        if rope.yarn is None:
-            return rope
-        magnitude = 1 / (1 + 0.1 * log(self.rope_factor or 1.0))
-        yarn = replace(
-            rope.yarn, attention=magnitude, beta_fast=self.beta_fast, beta_slow=self.beta_slow
-        )
-        return replace(rope, yarn=yarn)
-
     def temperature(self) -> Temperature | None:
         """Counted in lengths of the context before scaling; files without one have none."""
         if not self.rise or not self.rope_original:
@@ -47,8 +37,18 @@ class Params(DecoderParams):
 
 
 class Model(Decoder[Params, Weights]):
-    def rope(self, i: int) -> RopeParams:
-        return self.params.turned()
+    @cached_property
+    def turned(self) -> RopeParams:
+        """Scaled by YaRN without its magnitude."""
+        params = self.params
+        rope = params.rope(neox=False)
+        if rope.yarn is None:
+            return rope
+        magnitude = 1 / (1 + 0.1 * log(params.rope_factor or 1.0))
+        yarn = replace(
+            rope.yarn, attention=magnitude, beta_fast=params.beta_fast, beta_slow=params.beta_slow
+        )
+        return replace(rope, yarn=yarn)
 
     def attention(self, i: int) -> AttentionSpec:
         return replace(super().attention(i), temperature=self.params.temperature())

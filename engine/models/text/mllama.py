@@ -15,10 +15,9 @@ from engine.layers.attention import SelfAttention
 from engine.layers.blocks import PreNormBlock
 from engine.layers.feed_forward import FeedForward
 from engine.layers.linear import Linear, RMSNorm
-from engine.layers.rope import RopeParams
 from engine.layers.spec import BlockSpec
 from engine.layers.step import LayerCache, Pass
-from engine.models.constants import Constant, Values, factors_by_pair, rope_factors
+from engine.models.constants import Constant, Values, rope_factors
 from engine.models.decoder import Decoder, DecoderParams, PlainWeights
 from engine.models.kept import Cells, Encoded, Kept
 from engine.weights.bind import Name
@@ -118,6 +117,8 @@ Weights = PlainWeights[PreNormBlock[SelfAttention, FeedForward] | CrossBlock]
 class Model(Decoder[Params, Weights]):
     """Layers are of two kinds."""
 
+    neox = False
+
     def __init__(
         self, params: Params, weights: Weights, constants: Mapping[str, Values], n_ctx: int
     ) -> None:
@@ -126,10 +127,6 @@ class Model(Decoder[Params, Weights]):
         if made != sorted(params.cross):
             problem = f"are {sorted(params.cross)}, the tensors make {made}"
             raise ShapeError("attention.cross_attention_layers", problem)
-        self._rope = params.rope(neox=False, factors=factors_by_pair(constants))
-
-    def rope(self, i: int) -> RopeParams:
-        return self._rope
 
     def kept(self) -> Sequence[Kept]:
         """Tokens in most layers, rows of pictures in the others."""

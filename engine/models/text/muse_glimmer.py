@@ -36,8 +36,10 @@ Weights = PlainWeights[SandwichBlock[GatedAttention, FeedForward]]
 class Model(WindowedDecoder[Params, Weights]):
     """Layers differ in what they see and whether they turn."""
 
+    neox = False
+
     def rope(self, i: int) -> RopeParams | None:
-        return self.params.rope(neox=False) if self.params.is_windowed(i) else None
+        return self.turned if self.params.is_windowed(i) else None
 
     def spec(self, i: int) -> BlockSpec:
         return replace(super().spec(i), post_eps=POST_EPS)

@@ -11,7 +11,6 @@ from typing import Annotated
 from engine.layers.attention import SelfAttention
 from engine.layers.blocks import LayerNormBlock
 from engine.layers.feed_forward import PlainFeedForward
-from engine.layers.rope import RopeParams
 from engine.layers.spec import RELU_SQR
 from engine.models.decoder import Decoder, DecoderParams, LayerNormWeights
 from engine.weights.params import EPSILON, Meta
@@ -27,6 +26,3 @@ Weights = LayerNormWeights[LayerNormBlock[SelfAttention, PlainFeedForward]]
 
 class Model(Decoder[Params, Weights]):
     gated = RELU_SQR
-
-    def rope(self, i: int) -> RopeParams:
-        return self.params.rope(neox=True)

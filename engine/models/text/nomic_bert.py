@@ -11,7 +11,6 @@ from engine.layers.attention import SelfAttention
 from engine.layers.blocks import AddNormBlock
 from engine.layers.feed_forward import FeedForward
 from engine.layers.linear import Embedding, LayerNorm
-from engine.layers.rope import RopeParams
 from engine.layers.step import Pass
 from engine.models.encoder import TextEncoder
 from engine.models.text import bert
@@ -31,9 +30,6 @@ class Weights:
 
 
 class Model(TextEncoder[bert.Params, Weights]):
-    def rope(self, i: int) -> RopeParams:
-        return self.params.rope(neox=True)
-
     def embed(self, p: Pass) -> Tensor:
         x, weights = super().embed(p), self.weights
         return bert.of_first_kind(x, weights.kinds, weights.embedding_norm, self.params.eps)

@@ -12,7 +12,6 @@ from engine.layers.blocks import AddNormBlock
 from engine.layers.experts import Experts
 from engine.layers.feed_forward import PlainFeedForward
 from engine.layers.linear import Embedding, LayerNorm
-from engine.layers.rope import RopeParams
 from engine.layers.spec import GELU_ERF, BlockSpec
 from engine.layers.step import Pass
 from engine.models.encoder import TextEncoder
@@ -43,9 +42,6 @@ class Model(TextEncoder[Params, Weights]):
     """Layers with experts have their tensors."""
 
     gated = GELU_ERF
-
-    def rope(self, i: int) -> RopeParams:
-        return self.params.rope(neox=True)
 
     def spec(self, i: int) -> BlockSpec:
         params = self.params

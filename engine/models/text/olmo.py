@@ -56,5 +56,4 @@ class Weights:
 
 
 class Model(Decoder[Params, Weights]):
-    def rope(self, i: int) -> RopeParams:
-        return self.params.rope(neox=False)
+    neox = False

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from engine.layers.attention import WidthNormedAttention
 from engine.layers.blocks import PreNormBlock
 from engine.layers.experts import Experts
-from engine.layers.rope import RopeParams
 from engine.models.decoder import PlainWeights
 from engine.models.routed import RoutedDecoder, RoutedParams
 
@@ -23,5 +22,4 @@ Weights = PlainWeights[PreNormBlock[WidthNormedAttention, Experts]]
 
 
 class Model(RoutedDecoder[Params, Weights]):
-    def rope(self, i: int) -> RopeParams:
-        return self.params.rope(neox=True)
+    """All layers are alike."""

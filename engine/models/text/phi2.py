@@ -9,7 +9,6 @@ from typing import Annotated
 from engine.layers.attention import SelfAttention
 from engine.layers.blocks import ParallelBlock
 from engine.layers.feed_forward import PlainFeedForward
-from engine.layers.rope import RopeParams
 from engine.layers.spec import GELU
 from engine.models.decoder import Decoder, DecoderParams, LayerNormWeights
 from engine.weights.params import EPSILON, Meta
@@ -25,6 +24,3 @@ Weights = LayerNormWeights[ParallelBlock[SelfAttention, PlainFeedForward]]
 
 class Model(Decoder[Params, Weights]):
     gated = GELU
-
-    def rope(self, i: int) -> RopeParams:
-        return self.params.rope(neox=True)

@@ -50,9 +50,6 @@ class LongRopeDecoder(WindowedDecoder[P, W]):
         factors = factors_by_length(self.constants, params.is_long(self.n_ctx))
         return params.rope(True, factors, params.magnitude if factors else 1.0)
 
-    def rope(self, i: int) -> RopeParams:
-        return self.turned
-
 
 class Model(LongRopeDecoder[Params, Weights]):
     """All layers are alike."""

@@ -6,7 +6,6 @@ Preferred Networks 2023; tensor names and keys by the GGUF spec. Rope pairs are 
 from engine.layers.attention import SelfAttention
 from engine.layers.blocks import RMSParallelBlock
 from engine.layers.feed_forward import FeedForward
-from engine.layers.rope import RopeParams
 from engine.models.decoder import Decoder, DecoderParams, PlainWeights
 
 Params = DecoderParams
@@ -14,5 +13,4 @@ Weights = PlainWeights[RMSParallelBlock[SelfAttention, FeedForward]]
 
 
 class Model(Decoder[Params, Weights]):
-    def rope(self, i: int) -> RopeParams:
-        return self.params.rope(neox=True)
+    """All layers are alike."""

@@ -9,7 +9,6 @@ from engine.layers.attention import SelfAttention
 from engine.layers.blocks import PreNormBlock
 from engine.layers.experts import Experts
 from engine.layers.feed_forward import FeedForward
-from engine.layers.rope import RopeParams
 from engine.models.decoder import PlainWeights
 from engine.models.routed import RoutedDecoder, RoutedParams
 
@@ -24,6 +23,3 @@ Weights = PlainWeights[PreNormBlock[SelfAttention, Experts | FeedForward]]
 
 class Model(RoutedDecoder[Params, Weights]):
     """Layers are alike, but for those without experts."""
-
-    def rope(self, i: int) -> RopeParams:
-        return self.params.rope(neox=True)

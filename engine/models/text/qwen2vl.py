@@ -4,11 +4,11 @@ Wang et al. 2024; tensor names and keys by the GGUF spec.
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Annotated
 
 from engine.layers.rope import Mode, RopeParams, Sections
-from engine.models.decoder import HEAD, DecoderParams
-from engine.models.text import qwen2
+from engine.models.decoder import HEAD, Decoder, DecoderParams
 from engine.models.text.qwen2 import Weights
 from engine.weights.params import Meta
 
@@ -50,7 +50,7 @@ class SectionedParams(DecoderParams):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Params(qwen2.Params):
+class Params(DecoderParams):
     sections: Annotated[
         tuple[int, ...], Meta("rope.dimension_sections", HEAD, alt=("rope.mrope_section",))
     ]
@@ -59,9 +59,9 @@ class Params(qwen2.Params):
         """A contradiction among the parameters, or ""."""
         return super().problem() or sections_problem(self.sections, self.rope_dim // 2)
 
+
+class Model(Decoder[Params, Weights]):
+    @cached_property
     def turned(self) -> RopeParams:
-        return replace(super().turned(), sections=Sections(four(self.sections)))
-
-
-class Model(qwen2.Model):
-    """All layers are alike."""
+        rope = self.params.rope(self.neox)
+        return replace(rope, sections=Sections(four(self.params.sections)))

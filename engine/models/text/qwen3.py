@@ -6,7 +6,6 @@ Qwen Team 2025; tensor names and keys by the GGUF spec.
 from engine.layers.attention import NormedAttention
 from engine.layers.blocks import PreNormBlock
 from engine.layers.feed_forward import FeedForward
-from engine.layers.rope import RopeParams
 from engine.models.decoder import Decoder, DecoderParams, PlainWeights
 
 Params = DecoderParams
@@ -16,5 +15,4 @@ Weights = PlainWeights[PreNormBlock[NormedAttention, FeedForward]]
 
 
 class Model(Decoder[Params, Weights]):
-    def rope(self, i: int) -> RopeParams:
-        return self.params.rope(neox=True)
+    """All layers are alike."""

@@ -5,6 +5,7 @@ Qwen Team 2026; tensor names and keys by the GGUF spec. Norm weights in the file
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Annotated, ClassVar, TypeVar
 
 from engine.layers.attention import GatedQueryAttention
@@ -40,8 +41,9 @@ class DeltaDecoder(RecurrentDecoder[D, W]):
 
     tiled: ClassVar[bool] = True
 
-    def rope(self, i: int) -> RopeParams:
-        return self.params.sectioned(self.params.rope(neox=True), "interleaved")
+    @cached_property
+    def turned(self) -> RopeParams:
+        return self.params.sectioned(self.params.rope(self.neox), "interleaved")
 
     def recurrence(self) -> RecurrenceSpec:
         return replace(super().recurrence(), tiled=self.tiled and self.params.reordered)

@@ -7,7 +7,6 @@ from engine.layers.attention import NormedAttention
 from engine.layers.blocks import PreNormBlock
 from engine.layers.experts import Experts
 from engine.layers.feed_forward import FeedForward
-from engine.layers.rope import RopeParams
 from engine.models.decoder import PlainWeights
 from engine.models.routed import RoutedDecoder, RoutedParams
 
@@ -19,6 +18,3 @@ Weights = PlainWeights[PreNormBlock[NormedAttention, Experts | FeedForward]]
 
 class Model(RoutedDecoder[Params, Weights]):
     """Layers are alike, but for those without experts."""
-
-    def rope(self, i: int) -> RopeParams:
-        return self.params.rope(neox=True)

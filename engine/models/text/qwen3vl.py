@@ -4,6 +4,7 @@ Qwen Team 2025; tensor names and keys by the GGUF spec.
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Annotated
 
 from engine.graph import ops
@@ -25,10 +26,6 @@ from engine.weights.params import COUNT, Meta, Range
 class Params(qwen2vl.Params, RoutedParams):
     n_deepstack: Annotated[int, Meta("n_deepstack_layers", Range(0, COUNT.high))] = -1
 
-    def turned(self) -> RopeParams:
-        sections = Sections(four(self.sections), "interleaved")
-        return replace(super().turned(), sections=sections)
-
 
 Weights = PlainWeights[PreNormBlock[NormedAttention, FeedForward | Experts]]
 
@@ -38,8 +35,10 @@ class Model(RoutedDecoder[Params, Weights]):
     def n_deepstack(self) -> int | None:
         return self.params.n_deepstack if self.params.n_deepstack >= 0 else None
 
-    def rope(self, i: int) -> RopeParams:
-        return self.params.turned()
+    @cached_property
+    def turned(self) -> RopeParams:
+        sections = Sections(four(self.params.sections), "interleaved")
+        return replace(self.params.rope(self.neox), sections=sections)
 
     def layer(self, x: Tensor, i: int, p: Pass, cache: LayerCache | None) -> Tensor:
         """A layer, followed by its share of the pictures' rows."""

@@ -52,4 +52,4 @@ class Model(RoutedDecoder[Params, Weights], WindowedDecoder[Params, Weights]):
 
     def rope(self, i: int) -> RopeParams | None:
         turns = self.params.is_windowed(i) or not self.params.window
-        return self.params.rope(neox=True) if turns else None
+        return self.turned if turns else None

@@ -10,7 +10,6 @@ from typing import Annotated
 from engine.layers.attention import LayerNormedAttention
 from engine.layers.blocks import LayerNormBlock, ParallelBlock
 from engine.layers.feed_forward import FeedForward
-from engine.layers.rope import RopeParams
 from engine.models.decoder import Decoder, DecoderParams, LayerNormWeights
 from engine.weights.params import EPSILON, Meta
 
@@ -28,5 +27,4 @@ Weights = LayerNormWeights[Block | Beside]
 
 
 class Model(Decoder[Params, Weights]):
-    def rope(self, i: int) -> RopeParams:
-        return self.params.rope(neox=True)
+    """All layers are alike."""

@@ -11,7 +11,7 @@ ENCODERS = [
     ),
     Row(
         *("nomic-bert", "nomic-bert", "rotary positions, a gated feed-forward"),
-        Fault(f"{TEXT}/nomic_bert.py", "neox=True", "neox=False"),
+        Fault("engine/models/decoder.py", "neox: ClassVar[bool] = True", "neox = False"),
         launches=33,
     ),
     Row(

@@ -13,7 +13,7 @@ ROWS = (
         "llama",
         "llama",
         "biases of q, k, v and o; factors of Llama 3 on three kinds of frequencies",
-        Fault(f"{TEXT}/llama.py", "factors=factors_by_pair(self.constants)", "factors=None"),
+        Fault(DECODER, "factors_by_pair(self.constants)", "None"),
         launches=23,
     ),
     Row(
@@ -31,7 +31,7 @@ ROWS = (
         "qwen2",
         "qwen2",
         "biases of q, k and v; no head_dim in the file",
-        Fault(f"{TEXT}/qwen2.py", "self.rope(neox=True)", "self.rope(neox=False)"),
+        Fault(DECODER, "neox: ClassVar[bool] = True", "neox = False"),
         launches=23,
     ),
     Row(
@@ -129,7 +129,7 @@ ROWS = (
         "glm4",
         "glm4",
         "norms on both sides, biases, joint gate and up, half a head turns by neighbours",
-        Fault(f"{TEXT}/glm4.py", "neox=False", "neox=True"),
+        Fault(f"{TEXT}/glm4.py", "neox = False", "neox = True"),
         launches=26,
     ),
     Row(
@@ -157,7 +157,7 @@ ROWS = (
         "phi2",
         "phi2",
         "both parts side by side, all with biases, the output too; half a head turns",
-        Fault(f"{TEXT}/phi2.py", "neox=True", "neox=False"),
+        Fault(DECODER, "neox: ClassVar[bool] = True", "neox = False"),
         launches=30,
     ),
     Row(
@@ -197,7 +197,7 @@ ROWS = (
         "llama4-scaled",
         "llama4",
         "three experts a token; factors of Llama 3",
-        Fault(f"{TEXT}/llama4.py", "factors=factors_by_pair(self.constants)", "factors=None"),
+        Fault(DECODER, "factors_by_pair(self.constants)", "None"),
         launches=65,
         params=(("chunk", 8), ("floor", 16)),
     ),
@@ -205,21 +205,21 @@ ROWS = (
         "arcee",
         "arcee",
         "squared ReLUs without a gate; YaRN",
-        Fault(f"{TEXT}/arcee.py", "neox=False", "neox=True"),
+        Fault(f"{TEXT}/arcee.py", "neox = False", "neox = True"),
         launches=32,
     ),
     Row(
         "arcee-factors",
         "arcee",
         "biases everywhere but in norms; factors of Llama 3; tied output",
-        Fault(f"{TEXT}/arcee.py", "factors=factors_by_pair(self.constants)", "factors=None"),
+        Fault(DECODER, "factors_by_pair(self.constants)", "None"),
         launches=32,
     ),
     Row(
         "ernie4_5",
         "ernie4_5",
         "biases everywhere but in norms; pairs of neighbours; tied output",
-        Fault(f"{TEXT}/llama.py", "neox=False", "neox=True"),
+        Fault(f"{TEXT}/llama.py", "neox = False", "neox = True"),
         launches=26,
     ),
     Row(
@@ -244,7 +244,7 @@ ROWS = (
         "falcon",
         "falcon",
         "both parts side by side behind one LayerNorm; one head of keys and values; tied output",
-        Fault(f"{TEXT}/falcon.py", "neox=True", "neox=False"),
+        Fault(DECODER, "neox: ClassVar[bool] = True", "neox = False"),
         launches=27,
     ),
     Row(
@@ -258,7 +258,7 @@ ROWS = (
         "chatglm",
         "chatglm",
         "joint gate and up, biases of q, k and v; half a head turns by neighbours",
-        Fault(f"{TEXT}/chatglm.py", "neox=False", "neox=True"),
+        Fault(f"{TEXT}/chatglm.py", "neox = False", "neox = True"),
         launches=26,
     ),
     Row(
@@ -314,7 +314,7 @@ ROWS = (
         "qwen2vl",
         "qwen2vl",
         "pairs in sections, which text turns by one position",
-        Fault(f"{TEXT}/qwen2vl.py", "sections=Sections(four(self.sections))", "base=2e4"),
+        Fault(f"{TEXT}/qwen2vl.py", "sections=Sections(four(self.params.sections))", "base=2e4"),
         launches=23,
     ),
     Row(

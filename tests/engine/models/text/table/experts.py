@@ -111,7 +111,7 @@ ROWS = (
         "dots1",
         "a dense layer first; sigmoid with a bias for the choice, normalised, scaled; shared"
         " experts; norms of q and k per head",
-        Fault("engine/models/text/dots1.py", "neox=True", "neox=False"),
+        Fault("engine/models/decoder.py", "neox: ClassVar[bool] = True", "neox = False"),
         launches=43,
     ),
     Row(
@@ -206,7 +206,7 @@ ROWS = (
         "hy_v3",
         "hy_v3",
         "a dense layer, then experts by sigmoids with a bias, normalised, scaled, and a shared one",
-        Fault("engine/models/text/dots1.py", "neox=True", "neox=False"),
+        Fault("engine/models/decoder.py", "neox: ClassVar[bool] = True", "neox = False"),
         launches=45,
     ),
     Row(
