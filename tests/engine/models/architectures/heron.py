@@ -11,7 +11,6 @@ from engine.layers.attention import SelfAttention
 from engine.layers.blocks import PreNormBlock
 from engine.layers.feed_forward import FeedForward
 from engine.layers.linear import Embedding, Linear, RMSNorm
-from engine.layers.rope import RopeParams
 from engine.layers.spec import BlockSpec
 from engine.layers.step import LayerCache, Pass
 from engine.models.decoder import Decoder, DecoderParams
@@ -61,9 +60,6 @@ class Weights:
 
 class Model(Decoder[Params, Weights]):
     """Layers by their number; i mod 3 = 1 attends."""
-
-    def rope(self, i: int) -> RopeParams:
-        return self.params.rope(neox=True)
 
     def state(self, i: int) -> State | None:
         return None if i % 3 == 1 else State(0, 1, self.params.n_embd)

@@ -66,7 +66,7 @@ class Model(Decoder[Params, Weights]):
     gated = GEGLU
 
     def rope(self, i: int) -> RopeParams | None:
-        return self.params.rope(neox=True) if i % 2 == 0 else None
+        return self.turned if i % 2 == 0 else None
 
     def window(self, i: int) -> int | None:
         return self.params.window if i == 0 else None
