@@ -17,8 +17,11 @@ from engine.weights.bind import Name
 
 
 @dataclass(frozen=True)
-class Router(Linear):
-    """weight [E, X]; nothing is rounded before it decides."""
+class Router:
+    """weight [E, X], bias [X] or none; nothing is rounded before it decides."""
+
+    weight: Annotated[Tensor, Name("weight")]
+    bias: Annotated[Tensor | None, Name("bias")]
 
     def __call__(self, x: Tensor, name: str = "", layer: int | None = None) -> Tensor:
         logits = ops.matmul(self.weight, x, full_precision=True)

@@ -10,19 +10,21 @@ from engine.weights.bind import Name
 
 @dataclass(frozen=True)
 class Linear:
-    """weight [in, out], bias [out] or none."""
+    """weight [in, out], bias [out] or none; `scale` [1] belongs to four-bit floats."""
 
     weight: Annotated[Tensor, Name("weight")]
     bias: Annotated[Tensor | None, Name("bias")]
+    scale: Annotated[Tensor | None, Name("scale")]
 
     def __call__(self, x: Tensor, name: str = "", layer: int | None = None) -> Tensor:
         """x [in, T] -> [out, T]."""
         y = ops.matmul(self.weight, x)
         if name:
             y = y.named(name, layer)
-        if self.bias is None:
-            return y
-        y = ops.add(y, self.bias)
+        if self.scale is not None:
+            y = ops.mul(y, self.scale)
+        if self.bias is not None:
+            y = ops.add(y, self.bias)
         return y.named(name, layer) if name else y
 
 

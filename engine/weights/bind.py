@@ -23,6 +23,8 @@ from engine.graph.tensor import Role, Tensor, leaf
 T = TypeVar("T")
 Path = tuple[str, ...]
 ROWS = Owner(Component.INPUT)
+INPUT_SCALE = ".input_scale"
+"""Of what enters a matrix in NVFP4, for who rounds that to four bits too: it is not needed."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,8 @@ def bind(
     """
     binder = _Binder(tensors)
     weights = binder.build(kind, _At((), Owner(Component.WEIGHTS, n_layer)))
-    unused = sorted(set(tensors) - set(binder.sources.values()) - set(others))
+    left = set(tensors) - set(binder.sources.values()) - set(others)
+    unused = sorted(name for name in left if not name.endswith(INPUT_SCALE))
     if binder.missing or unused:
         raise TensorMismatch(arch, binder.missing, unused)
     return Bound(weights, binder.sources, binder.owners)

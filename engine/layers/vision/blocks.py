@@ -185,7 +185,7 @@ class Patches:
     def __call__(self, p: TowerPass, size: int) -> Tensor:
         """The input `patches` [3*P*P, n], channel by channel and row by row -> [E, n]."""
         kernel = matrix(self.weight, size)
-        return Linear(kernel, self.bias)(p.floats("patches", kernel.shape[0], p.n), "v/inp")
+        return Linear(kernel, self.bias, None)(p.floats("patches", kernel.shape[0], p.n), "v/inp")
 
 
 @dataclass(frozen=True)
