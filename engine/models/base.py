@@ -44,6 +44,11 @@ class TextParams(Protocol):
         ...
 
     @property
+    def n_ctx_exact(self) -> int:
+        """The longest context that is computed as it was trained; 0: that one."""
+        ...
+
+    @property
     def n_embd(self) -> int:
         """Channels of what enters the first block: an embedding, or a row of a picture."""
         ...

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Literal, NamedTuple, cast
 
 from engine.device.backend import Component, Owner
-from engine.errors import BadFile, ShapeError, UnsupportedModel
+from engine.errors import BadFile, BadSetting, ShapeError, UnsupportedModel
 from engine.gguf import GGUFFile
 from engine.gguf.formats import F16, Format
 from engine.gguf.projectors import is_projector
@@ -220,6 +220,8 @@ def bucket_of_cells(n: int, most: int) -> int:
 BLOCK = re.compile(r"blk\.(\d{1,8})\.", re.ASCII)
 MTP = "mtp."
 """What Ollama calls the tensors that predict further tokens."""
+INDEX = ".indexer."
+"""In names of tensors that choose tokens to look at: contexts are as short as to need no choice."""
 
 MODULES = {
     "command-r": "command_r",
@@ -227,6 +229,7 @@ MODULES = {
     "falcon-h1": "falcon_h1",
     "gemma-embedding": "gemma_embedding",
     "gpt-oss": "gpt_oss",
+    "glm-dsa": "deepseek32",
     "granitemoe": "granite",
     "exaone-moe": "exaone_moe",
     "hunyuan-dense": "hunyuan_dense",
@@ -292,7 +295,7 @@ def build_model(
     bound = _bind(module, file, params)
     constants = read_constants(params.constants(), file)
     try:
-        wanted = min(n_ctx or min(4096, params.n_ctx_train), params.n_ctx_train)
+        wanted = _context(n_ctx, params)
         model = module.Model(params, bound.weights, constants, wanted)
         kept = model.kept()
         if model.whole:
@@ -308,6 +311,15 @@ def build_model(
     except ShapeError as error:
         raise BadFile(path, f"its tensors do not fit {arch}: {error}") from error
     return built
+
+
+def _context(asked: int | None, params: TextParams) -> int:
+    """How many tokens a context has. Raises `BadSetting` for more than are computed exactly."""
+    exact = params.n_ctx_exact or params.n_ctx_train
+    if asked is not None and min(asked, params.n_ctx_train) > exact:
+        expected = f"at most {exact}; an index chooses what longer ones see: not computed here"
+        raise BadSetting("ctx", asked, expected)
+    return min(asked or 4096, exact, params.n_ctx_train)
 
 
 def _with_predicting(
@@ -390,10 +402,10 @@ def _bind(module: Architecture, file: GGUFFile, params: TextParams) -> Bound[Tex
 
 
 def _is_left(name: str, params: TextParams) -> bool:
-    """True if a tensor is of a tower, or predicts further tokens."""
+    """True if a tensor is of a tower or an index of tokens, or predicts further ones."""
     block = BLOCK.match(name)
     further = block is not None and params.n_layer <= int(block[1]) < params.n_block
-    return further or name.startswith(MTP) or is_vision(name)
+    return further or name.startswith(MTP) or INDEX in name or is_vision(name)
 
 
 _KINDS = (
@@ -407,7 +419,7 @@ _KINDS = (
     ("a draft model for speculative decoding", "eagle3 dflash gemma4-assistant"),
     (
         "a server-size model with sparse attention",
-        "deepseek32 deepseek4 glm-dsa glm5-next kimi-linear kimi-k3 minimax-m3 hy_v4",
+        "deepseek4 glm5-next kimi-linear kimi-k3 minimax-m3 hy_v4",
     ),
     ("an experimental architecture", "qwen4exp"),
     ("BitNet in I2_S, a type of bitnet.cpp alone", "bitnet-25"),

@@ -68,6 +68,10 @@ class DecoderParams:
         return self.n_block - self.n_nextn
 
     @property
+    def n_ctx_exact(self) -> int:
+        return 0
+
+    @property
     def head_dim(self) -> int:
         return self.key_length or self.n_embd // self.heads[0]
 

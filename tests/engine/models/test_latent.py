@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 from engine.backends.opencl.drivers.device import list_devices
+from engine.errors import BadSetting
+from engine.gguf import open_gguf
 from engine.inside.token.attention import lookings
+from engine.models.build import build_model
 from engine.runner import load
 from engine.runner.api import Model
 from tests.engine.models.text.files import golden, write
@@ -52,3 +55,13 @@ def test_heads_look_at_latents(tmp_path: Path) -> None:
         graph = model.loaded.stepper.one_token().graph
         found = lookings(graph, model.loaded.built.layers)
     assert [(one.layer, one.q.dims) for one in found] == [(i, (24, 4)) for i in range(3)]
+
+
+@pytest.mark.parametrize("name", ["deepseek32", "glm-dsa"])
+def test_a_context_that_needs_the_index_is_refused(name: str, tmp_path: Path) -> None:
+    """The file has `context_length` 512, and an index of 128 tokens."""
+    with open_gguf(write(ROWS[name], tmp_path)) as file:
+        assert build_model(file, None, 16).n_ctx == 128
+        assert build_model(file, 64, 16).n_ctx == 64
+        with pytest.raises(BadSetting, match="at most 128; an index"):
+            build_model(file, 129, 16)

@@ -50,6 +50,8 @@ EXPANDED = {
         "original_max_position_embeddings": 512,
     },
 }
+INDEX = {"index_topk": 128, "index_n_heads": 2, "index_head_dim": 16}
+"""Longer than the texts: all tokens are looked at."""
 WHOLE = {"q_proj": 6.0, "kv_a_proj": 3.0, "kv_b_proj": 2.0}
 PARTS = {"q_b_proj": 6.0, "kv_a_proj": 3.0, "kv_b_proj": 2.0}
 
@@ -95,5 +97,18 @@ RECIPES = {
         },
         peaked=PARTS,
         edit=as_mistral4,
+    ),
+    "deepseek32": Recipe(
+        "DeepseekV32ForCausalLM",
+        {**LOW_RANK, **INDEX, "rope_parameters": YARN},
+        peaked=PARTS,
+        edit=by_sigmoids,
+        convert={"no_mtp": True},
+    ),
+    "glm-dsa": Recipe(
+        "GlmMoeDsaForCausalLM",
+        {**LOW_RANK, **INDEX, "n_group": 1, "topk_group": 1},
+        peaked=PARTS,
+        convert={"no_mtp": True},
     ),
 }

@@ -3,6 +3,7 @@
 from tests.engine.models.text.rows import Fault, Row
 
 DEEPSEEK = "engine/models/text/deepseek2.py"
+ROUTED = "engine/models/routed.py"
 LATENT = "engine/layers/latent.py"
 
 ROWS = (
@@ -40,5 +41,20 @@ ROWS = (
         "experts by a softmax in each layer, normalised, scaled; YaRN, and queries that rise",
         Fault("engine/models/text/mistral4.py", "= 0.1", "= 0.0"),
         launches=83,
+    ),
+    Row(
+        "deepseek32",
+        "deepseek32",
+        "an index that chooses all tokens; YaRN in turning and in scores; groups of experts",
+        Fault(ROUTED, "self.weights_scale or 1.0", "1.0"),
+        launches=72,
+    ),
+    Row(
+        "glm-dsa",
+        "glm-dsa",
+        "an index that chooses all tokens; no groups, a file without a key for how experts are"
+        " scored",
+        Fault(DEEPSEEK, "score=Scoring.SIGMOID", "score=Scoring.SOFTMAX"),
+        launches=72,
     ),
 )
