@@ -203,6 +203,9 @@ __kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void attention(ATTEN
   const __global char *table = table_buf + given.table_off;
 #endif
   int4 span[ROWS];
+#ifdef ALIBI
+  float slope[ROWS];
+#endif
   float top[ROWS], total[ROWS], shrink[ROWS], sums[CHANNELS][ROWS];
   Mixed mixed[OF_MIXED][ROWS];
   EACH_ROW {
@@ -215,6 +218,9 @@ __kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void attention(ATTEN
     q[r] = row_of_q(&a, query);
 #endif
     span[r] = span_of(&a, query);
+#ifdef ALIBI
+    slope[r] = slope_of_query(&a, query);
+#endif
     top[r] = -INFINITY;
     total[r] = 0.0f;
     EACH_MIXED mixed[c][r] = 0.0f;
@@ -249,6 +255,10 @@ __kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void attention(ATTEN
       EACH_ROW {
         s[r] *= a.scale;
         if (a.cap > 0) s[r] = a.cap * tanh(s[r] / a.cap);
+#ifdef ALIBI
+        int position = INT2_AT(min(start + me, share.to - 1), a.cells).y;
+        s[r] = fallen(s[r], slope[r], position, span[r].w);
+#endif
         if (!seen[r]) s[r] = -INFINITY;
         p[r][me] = s[r];
       }

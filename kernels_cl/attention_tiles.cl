@@ -28,6 +28,10 @@ typedef struct {
   int bits[LANES], first[LANES], last[LANES];
   int4 all;   // a span that holds all of them, or nothing where the tile is left out
   int4 each;  // what is seen by each of them
+#ifdef ALIBI
+  int own[LANES];
+  float slope[LANES];  // of scores to base 2
+#endif
   floatW top[VECTORS], total[VECTORS];
   float queries[DIM][LANES], out[DIM_V][LANES];
 } Tile;
@@ -45,6 +49,10 @@ static void begin(Tile *tile, const Attention *a, const Unit *u, int first, floa
     tile->bits[r] = span.x;
     tile->first[r] = span.y;
     tile->last[r] = span.z;
+#ifdef ALIBI
+    tile->own[r] = span.w;
+    tile->slope[r] = slope_of_query(a, query) * LOG2_E;
+#endif
     tile->each.x &= span.x;
     tile->each.y = max(tile->each.y, span.y);
     tile->each.z = min(tile->each.z, span.z);
@@ -95,6 +103,9 @@ static void score(float p[BLOCK][LANES], floatW high[VECTORS], const Tile *tile,
     EACH_VECTOR {
       floatW s = sum[i][v];
       if (cap > 0) s = cap * LOG2_E * tanh(s);
+#ifdef ALIBI
+      s = fallen_w(s, LOADV(tile->slope, v), (intW)position, LOADV(tile->own, v));
+#endif
       if (masked) {
         intW seen = (LOADV(tile->bits, v) & bits) != 0 && LOADV(tile->first, v) <= position &&
                     LOADV(tile->last, v) >= position;

@@ -63,6 +63,9 @@ typedef struct {
   __global float *out[ROWS];
   int4 span[ROWS];
   float top[ROWS], total[ROWS];
+#ifdef ALIBI
+  float slope[ROWS];
+#endif
 } Rows;
 
 // Some of them: n, which is a constant wherever functions get it, from row `from` on.
@@ -118,6 +121,10 @@ INLINE void score(float p[ROWS][BLOCK], floatW high[ROWS], SOME, const Attention
   EACH_ROW {
     floatW s = finish(pair(part[0][r], part[1][r]), pair(part[2][r], part[3][r])) * a->scale;
     if (a->cap > 0) s = a->cap * tanh(s / a->cap);
+#ifdef ALIBI
+    s = fallen_w(s, (floatW)rows->slope[from + r], position,
+                 (intW)rows->span[from + r].w);
+#endif
     s = select((floatW)(-INFINITY), s, seesw(rows->span[from + r], bit, position));
     high[r] = select(high[r], s, s > high[r]);
     STOREV(s, p[r] + start, 0);
@@ -235,6 +242,9 @@ static Rows rows_of(const Attention *a, const Unit *u, int chunk) {
     rows.span[r] = span_of(a, query);
     rows.top[r] = a->chunks > 1 ? rows.out[r][a->dim_v] : -INFINITY;
     rows.total[r] = a->chunks > 1 ? rows.out[r][a->dim_v + 1] : 0.0f;
+#ifdef ALIBI
+    rows.slope[r] = slope_of_query(a, query);
+#endif
   }
   return rows;
 }

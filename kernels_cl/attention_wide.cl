@@ -58,6 +58,9 @@ typedef struct {
   uint q_at[SIDE], out_at[SIDE], tokens[SIDE];
   float tops[4][SIDE], factors[SIDE];
   int seen[2 * ITEMS];
+#ifdef ALIBI
+  float slopes[SIDE];  // of scores to base 2
+#endif
 } Room;
 
 // W numbers as four words, and what halves leave out.
@@ -247,10 +250,14 @@ typedef struct {
   float top, total;
 } Row;
 
-// Four scores of cells as their row sees them.
-WITH_LOCAL float4 seen_scores(float4 s, const __local Room *room, int4 span, int cell, float cap) {
+// Four scores of cells as row `at` sees them.
+WITH_LOCAL float4 seen_scores(float4 s, const __local Room *room, int at, int4 span, int cell,
+                              float cap) {
   if (cap > 0) s = cap * LOG2_E * tanh(s / cap);
   int8 cells = *(const __local int8 *)(room->cells + cell);
+#ifdef ALIBI
+  s -= room->slopes[at] * convert_float4(abs_diff(cells.odd, (int4)span.w));
+#endif
   int4 seen = (cells.even & span.x) != 0 && cells.odd >= span.y && cells.odd <= span.z;
   return select((float4)(-INFINITY), s, seen);
 }
@@ -262,7 +269,8 @@ WITH_LOCAL void make_exponentials(__local Room *room, Row *row, const Attention 
   __local float4 *scores = (__local float4 *)room->a + at * (A_STRIDE / 4);
   int4 span = INT4_AT(room->tokens[at], a->spans);
   float4 s[4];
-#define SEEN(i) s[i] = seen_scores(scores[part * 4 + i], room, span, part * 16 + 4 * i, a->cap);
+#define SEEN(i) \
+  s[i] = seen_scores(scores[part * 4 + i], room, at, span, part * 16 + 4 * i, a->cap);
   REPEAT(4, SEEN)
   room->tops[part][at] = max_of4(fmax(fmax(s[0], s[1]), fmax(s[2], s[3])));
   barrier(CLK_LOCAL_MEM_FENCE);
@@ -388,6 +396,9 @@ __kernel __attribute__((reqd_work_group_size(2 * ITEMS, 1, 1))) void attention(A
     room->q_at[ITEM] = (query.y * a.q1 + query.x * a.q2) / 4;
     room->out_at[ITEM] = (share.chunk * a.tokens + query.x) * a.kv_heads * a.group + query.y;
     room->tokens[ITEM] = query.x;
+#ifdef ALIBI
+    room->slopes[ITEM] = slope_of_query(&a, query) * LOG2_E;
+#endif
   }
   Row row = {-INFINITY, 0.0f};
   Sums acc;

@@ -156,6 +156,13 @@ OTHERS = (
         "tests/kernels/test_matmul.py::test_activations_of_any_size",
     ),
     Mutant(
+        "kernel: scores of queries in lanes fall by slopes of another base",
+        "kernels_cl/attention_tiles.cl",
+        "slope_of_query(a, query) * LOG2_E",
+        "slope_of_query(a, query)",
+        "tests/kernels/test_attention.py",
+    ),
+    Mutant(
         "kernel: attention sees one cell before its window",
         "kernels_cl/parts/common.cl",
         "positions >= span.y &&",

@@ -264,6 +264,7 @@ class CausalCache:
         if self.window is not None or self.chunk is not None:
             spans[:, 1] = self._first(positions)
         spans[:, 2] = ends if ends is not None and self.ahead else positions
+        spans[:, 3] = positions
         return spans
 
 

@@ -99,10 +99,11 @@ class SelfAttention:
         if spec.rope is not None:
             q, k = self.turned(q, k, i, p, spec, spec.rope)
         if cache is None:
-            mixed = p.attend_all(q, k, v, spec.scale, spec.reach)
+            mixed = p.attend_all(q, k, v, spec.scale, spec.reach, spec.alibi)
         else:
             new_k, new_v = (None, None) if cache.borrowed else (k, v)
-            mixed = p.attend(q, new_k, new_v, cache, spec.scale, spec.softcap, self.sink())
+            numbers = (spec.scale, spec.softcap, self.sink(), spec.alibi)
+            mixed = p.attend(q, new_k, new_v, cache, *numbers)
         return mixed.named("kqv_out", i)
 
     def normed(self, q: Tensor, k: Tensor, i: int, spec: AttentionSpec) -> tuple[Tensor, Tensor]:

@@ -37,7 +37,8 @@ class AttentionSpec:
     either side of the turning, `value_eps` to one of values. Queries are multiplied by their
     `temperature` before they turn. Where no cells are kept, a token sees others up to `reach`
     places away on both sides, None: all. `clamp` c > 0 bounds queries, keys and values as they are
-    projected to [-c, c]. Values are multiplied by `value_scale`.
+    projected to [-c, c]. Values are multiplied by `value_scale`. Scores fall with the distance,
+    where `alibi` is above 0, as in `ops.attention`.
     """
 
     n_head: int
@@ -53,6 +54,7 @@ class AttentionSpec:
     reach: int | None = None
     clamp: float = 0.0
     value_scale: float = 1.0
+    alibi: float = 0.0
 
 
 @dataclass(frozen=True)

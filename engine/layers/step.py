@@ -46,11 +46,13 @@ def unfused(
     scale: float,
     softcap: float,
     sinks: Tensor | None,
+    alibi: float,
 ) -> Tensor:
     """Attention from single operations: q [D, H, T], k, v [D, K, C] -> [Dv, H, T]."""
     scores = ops.matmul(k.permute(0, 2, 1, 3), q.permute(0, 2, 1, 3)).named("kq")
-    weights = ops.softmax(scores, spans, cells, scale=scale, softcap=softcap, sinks=sinks)
-    weights = weights.named("kq_soft_max")
+    weights = ops.softmax(
+        scores, spans, cells, scale=scale, softcap=softcap, sinks=sinks, alibi=alibi
+    ).named("kq_soft_max")
     mixed = ops.matmul(ops.contiguous(v.permute(1, 2, 0, 3)), weights).named("kqv")
     return ops.contiguous(mixed.permute(0, 2, 1, 3))
 
@@ -62,6 +64,7 @@ def around(count: int, n: int, reach: int | None) -> NDArray[np.int32]:
     spans[:count, 0] = 1
     spans[:count, 1] = 0 if reach is None else np.maximum(at - reach, 0)
     spans[:count, 2] = count - 1 if reach is None else np.minimum(at + reach, count - 1)
+    spans[:count, 3] = at
     return spans
 
 
@@ -337,6 +340,7 @@ class Pass:
         scale: float,
         softcap: float = 0.0,
         sinks: Tensor | None = None,
+        alibi: float = 0.0,
     ) -> Tensor:
         """Write k and v [D, K, T] into the cache, then attend: q [D, H, T] -> [Dv * H, T], as
         `ops.attention`. No v where values are a part of the keys, and neither where cells are
@@ -372,16 +376,21 @@ class Pass:
         else:
             values = first_cells(self._written[cache.v], cache.heads, n_cells)
         if self.fused_attention:
-            mixed = ops.attention(
-                q, keys, values, spans, cells, n_kv, scale=scale, softcap=softcap, sinks=sinks
-            )
+            numbers = {"scale": scale, "softcap": softcap, "alibi": alibi}
+            mixed = ops.attention(q, keys, values, spans, cells, n_kv, sinks=sinks, **numbers)
         else:
-            mixed = unfused(q, keys, values, spans, cells, scale, softcap, sinks)
+            mixed = unfused(q, keys, values, spans, cells, scale, softcap, sinks, alibi)
         mixed = self._rotated(mixed, turns_v)
         return mixed.reshape(mixed.shape[0] * mixed.shape[1], n)
 
     def attend_all(
-        self, q: Tensor, k: Tensor, v: Tensor, scale: float, reach: int | None
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        scale: float,
+        reach: int | None,
+        alibi: float = 0.0,
     ) -> Tensor:
         """Attention among the step's own tokens, before and behind: q [D, H, T], k and v [D, K, T]
         -> [Dv * H, T]. A token sees those at most `reach` places away, None: all.
@@ -397,7 +406,7 @@ class Pass:
         seen = self._input(f"inp_reach_{reach}", I32, (4, n), spans)
         held = self._input("inp_cells_all", I32, (2, n), cells)
         n_kv = self._input("inp_n_kv_all", I32, (1,), lambda s: np.array([s.n_real], np.int32))
-        mixed = ops.attention(q, k, v, seen, held, n_kv, scale=scale)
+        mixed = ops.attention(q, k, v, seen, held, n_kv, scale=scale, alibi=alibi)
         return mixed.reshape(mixed.shape[0] * mixed.shape[1], n)
 
     def cross(

@@ -125,7 +125,7 @@ def visible(
     first = np.zeros(n_tokens)
     if window:
         cells[::7, 0], first = 0, np.maximum(last - window + 1, 0)
-    spans = np.stack([np.ones(n_tokens), first, last, np.zeros(n_tokens)], axis=1)
+    spans = np.stack([np.ones(n_tokens), first, last, last], axis=1)
     return (
         operands.put(I32, spans),
         operands.put(I32, cells),
@@ -144,7 +144,7 @@ def paged(operands: Operands, tokens: Sequence[int], depth: int) -> tuple[Tensor
         held = (at // 64 * n + i) * 64 + at % 64
         cells[held] = np.stack([np.full(depth, 1 << i), at], 1)
         last = at[depth - count :]
-        spans.append(np.stack([np.full(count, 1 << i), 0 * last, last, 0 * last], 1))
+        spans.append(np.stack([np.full(count, 1 << i), 0 * last, last, last], 1))
     return (
         operands.put(I32, np.concatenate(spans)),
         operands.put(I32, cells),

@@ -5,10 +5,11 @@
 //
 //   q [D, H, T]   k [D, K, C]   v [Dv, K, C]   out [Dv, H, T]   head h reads kv head h / (H/K)
 //   cells [2, C]: a cell's sequence bits, its position
-//   spans [4, T]: a query's sequence bit, first and last position it sees, 0
+//   spans [4, T]: a query's sequence bit, first and last position it sees, its own (of ALIBI)
 //
 // A query sees the cells below n_kv that share its bit and lie in its span. Scores are s = scale k.q,
-// or cap tanh(s / cap) where cap > 0. A sink is a score without a value.
+// or cap tanh(s / cap) where cap > 0. A sink is a score without a value. With ALIBI scores fall
+// with the distance (common.cl).
 //
 // The T H/K queries of a kv head, its heads innermost, are cut into tiles of ROWS, so that a cell of
 // k and v is read once for all of them; the cells are cut into `chunks` parts. A group makes the
@@ -79,6 +80,9 @@ typedef struct {
   long q1, q2, k1, k2, v1, v2;
   int has_sinks, panel;
   float scale, cap;
+#ifdef ALIBI
+  float alibi;
+#endif
 #ifdef STORES
   long new_k1, new_v1;
   int rows_of_cache, half_rot, neox, has_norms;
@@ -95,7 +99,15 @@ typedef struct {
   int dim, dim_v, kv_heads, group, queries, tokens, chunks, has_sinks, panel;
   long q1, q2, k1, k2, v1, v2;
   float scale, cap;
+#ifdef ALIBI
+  float alibi;
+#endif
 } Attention;
+#ifdef ALIBI
+  #define ALIBI_GIVEN , given.alibi
+#else
+  #define ALIBI_GIVEN
+#endif
 #define ATTENTION_GIVEN                                                                           \
   (Attention) {                                                                                   \
     out_buf + given.out_off, x_buf + given.x_off, q_buf + given.q_off, k_buf + given.k_off,       \
@@ -104,7 +116,7 @@ typedef struct {
         (const __global float *)(sinks_buf + given.sinks_off), given.dim, given.dim_v,            \
         given.kv_heads, given.group, given.tokens * given.group, given.tokens, given.chunks,      \
         given.has_sinks, given.panel, given.q1, given.q2, given.k1, given.k2, given.v1, given.v2, \
-        given.scale, given.cap                                                                    \
+        given.scale, given.cap ALIBI_GIVEN                                                        \
   }
 #define SHARE_GIVEN(a)                                                                            \
   share_of(get_group_id(0), a, (const __global int *)(n_kv_buf + given.n_kv_off),                 \
@@ -198,6 +210,12 @@ static int mixes(const Attention *a, int tile, int size) {
 static float sink_of(const Attention *a, int2 query) {
   return a->has_sinks ? a->sinks[query.y] : -INFINITY;
 }
+
+#ifdef ALIBI
+static float slope_of_query(const Attention *a, int2 query) {
+  return slope_of(query.y, a->kv_heads * a->group, a->alibi);
+}
+#endif
 
 // What a row is multiplied with in the end: maximum, sum, sink.
 static float whole_of(float top, float total, float sink, int has_sinks) {

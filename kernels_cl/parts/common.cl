@@ -277,6 +277,23 @@ static intW seesw(int4 span, intW bits, intW positions) {
   return (bits & span.x) != 0 && positions >= span.y && positions <= span.z;
 }
 
+// ALiBi (Press et al. 2022): scores s of cells fall by a slope of the head times the distance between
+// the cell and the query, whose position is the fourth of its span. Slopes are 2^(-most k / n), n the
+// largest power of two that is not above the heads: k is 1 ... n, then 1/2, 3/2 ...
+#ifdef ALIBI
+static float slope_of(int head, int heads, float most) {
+  int n = 1 << (31 - clz(heads));
+  float k = head < n ? head + 1 : head - n + 0.5f;
+  return exp2(-most * k / n);
+}
+static float fallen(float s, float slope, int position, int own) {
+  return s - slope * (float)abs_diff(position, own);
+}
+static floatW fallen_w(floatW s, floatW slope, intW positions, intW own) {
+  return s - slope * CAT(convert_float, W)(abs_diff(positions, own));
+}
+#endif
+
 // One value from all items of a group, given to all; `part` holds LOCAL floats.
 #if LOCAL == 1
 WITH_LOCAL float group_sum(float v, __local float *part) { return v; }

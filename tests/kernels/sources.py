@@ -18,6 +18,7 @@ from engine.settings import cache_folder
 KERNEL = re.compile(r"__kernel\b[^;{}]*?\bvoid\s+(\w+)\s*\(([^()]*)\)\s*\{")
 NUMBERS = re.compile(r"typedef\s+struct\s*\{([^{}]*)\}\s*Numbers\s*;")
 PARAMETER = re.compile(r"(.*?)(\w+)")
+LINE = re.compile(r"^#line .*$", re.MULTILINE)  # where the preprocessor left out many
 
 Parameters = list[tuple[str, str]]
 GIVEN = ("Numbers", "given")
@@ -66,5 +67,6 @@ def parameters_of(inside: str) -> Parameters:
 
 def members_of(inside: str) -> Parameters:
     """`long x_off, y_off; int n;` as [("long", "x_off"), ("long", "y_off"), ("int", "n")]."""
+    inside = LINE.sub("", inside)
     lines = [" ".join(line.split()).partition(" ") for line in inside.split(";") if line.strip()]
     return [(kind, name.strip()) for kind, _, names in lines for name in names.split(",")]

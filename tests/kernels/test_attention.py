@@ -58,7 +58,7 @@ def visibility(mask: str, sizes: Sizes, rng: np.random.Generator) -> tuple[Ints,
     cells[sizes.n_kv :] = 1  # beyond n_kv: must not be looked at
     spans = np.zeros((sizes.tokens, 4), np.int64)
     last = np.arange(sizes.tokens) + max(0, sizes.n_kv - sizes.tokens)
-    spans[:, 0], spans[:, 2] = 1, last
+    spans[:, 0], spans[:, 2], spans[:, 3] = 1, last, last
     if mask == "window":
         spans[:, 1] = last - 9
     elif mask == "all":
@@ -95,6 +95,15 @@ def weights(scores: Floats, seen: NDArray[np.bool_], sinks: Floats | None) -> Fl
     return np.divide(exps, total, out=np.zeros_like(exps), where=total > 0)
 
 
+def falls_of(heads: int, most: float, spans: Ints, cells: Ints) -> Floats:
+    """[H, T, C]: what scores lose with the distance, by the paper's two runs of slopes."""
+    n = 2 ** int(np.log2(heads))
+    slopes = [2 ** (-most / n * (i + 1)) for i in range(n)]
+    slopes += [2 ** (-most / (2 * n) * (2 * i + 1)) for i in range(heads - n)]
+    distances = np.abs(spans[:, None, 3] - cells[None, :, 1])
+    return np.array(slopes)[:, None, None] * distances
+
+
 def attended(
     q: Floats,
     k: Floats,
@@ -104,12 +113,15 @@ def attended(
     scale: float,
     softcap: float,
     sinks: Floats | None,
+    alibi: float = 0.0,
 ) -> Floats:
     """[T, H, Dv] of q [T, H, D], k [C, K, D], v [C, K, Dv]."""
     group = q.shape[1] // k.shape[1]
     scores = scale * (q.transpose(1, 0, 2) @ k.repeat(group, 1).transpose(1, 2, 0))
     if softcap:
         scores = softcap * np.tanh(scores / softcap)
+    if alibi:
+        scores = scores - falls_of(q.shape[1], alibi, spans, cells)
     shares = weights(scores, seen_by(spans, cells), sinks)
     return (shares @ v.repeat(group, 1).transpose(1, 0, 2)).transpose(1, 0, 2)
 
@@ -132,6 +144,7 @@ def check(
     latent: bool = False,
     apart: int = 5,
     most: float = 1e-11,
+    alibi: float = 0.0,
 ) -> None:
     """Where it is `latent`, values are the last channels of the keys, as MLA keeps them. Queries
     begin at a row's number `apart`.
@@ -164,6 +177,7 @@ def check(
         scale=scale,
         softcap=softcap,
         sinks=sinks,
+        alibi=alibi,
     )
     want = attended(
         made.exact(q)[0],
@@ -174,6 +188,7 @@ def check(
         np.float64(np.float32(scale)),
         softcap,
         None if sinks is None else made.exact(sinks)[0, 0, 0],
+        alibi,
     )
     got = run(backend, node, made.values)[0]
     assert got.shape == want.shape
@@ -200,6 +215,15 @@ def test_softcap_and_sinks(either: OpenCLBackend, sizes: Sizes) -> None:
     check(either, "padded", sizes, with_sinks=True)
     check(either, "nothing", sizes, with_sinks=True)
     check(either, "window", sizes, softcap=20.0, with_sinks=True)
+
+
+@pytest.mark.each_value
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+@pytest.mark.parametrize("mask", ["causal", "window", "all", "padded", "two sequences"])
+def test_scores_that_fall_with_the_distance(either: OpenCLBackend, sizes: Sizes, mask: str) -> None:
+    check(either, mask, sizes, alibi=8.0)
+    if mask == "causal":
+        check(either, mask, sizes, alibi=3.0, softcap=5.0, with_sinks=True)
 
 
 LATENTS = [
@@ -236,19 +260,16 @@ def test_softmax(either: OpenCLBackend, sizes: Sizes, with_sinks: bool, mask: st
     scores = made.make(F32, shape[0], shape[2], shape[1], spread=6.0).permute(0, 2, 1)
     spans, cells = visibility(mask, sizes, made.rng)
     sinks = made.make(F32, sizes.heads) if with_sinks else None
-    node = ops.softmax(
-        scores,
-        made.put(I32, spans),
-        made.put(I32, cells),
-        scale=0.5,
-        softcap=4.0,
-        sinks=sinks,
-    )
-    exact = 4.0 * np.tanh(0.5 * made.exact(scores)[0] / 4.0)
+    seen = made.put(I32, spans), made.put(I32, cells)
     sink = None if sinks is None else made.exact(sinks)[0, 0, 0]
-    want = weights(exact, seen_by(spans, cells), sink)
-    got = run(either, node, made.values)[0]
-    assert nmse(got, want) < 1e-11 if want.any() else not got.any()
+    for alibi in (0.0, 8.0):
+        node = ops.softmax(scores, *seen, scale=0.5, softcap=4.0, sinks=sinks, alibi=alibi)
+        exact = 4.0 * np.tanh(0.5 * made.exact(scores)[0] / 4.0)
+        if alibi:
+            exact = exact - falls_of(sizes.heads, alibi, spans, cells)
+        want = weights(exact, seen_by(spans, cells), sink)
+        got = run(either, node, made.values)[0]
+        assert nmse(got, want) < 1e-11 if want.any() else not got.any()
 
 
 @pytest.mark.parametrize("width", [1, 15, 600])

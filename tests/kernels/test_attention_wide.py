@@ -68,6 +68,13 @@ def test_masks(wide: OpenCLBackend, mask: str) -> None:
 
 
 @one_driver
+@pytest.mark.parametrize("mask", ["causal", "two sequences"])
+def test_scores_that_fall_with_the_distance(wide: OpenCLBackend, mask: str) -> None:
+    check(wide, mask, SIZES[0], apart=4, most=most(wide), alibi=8.0)
+    check(wide, mask, SIZES[1], apart=4, most=most(wide), alibi=4.0, softcap=5.0)
+
+
+@one_driver
 def test_sharp_scores_and_f32(wide: OpenCLBackend) -> None:
     """Queries are two halves: rounded to one, scores of some hundreds would be wrong."""
     check(wide, "window", SIZES[0], apart=4, spread=40.0, most=most(wide))

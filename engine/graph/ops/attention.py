@@ -2,11 +2,15 @@
 
 Who sees what is data, not a mask tensor. `cells` i32 [2, C] holds, per cache cell, the bits of the
 sequences in it and its position; `spans` i32 [4, T] holds, per query, its sequence bit, the first
-and the last position it sees, and 0. A query sees the cells that share its bit and lie within its
-span. That covers causal, sliding-window, chunked and bidirectional attention; padding has bit 0.
+and the last position it sees, and its own, from which scores may fall. A query sees the cells that
+share its bit and lie within its span. That covers causal, sliding-window, chunked and bidirectional
+attention; padding has bit 0.
 """
 
 from dataclasses import KW_ONLY, dataclass
+
+import numpy as np
+from numpy.typing import NDArray
 
 from engine.errors import ShapeError
 from engine.gguf.formats import F16, F32, I32
@@ -32,6 +36,7 @@ class FusedAttention(Arguments):
     _: KW_ONLY
     scale: float
     softcap: float
+    alibi: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -46,6 +51,14 @@ class Softmax(Arguments):
     _: KW_ONLY
     scale: float
     softcap: float
+    alibi: float = 0.0
+
+
+def alibi_slopes(heads: int, alibi: float) -> NDArray[np.float32]:
+    """[H]: 2^(-alibi k / n), n the largest power of two up to H, k 1 ... n, then 1/2, 3/2 ..."""
+    n = 1 << (heads.bit_length() - 1)
+    k = np.concatenate([np.arange(n) + 1, np.arange(heads - n) + 0.5])
+    return np.exp2(-alibi * k / n).astype(np.float32)
 
 
 def attention(
@@ -59,12 +72,14 @@ def attention(
     scale: float,
     softcap: float = 0.0,
     sinks: Tensor | None = None,
+    alibi: float = 0.0,
 ) -> Tensor:
     """softmax(scale * k.q, masked) . v for each head, f32 [Dv, H, T].
 
     q [D, H, T] f32; k [D, K, C], v [Dv, K, C] with K dividing H (head h reads h // (H/K)); n_kv i32
     [1]: only cells below it are looked at. A query that sees nothing gives zeros. `softcap` c > 0
     bounds scores by c * tanh(s / c) before the mask. `sinks` f32 [H] join maximum and denominator.
+    With `alibi` > 0 scores fall by `alibi_slopes` times the distance (Press et al. 2022).
     """
     heads, n_tokens = q.shape[1:3]
     _check_heads(q, k, v)
@@ -75,7 +90,7 @@ def attention(
         raise ShapeError("attention", "n_kv is one i32", n_kv.shape)
     if sinks is not None and (sinks.fmt != F32 or sinks.dims != (heads,)):
         raise ShapeError("attention", "sinks are f32, one a head", sinks.shape, q.shape)
-    numbers = {"scale": float(scale), "softcap": float(softcap)}
+    numbers = {"scale": float(scale), "softcap": float(softcap), "alibi": float(alibi)}
     arguments = FusedAttention(q, k, v, spans, cells, n_kv, sinks, **numbers)
     return node(Op.ATTENTION, F32, (v.shape[0], heads, n_tokens), arguments)
 
@@ -89,6 +104,7 @@ def softmax(
     scale: float = 1.0,
     softcap: float = 0.0,
     sinks: Tensor | None = None,
+    alibi: float = 0.0,
 ) -> Tensor:
     """Softmax over dimension 0 of scale * scores [C, T, H], masked as `attention` where given.
 
@@ -105,7 +121,7 @@ def softmax(
         _check_visibility("softmax", spans, cells, scores.shape[1], scores.shape[0])
     if sinks is not None and (sinks.fmt != F32 or sinks.dims != (scores.shape[2],)):
         raise ShapeError("softmax", "sinks are f32, one a head", sinks.shape, scores.shape)
-    numbers = {"scale": float(scale), "softcap": float(softcap)}
+    numbers = {"scale": float(scale), "softcap": float(softcap), "alibi": float(alibi)}
     arguments = Softmax(scores, spans, cells, sinks, mask, **numbers)
     return node(Op.SOFTMAX, F32, scores.shape, arguments)
 

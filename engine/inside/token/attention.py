@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from engine.graph.graph import Graph, is_numbered
 from engine.graph.op import Op
-from engine.graph.ops.attention import FusedAttention, Softmax
+from engine.graph.ops.attention import FusedAttention, Softmax, alibi_slopes
 from engine.graph.ops.matmul import Matmul
 from engine.graph.tensor import Tensor
 from engine.kvcache.causal import BITS, POSITION, CausalCache
@@ -38,6 +38,7 @@ class Looking:
     scale: float
     softcap: float
     sinks: Tensor | None
+    alibi: float
 
 
 def lookings(graph: Graph, layers: Sequence[LayerCache | None]) -> list[Looking]:
@@ -55,7 +56,9 @@ def lookings(graph: Graph, layers: Sequence[LayerCache | None]) -> list[Looking]
             holders = kept_by[given.k.storage]  # several where cells are borrowed
             own = _layer_of(given.q) if len(holders) > 1 else None
             i, kept = next((one for one in holders if one[0] == own), holders[0])
-            found.append(Looking(i, kept, given.q, given.scale, given.softcap, given.sinks))
+            found.append(
+                Looking(i, kept, given.q, given.scale, given.softcap, given.sinks, given.alibi)
+            )
     return found
 
 
@@ -78,6 +81,7 @@ class _Given(NamedTuple):
     scale: float
     softcap: float
     sinks: Tensor | None
+    alibi: float
 
 
 def _given(node: Tensor) -> _Given | None:
@@ -86,14 +90,15 @@ def _given(node: Tensor) -> _Given | None:
     """
     if node.op is Op.ATTENTION:
         fused = FusedAttention.of(node)
-        return _Given(fused.q, fused.k, fused.scale, fused.softcap, fused.sinks)
+        return _Given(fused.q, fused.k, fused.scale, fused.softcap, fused.sinks, fused.alibi)
     if node.op is Op.SOFTMAX:
         softmax = Softmax.of(node)
         if softmax.scores.op is Op.MATMUL:
             product = Matmul.of(softmax.scores)
             turned = product.b.src[0]  # what the permuted queries are a view of
             if product.b.op is Op.PERMUTE and turned is not None:
-                return _Given(turned, product.a, softmax.scale, softmax.softcap, softmax.sinks)
+                numbers = (softmax.scale, softmax.softcap, softmax.sinks, softmax.alibi)
+                return _Given(turned, product.a, *numbers)
     return None
 
 
@@ -115,16 +120,24 @@ def seen(cache: CausalCache, sequence: int, position: int) -> VisibleCells:
 
 
 def weights(
-    q: Floats, keys: Floats, scale: float, softcap: float = 0.0, sinks: Floats | None = None
+    q: Floats,
+    keys: Floats,
+    scale: float,
+    softcap: float = 0.0,
+    sinks: Floats | None = None,
+    falls: Floats | None = None,
 ) -> Floats:
     """[H, n] of queries [H, D] and keys [n, K, D]: a softmax over n in float64; head h reads keys
-    of h // (H / K). `softcap` and `sinks` [H] are as in `ops.attention`.
+    of h // (H / K). `softcap` and `sinks` [H] are as in `ops.attention`; scores fall by
+    `falls` [H, n].
     """
     n, kv_heads, dim = keys.shape
     grouped = q.reshape(kv_heads, -1, dim)
     scores = (grouped @ keys.transpose(1, 2, 0)).reshape(-1, n).astype(np.float64) * scale
     if softcap:
         scores = softcap * np.tanh(scores / softcap)
+    if falls is not None:
+        scores = scores - falls
     top = scores.max(axis=1, keepdims=True)
     added = np.zeros_like(top)
     if sinks is not None:
@@ -159,7 +172,8 @@ def attended(
     for i, (one, q) in enumerate(found):
         sight = sights[one.kept.cache]
         sinks = None if one.sinks is None else sinks_of(one.sinks)
-        shares = weights(q, keys_of(one.kept, sight), one.scale, one.softcap, sinks)
+        falls = _falls(one, len(q), position - sight.positions)
+        shares = weights(q, keys_of(one.kept, sight), one.scale, one.softcap, sinks, falls)
         summaries[:, i, : len(q)] = _summary(shares, sight.positions, position)
         mean[sight.positions] += shares.sum(axis=0)
         if one.layer in wanted:
@@ -178,6 +192,14 @@ def attended(
         (mean / max(1, sum(counts))).astype("<f4").tobytes(),
         rows,
     )
+
+
+def _falls(one: Looking, heads: int, distances: Ints) -> Floats | None:
+    """[H, n]: by how much scores fall over distances [n]; None where they do not."""
+    if not one.alibi:
+        return None
+    falls: Floats = np.outer(alibi_slopes(heads, one.alibi), distances.astype(np.float32))
+    return falls
 
 
 def _summary(shares: Floats, positions: Ints, position: int) -> tuple[Floats, Floats, Floats]:

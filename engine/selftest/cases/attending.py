@@ -41,6 +41,7 @@ def attending() -> Iterator[Case]:
     for cells, tokens in ((256, 5), (1024, 33), (4096, 3)):
         for softcap in (0.0, 10.0):
             yield _seen(cells, tokens, softcap)
+        yield _seen(cells, tokens, 0.0, alibi=8.0)
     for neox in (False, True):
         for head, n_rot in ROTATED:
             for fmt in (F32, F16, BF16):
@@ -69,7 +70,7 @@ def attending() -> Iterator[Case]:
 
 
 def _more_attention(kv: Format) -> Iterator[Case]:
-    """Heads to a key's, lengths, windows, softcap, sinks, and values of another size."""
+    """Heads to a key's, lengths, windows, softcap, sinks, ALiBi, and values of another size."""
     for group in GROUPS:
         for tokens in (1, 3, 32):
             yield _attention(kv, (64, 4, group), 500, tokens)
@@ -82,6 +83,8 @@ def _more_attention(kv: Format) -> Iterator[Case]:
         for sinks in (False, True):
             if softcap or sinks:
                 yield _attention(kv, (64, 3, 3), 300, 5, softcap, sinks, quick=kv == F16)
+    for heads, tokens in (((64, 3, 3), 1), ((128, 2, 1), 5), ((64, 2, 3), 75)):
+        yield _attention(kv, heads, 300, tokens, alibi=8.0, quick=kv == F16)
     for dim, values in ((192, 128), (576, 512)):
         for tokens in (1, 5):
             yield _attention(kv, (dim, 1, 4), 300, tokens, values=values)
@@ -112,15 +115,15 @@ def _softmax(shape: Sequence[int]) -> Iterator[Case]:
                 yield Case("softmax", label, build, SOFTMAX_MOST, n in (15, 1023) and scale < 1)
 
 
-def _seen(cells: int, tokens: int, softcap: float) -> Case:
+def _seen(cells: int, tokens: int, softcap: float, alibi: float = 0.0) -> Case:
     """Masked by who sees what, as attention without flash does."""
 
     def build(o: Operands) -> Tensor:
         spans, places, _ = visible(o, tokens, cells, cells - 50, window=90)
         scores = o.make(F32, cells, tokens, 3)
-        return ops.softmax(scores, spans, places, scale=0.3, softcap=softcap)
+        return ops.softmax(scores, spans, places, scale=0.3, softcap=softcap, alibi=alibi)
 
-    label = f"{dims(cells, tokens, 3)} seen{' softcap' * bool(softcap)}"
+    label = f"{dims(cells, tokens, 3)} seen{' softcap' * bool(softcap)}{' alibi' * bool(alibi)}"
     return Case("softmax", label, build, SOFTMAX_MOST, cells == 1024)
 
 
@@ -150,6 +153,7 @@ def _attention(
     speed: bool = False,
     window: int = 0,
     values: int = 0,
+    alibi: float = 0.0,
 ) -> Case:
     """`heads`: their size, how many for keys, queries to each of those. `values`: their size."""
     dim, kv_heads, group = heads
@@ -168,11 +172,13 @@ def _attention(
             scale=dim**-0.5,
             softcap=softcap,
             sinks=o.make(F32, kv_heads * group) if sinks else None,
+            alibi=alibi,
         )
 
     most = QUANTIZED_KV_MOST if kv.quantized else ATTENTION_MOST
     label = f"{kv} {dims(dim, kv_heads * group, tokens)} over {n_kv} of {kv_heads}"
     extras = f"{' softcap' * bool(softcap)}{' sinks' * sinks}{' window' * bool(window)}"
+    extras += " alibi" * bool(alibi)
     extras += f" values {values}" if values else ""
     return Case("attention", label + extras, build, most, quick, speed=speed)
 

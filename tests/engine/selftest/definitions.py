@@ -173,6 +173,15 @@ def _scores(t: Tensor, raw: Array) -> Array:
     return cap * np.tanh(scaled / cap) if cap else scaled
 
 
+def _fall(t: Tensor, heads: int, spans: Array, cells: Array) -> Array:
+    """[H, T, C]: what scores lose with the distance."""
+    n, most = 2 ** int(np.log2(heads)), t.attr["alibi"]
+    powers = [-most * (i + 1) / n for i in range(n)]
+    powers += [-most * (2 * i + 1) / (2 * n) for i in range(heads - n)]
+    distances = np.abs(spans[0, 0, :, 3][:, None] - cells[0, 0, :, 1])
+    return bool(most) * 2.0 ** np.array(powers)[:, None, None] * distances
+
+
 def _softmax(
     t: Tensor,
     x: Array,
@@ -183,6 +192,7 @@ def _softmax(
 ) -> Array:
     scores = _scores(t, x)
     if spans is not None and cells is not None:
+        scores = scores - _fall(t, x.shape[1], spans, cells)
         scores = np.where(_hidden(spans, cells), -np.inf, scores)
     if mask is not None:
         shape = (x.shape[0] // mask.shape[0], x.shape[1] // mask.shape[1], 1, 1)
@@ -203,6 +213,7 @@ def _attention(
     n, group = int(n_kv.item()), q.shape[2] // k.shape[2]
     keys, mixed = (x[0, :n].repeat(group, 1).transpose(1, 0, 2) for x in (k, v))
     scores = _scores(t, q[0].transpose(1, 0, 2) @ keys.transpose(0, 2, 1))
+    scores = scores - _fall(t, q.shape[2], spans, cells)[..., :n]
     scores = np.where(_hidden(spans, cells)[:, :n], -np.inf, scores)
     return (_softened(scores, sinks) @ mixed).transpose(1, 0, 2)
 

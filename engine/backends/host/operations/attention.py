@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.backends.host.operand import Operand
-from engine.graph.ops.attention import FusedAttention, Softmax
+from engine.graph.ops.attention import FusedAttention, Softmax, alibi_slopes
 from engine.graph.ops.rope import Rope
 from engine.graph.tensor import Tensor
 
@@ -43,7 +43,11 @@ def attention(
         grouped = grouped.transpose(1, 2, 0, 3)  # [K, H/K, t, D]
         scores = np.float32(given.scale) * (grouped @ keys[:, None])
         scores = _capped(scores, given.softcap)
-        seen = _visible(spans.load(np.s_[0, 0, block]), cells.load(np.s_[0, 0, :n]))
+        sight = spans.load(np.s_[0, 0, block]), cells.load(np.s_[0, 0, :n])
+        if given.alibi:
+            fall = _fall(*sight, alibi_slopes(heads, given.alibi))
+            scores = scores - fall.reshape(kv_heads, -1, *fall.shape[1:])
+        seen = _visible(*sight)
         weights = _weights(scores, seen, sink)
         mixed = weights @ values[:, None]  # [K, H/K, t, Dv]
         out.raw[0, block] = mixed.transpose(2, 0, 1, 3).reshape(-1, heads, mixed.shape[-1])
@@ -60,10 +64,13 @@ def softmax(
 ) -> None:
     """Softmax over the last axis (dimension 0) of scale * scores, masked where spans are given."""
     given, seen = Softmax.of(node), None
-    if spans is not None and cells is not None:
-        seen = _visible(spans.load((0, 0)), cells.load((0, 0)))
     sink = None if sinks is None else sinks.load().reshape(-1, 1, 1)
     scaled = _capped(np.float32(given.scale) * scores.load(), given.softcap)
+    if spans is not None and cells is not None:
+        sight = spans.load((0, 0)), cells.load((0, 0))
+        seen = _visible(*sight)
+        if given.alibi:
+            scaled = scaled - _fall(*sight, alibi_slopes(scaled.shape[-3], given.alibi))
     if mask is not None:
         added = mask.load(np.s_[:, :, : scaled.shape[2]])
         times = [n // m for n, m in zip(scaled.shape[:2], added.shape[:2], strict=True)]
@@ -77,6 +84,13 @@ def _visible(spans: NDArray[Any], cells: NDArray[Any]) -> NDArray[np.bool_]:
     held, position = cells[:, 0], cells[:, 1]
     seen: NDArray[np.bool_] = ((bits & held) != 0) & (first <= position) & (position <= last)
     return seen
+
+
+def _fall(spans: NDArray[Any], cells: NDArray[Any], slopes: Floats) -> Floats:
+    """[H, T, C]: slopes times the distance from a query to a cell."""
+    distance = np.abs(cells[:, 1] - spans[:, 3, None]).astype(np.float32)
+    fall: Floats = slopes[:, None, None] * distance
+    return fall
 
 
 def _capped(scores: Floats, softcap: float) -> Floats:

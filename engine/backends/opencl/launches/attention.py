@@ -152,9 +152,11 @@ def _launch(
         **strides("v", v.strides[1:3], 1),
         **ints(has_sinks=given.sinks is not None, panel=panels.rows if panels else 0),
         **floats(scale=given.scale, cap=given.softcap),
+        **(floats(alibi=given.alibi) if given.alibi else {}),
         **_stored_numbers(given),
     }
     common = {"KV": KV_NAMES[k.fmt], "ROWS": split.rows, "LOCAL": team, **panel_defines(panels)}
+    common |= {"ALIBI": 1} if given.alibi else {}
     return Launch(family, "attention", args, size, local, {**common, **defines}, packs=True)
 
 
@@ -258,8 +260,9 @@ def softmax(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Lau
         **strides("mask", mask.strides[1:] if mask else (0, 0, 0), 1),
         **ints(has_spans=given.spans is not None, has_sinks=given.sinks is not None),
         **ints(has_mask=mask is not None, per_group=per_group),
-        **floats(scale=given.scale, cap=given.softcap),
+        **floats(scale=given.scale, cap=given.softcap, alibi=given.alibi),
     }
     kind = "f32" if mask is None else TYPE_NAMES[mask.fmt]
-    defines: Defines = {"W": vector_width(traits), "LOCAL": team, "M": kind}
+    defines: dict[str, int | str] = {"W": vector_width(traits), "LOCAL": team, "M": kind}
+    defines |= {"ALIBI": 1} if given.alibi else {}
     return [Launch("softmax", "softmax", args, size, local, defines)]

@@ -28,7 +28,7 @@ SPANS = {
 }
 
 
-def definition(q, k, v, spans, softcap=0.0, sinks=None, n_kv=N_KV) -> np.ndarray:
+def definition(q, k, v, spans, softcap=0.0, sinks=None, n_kv=N_KV, slopes=None) -> np.ndarray:
     """[T, H, Dv]."""
     out = np.zeros((len(spans), H, DV))
     for t, (bit, first, last) in enumerate(spans):
@@ -40,6 +40,7 @@ def definition(q, k, v, spans, softcap=0.0, sinks=None, n_kv=N_KV) -> np.ndarray
                 if bit & held and first <= position <= last:
                     s = SCALE * float(np.dot(q[t, h].astype(float), k[c, group].astype(float)))
                     s = softcap * tanh(s / softcap) if softcap else s
+                    s -= slopes[h] * abs(position - last) if slopes else 0.0
                     weights[c] = exp(s)
                     total += exp(s)
             for c, w in weights.items():
@@ -75,7 +76,7 @@ def given(tensors, values, spans, fmt=F16):
         tensors["q"]: values["q"],
         tensors["k"]: as_stored(values["k"]),
         tensors["v"]: as_stored(values["v"]),
-        tensors["spans"]: np.int32([[*s, 0] for s in spans]),
+        tensors["spans"]: np.int32([[*s, s[2]] for s in spans]),
         tensors["cells"]: CELLS,
         tensors["n_kv"]: np.int32([N_KV]),
     }
@@ -101,6 +102,19 @@ def test_softcap_and_sinks(host: HostBackend, spans: str) -> None:
     node = ops.attention(*tensors.values(), scale=SCALE, softcap=1.5, sinks=sinks)
     got = run(host, node, given(tensors, values, SPANS[spans]) | {sinks: sunk})[0]
     want = definition(values["q"], values["k"], values["v"], SPANS[spans], 1.5, sunk.tolist())
+    assert nmse(got, want) < 1e-12
+
+
+# Of six heads, with at most 8: four slopes by the paper's rule, then the first and third of eight.
+SLOPES = [2**-2, 2**-4, 2**-6, 2**-8, 2**-1, 2**-3]
+
+
+@pytest.mark.parametrize("spans", SPANS)
+def test_scores_that_fall_with_the_distance(host: HostBackend, spans: str) -> None:
+    tensors, values = inputs()
+    node = ops.attention(*tensors.values(), scale=SCALE, softcap=1.5, alibi=8.0)
+    got = run(host, node, given(tensors, values, SPANS[spans]))[0]
+    want = definition(values["q"], values["k"], values["v"], SPANS[spans], 1.5, slopes=SLOPES)
     assert nmse(got, want) < 1e-12
 
 
@@ -150,14 +164,15 @@ def test_queries_and_caches_may_be_views(host: HostBackend) -> None:
 
 
 @pytest.mark.parametrize("sunk", [False, True])
-@pytest.mark.parametrize("softcap", [0.0, 2.0])
-def test_unfused_is_the_same(host: HostBackend, sunk: bool, softcap: float) -> None:
+@pytest.mark.parametrize(("softcap", "alibi"), [(0.0, 0.0), (2.0, 0.0), (2.0, 8.0)])
+def test_unfused_is_the_same(host: HostBackend, sunk: bool, softcap: float, alibi: float) -> None:
     """The permuted V of the contract: matmul, softmax, matmul give what attention gives."""
     tensors, values = inputs()
     sinks = leaf("sinks", F32, (H,), Role.WEIGHT) if sunk else None
     q, k, v, spans, cells, _ = tensors.values()
     scores = ops.matmul(k.permute(0, 2, 1, 3), q.permute(0, 2, 1, 3))
-    weights = ops.softmax(scores, spans, cells, scale=SCALE, softcap=softcap, sinks=sinks)
+    numbers = {"scale": SCALE, "softcap": softcap, "alibi": alibi}
+    weights = ops.softmax(scores, spans, cells, sinks=sinks, **numbers)
     mixed = ops.matmul(ops.contiguous(v.permute(1, 2, 0, 3)), weights)
     node = ops.contiguous(mixed.permute(0, 2, 1, 3))
     fed = given(tensors, values, SPANS["padded"])
@@ -172,6 +187,7 @@ def test_unfused_is_the_same(host: HostBackend, sunk: bool, softcap: float) -> N
         softcap,
         levels.tolist() if sunk else None,
         n_kv=C,
+        slopes=SLOPES if alibi else None,
     )
     assert nmse(got, want) < 1e-12
 
