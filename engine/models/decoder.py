@@ -33,6 +33,8 @@ from engine.weights.params import (
 
 CONTEXT = Range(1, 1 << 26)
 HEAD = Range(1, 1 << 16, or_zero=True)
+ALIBI = Range(0, 1e6)
+CLAMP = Range(1e-3, 1e6, or_zero=True)
 ROPE_BASE = Range(2, 1e12)
 ROPE_FACTOR = Range(0.01, 1 << 16, or_zero=True)
 SCALINGS = OneOf(("none", "linear", "yarn"))
@@ -44,6 +46,8 @@ class DecoderParams:
     the key is not used. Of `n_block` blocks the last `n_nextn` predict further tokens (mtp.py).
     """
 
+    falls: ClassVar[bool] = False
+    """Whether models are known whose scores fall with the distance (ALiBi)."""
     n_block: Annotated[int, Meta(BLOCK_COUNT, COUNT)]
     n_nextn: Annotated[int, Meta(NEXTN_COUNT, Range(0, COUNT.high))] = 0
     n_ctx_train: Annotated[int, Meta("context_length", CONTEXT)]
@@ -58,7 +62,7 @@ class DecoderParams:
     rope_factor: Annotated[
         float, Meta("rope.scaling.factor", ROPE_FACTOR, alt=("rope.scale_linear",))
     ] = 0.0
-    alibi: Annotated[float, Meta("attention.max_alibi_bias", Range(0, 1e6))] = 0.0
+    alibi: Annotated[float, Meta("attention.max_alibi_bias", ALIBI)] = 0.0
     rope_original: Annotated[
         int, Meta("rope.scaling.original_context_length", Range(1, 1 << 26, or_zero=True))
     ] = 0
@@ -94,10 +98,10 @@ class DecoderParams:
 
     def problem(self) -> str:
         """A contradiction among the parameters, or what cannot be computed, or ""."""
-        if self.alibi:
+        if self.alibi and not self.falls:
             return (
                 f"attention.max_alibi_bias is {self.alibi:g}: scores that fall with the distance"
-                " (ALiBi) are not computed here; open a model whose heads turn (RoPE)"
+                " (ALiBi) are not known of this architecture; open another file of the model"
             )
         if self.n_layer < 1:
             return f"nextn_predict_layers is {self.n_nextn} of block_count {self.n_block}"
@@ -123,7 +127,8 @@ class DecoderParams:
     def attention(self, rope: RopeParams | None, i: int = 0) -> AttentionSpec:
         """Layer i's attention, scores scaled by the size of a head."""
         heads = (self.n_head(i), self.n_head_kv(i), self.head_dim)
-        return AttentionSpec(*heads, 1 / sqrt(self.head_dim), self.eps, rope)
+        scale = 1 / sqrt(self.head_dim)
+        return AttentionSpec(*heads, scale, self.eps, rope, alibi=self.alibi)
 
     def rope(
         self, neox: bool, factors: tuple[float, ...] | None = None, magnitude: float = 1.0

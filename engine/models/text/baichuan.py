@@ -1,13 +1,17 @@
-"""Baichuan and Baichuan 2 7B: Llama; the 13B, whose scores fall with the distance, is refused.
+"""Baichuan and Baichuan 2: the 7B is Llama, in the 13B scores fall with the distance (ALiBi).
 
 Baichuan 2023; tensor names and keys by the GGUF spec. No key tells the two from one another, but
 the 13B has 40 layers.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from engine.layers.rope import RopeParams
+from engine.layers.spec import AttentionSpec
+from engine.models.routed import RoutedDecoder
 from engine.models.text import llama
-from engine.models.text.llama import Model, Weights
+from engine.models.text.bloom import MOST
+from engine.models.text.llama import Weights
 
 __all__ = ["Model", "Params", "Weights"]
 
@@ -16,11 +20,15 @@ LAYERS_OF_13B = 40
 
 @dataclass(frozen=True, kw_only=True)
 class Params(llama.Params):
-    def problem(self) -> str:
-        """A contradiction among the parameters, or what cannot be computed, or ""."""
-        if self.n_block == LAYERS_OF_13B:
-            return (
-                f"block_count is {self.n_block}, as in Baichuan 13B: scores that fall with the"
-                " distance (ALiBi) are not computed here; open the 7B"
-            )
-        return super().problem()
+    def attention(self, rope: RopeParams | None, i: int = 0) -> AttentionSpec:
+        """Turned heads, or of the 13B scores that fall."""
+        if self.n_block != LAYERS_OF_13B:
+            return super().attention(rope, i)
+        return replace(super().attention(None, i), alibi=MOST)
+
+
+class Model(RoutedDecoder[Params, Weights]):
+    neox = False
+
+    def rope(self, i: int) -> RopeParams | None:
+        return None if self.params.n_block == LAYERS_OF_13B else self.turned

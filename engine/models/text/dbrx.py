@@ -12,10 +12,10 @@ from engine.layers.experts import Experts
 from engine.layers.linear import LayerNorm
 from engine.layers.rope import RopeParams
 from engine.layers.spec import AttentionSpec
-from engine.models.decoder import LayerNormWeights
+from engine.models.decoder import CLAMP, LayerNormWeights
 from engine.models.routed import RoutedDecoder, RoutedParams
 from engine.weights.bind import Name
-from engine.weights.params import EPSILON, Meta, Range
+from engine.weights.params import EPSILON, Meta
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +23,7 @@ class Params(RoutedParams):
     """Hyperparameters by their GGUF keys; `clamp` bounds queries, keys and values, 0: nothing."""
 
     eps: Annotated[float, Meta("attention.layer_norm_epsilon", EPSILON)]
-    clamp: Annotated[float, Meta("attention.clamp_kqv", Range(1e-3, 1e6, or_zero=True))] = 0.0
+    clamp: Annotated[float, Meta("attention.clamp_kqv", CLAMP)] = 0.0
 
     def attention(self, rope: RopeParams | None, i: int = 0) -> AttentionSpec:
         return replace(super().attention(rope, i), clamp=self.clamp)

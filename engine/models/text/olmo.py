@@ -15,9 +15,9 @@ from engine.layers.linear import BareLayerNorm, Embedding, Linear
 from engine.layers.rope import RopeParams
 from engine.layers.spec import AttentionSpec, BlockSpec
 from engine.layers.step import LayerCache, Pass
-from engine.models.decoder import Decoder, DecoderParams
+from engine.models.decoder import CLAMP, Decoder, DecoderParams
 from engine.weights.bind import Name
-from engine.weights.params import EPSILON, Meta, Range
+from engine.weights.params import EPSILON, Meta
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +25,7 @@ class Params(DecoderParams):
     """Hyperparameters by their GGUF keys; `clamp` bounds queries, keys and values, 0: nothing."""
 
     eps: Annotated[float, Meta("attention.layer_norm_epsilon", EPSILON)]
-    clamp: Annotated[float, Meta("attention.clamp_kqv", Range(1e-3, 1e6, or_zero=True))] = 0.0
+    clamp: Annotated[float, Meta("attention.clamp_kqv", CLAMP)] = 0.0
 
     def attention(self, rope: RopeParams | None, i: int = 0) -> AttentionSpec:
         return replace(super().attention(rope, i), clamp=self.clamp)

@@ -13,7 +13,10 @@ from tests.engine.runner.answering.many import ids, tiny
 
 NAMES = (
     *("llama", "gemma3", "qwen35"),
-    *(pytest.param(name, marks=pytest.mark.full) for name in ("deepseek_v3", "qwen3moe", "gpt2")),
+    *(
+        pytest.param(name, marks=pytest.mark.full)
+        for name in ("deepseek_v3", "qwen3moe", "gpt2", "bloom")
+    ),
 )
 LONG, N = 160, 9
 """Tokens before those compared: a whole number of steps, past the tiny models' windows."""

@@ -1,6 +1,15 @@
 """Every model whose header is made."""
 
-from tests.engine.models.published import dense, joint, others, recurrent, routed, sparse, windowed
+from tests.engine.models.published import (
+    dense,
+    falling,
+    joint,
+    others,
+    recurrent,
+    routed,
+    sparse,
+    windowed,
+)
 from tests.engine.models.published.size import CONTEXT, Size
 
 __all__ = ["CONTEXT", "SIZES"]
@@ -9,6 +18,7 @@ SIZES: dict[str, Size] = {
     **dense.SIZES,
     **others.SIZES,
     **joint.SIZES,
+    **falling.SIZES,
     **routed.SIZES,
     **recurrent.SIZES,
     **sparse.SIZES,

@@ -8,6 +8,7 @@ Sizes = tuple[int, int, int, int]
 """Of embedding, feed-forward, queries, keys."""
 
 WIDE, NARROW = (64, 96, 64, 32), (32, 32, 32, 32)
+MANY, SQUARE = (96, 128, 96, 16), (64, 96, 64, 64)
 DIM, LAYERS = 16, 3
 NORMS = "attn_norm ffn_norm output_norm"
 PROJECTIONS = "attn_q attn_k attn_v attn_output"
@@ -85,6 +86,13 @@ NEO_BLOCK: Tensors = {
     "ffn_down.weight": (96, 64),
 }
 
+SPLIT = "attn_q attn_k attn_v"
+FUSED: Tensors = {
+    f"blk.{i}.attn_qkv.{part}": shape
+    for i in range(LAYERS)
+    for part, shape in (("weight", (64, 192)), ("bias", (192,)))
+}
+
 RECIPES = {
     "bitnet": Direct("bitnet", keys(), {**tensors(tied=True), **SUB_NORMS}),
     "internlm2": Direct("internlm2", keys(rope__freq_base=1e5), tensors()),
@@ -92,6 +100,21 @@ RECIPES = {
     # llama.cpp knows the 7B by its layers.
     "baichuan": Direct(
         "baichuan", keys(sizes=NARROW, block_count=32), tensors(layers=32, sizes=NARROW)
+    ),
+    "baichuan-large": Direct(
+        "baichuan", keys(sizes=NARROW, block_count=40), tensors(layers=40, sizes=NARROW)
+    ),
+    "refact": Direct("refact", keys(sizes=MANY), tensors(tied=True, sizes=MANY)),
+    "jais": Direct(
+        "jais",
+        keys("layer_norm_epsilon", sizes=SQUARE, attention__max_alibi_bias=8.0),
+        {
+            **tensors(
+                left_out=SPLIT, biases=f"{NORMS} attn_output ffn_gate ffn_up ffn_down", sizes=SQUARE
+            ),
+            **FUSED,
+        },
+        peaked={"attn_qkv.weight": 6.0},
     ),
     "pangu-embedded": Direct("pangu-embedded", keys(), tensors(biases=PROJECTIONS)),
     "exaone": Direct(

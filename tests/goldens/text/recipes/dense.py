@@ -69,6 +69,16 @@ GENERAL = ["hidden_size", "intermediate_size", "num_hidden_layers", "num_attenti
 """What GPT-2 has other names for."""
 PEAKED_GPT = {"c_attn": 8.0, "query_key_value": 4.0}
 GPT = {"n_embd": 64, "n_head": 4, "n_layer": 3, "n_positions": 128}
+OLDER = dict.fromkeys(GENERAL, ABSENT)
+BLOOM = {**OLDER, "hidden_size": 96, "n_layer": 3, "n_head": 6, "seq_length": 256}
+MPT = {
+    **OLDER,
+    "d_model": 96,
+    "n_heads": 6,
+    "n_layers": 3,
+    "max_seq_len": 256,
+    "attn_config": {"clip_qkv": 2.0},
+}
 FALCON = {
     **NO_HEAD_DIM,
     "num_key_value_heads": ABSENT,
@@ -96,6 +106,16 @@ def with_one_head(config: Config) -> Config:
 def with_quarter(config: Config) -> Config:
     """As the published config.json has it, and the class no longer writes it."""
     return {**config, "rotary_pct": 0.25}
+
+
+def with_heads(config: Config) -> Config:
+    """As the published config.json has it."""
+    return {**config, "n_head": config["num_attention_heads"]} if "n_head" not in config else config
+
+
+def as_mosaic(config: Config) -> Config:
+    """As the published config.json names the class."""
+    return {**config, "architectures": ["MPTForCausalLM"]}
 
 
 RECIPES = {
@@ -244,6 +264,13 @@ RECIPES = {
         {**FALCON, "new_decoder_architecture": True, "num_kv_heads": 2},
         peaked=PEAKED_GPT,
     ),
+    "bloom": Recipe(
+        "BloomForCausalLM",
+        {**BLOOM, "tie_word_embeddings": True},
+        peaked=PEAKED_GPT,
+        edit=with_heads,
+    ),
+    "mpt": Recipe("MptForCausalLM", MPT, peaked={"Wqkv": 6.0}, edit=as_mosaic),
     "chatglm": Recipe(
         "GlmForCausalLM",
         {"hidden_size": 64, "attention_bias": True, "rope_parameters": HALF},

@@ -255,6 +255,24 @@ ROWS = (
         launches=33,
     ),
     Row(
+        "bloom",
+        "bloom",
+        "slopes of six heads; normalised embeddings, LayerNorms, biases, tied output",
+        Fault(
+            "engine/graph/ops/attention.py",
+            "np.arange(heads - n) + 0.5",
+            "np.arange(heads - n) + 1",
+        ),
+        launches=34,
+    ),
+    Row(
+        "mpt",
+        "mpt",
+        "slopes by the file's exponent; bounded queries, keys and values, the exact GELU",
+        Fault(f"{TEXT}/mpt.py", "clamp=self.clamp", "clamp=0.0"),
+        launches=42,
+    ),
+    Row(
         "chatglm",
         "chatglm",
         "joint gate and up, biases of q, k and v; half a head turns by neighbours",

@@ -35,6 +35,31 @@ ROWS = (
         launches=258,
     ),
     Row(
+        "baichuan-large",
+        "baichuan",
+        "40 layers, by which the 13B is known: scores fall with the distance, nothing turns",
+        Fault(f"{TEXT}/baichuan.py", "alibi=MOST", "alibi=0.0"),
+        launches=322,
+    ),
+    Row(
+        "refact",
+        "refact",
+        "slopes of six heads, which share one of keys and values; tied output",
+        Fault(
+            "engine/graph/ops/attention.py",
+            "np.arange(heads - n) + 0.5",
+            "np.arange(heads - n) + 1",
+        ),
+        launches=23,
+    ),
+    Row(
+        "jais",
+        "jais",
+        "falling scores over the size of a head; joint q, k, v, LayerNorms and biases, SwiGLU",
+        Fault(f"{TEXT}/jais.py", "scale=1 / self.head_dim", "scale=self.head_dim**-0.5"),
+        launches=33,
+    ),
+    Row(
         "pangu-embedded",
         "pangu-embedded",
         "biases of q, k, v and o",
