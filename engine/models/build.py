@@ -248,6 +248,7 @@ MODULES = {
     "jais2": "nemotron",
     "orion": "stablelm",
     "pangu-embedded": "qwen2",
+    "qwen": "qwen2",
     "seed_oss": "qwen2",
     "starcoder": "gpt2",
     "xverse": "llama",

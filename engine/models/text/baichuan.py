@@ -20,15 +20,18 @@ LAYERS_OF_13B = 40
 
 @dataclass(frozen=True, kw_only=True)
 class Params(llama.Params):
+    @property
+    def is_large(self) -> bool:
+        return self.n_block == LAYERS_OF_13B
+
     def attention(self, rope: RopeParams | None, i: int = 0) -> AttentionSpec:
-        """Turned heads, or of the 13B scores that fall."""
-        if self.n_block != LAYERS_OF_13B:
-            return super().attention(rope, i)
-        return replace(super().attention(None, i), alibi=MOST)
+        """Scores that fall, of the 13B."""
+        attention = super().attention(rope, i)
+        return replace(attention, alibi=MOST) if self.is_large else attention
 
 
 class Model(RoutedDecoder[Params, Weights]):
     neox = False
 
     def rope(self, i: int) -> RopeParams | None:
-        return None if self.params.n_block == LAYERS_OF_13B else self.turned
+        return None if self.params.is_large else self.turned

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import sqrt
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from engine.graph import ops
 from engine.graph.tensor import Tensor
@@ -19,7 +19,7 @@ from engine.layers.rope import RopeParams
 from engine.layers.spec import BlockSpec
 from engine.layers.step import Pass
 from engine.models.constants import Constant, factors_by_length, rope_factors_by_length
-from engine.models.decoder import HEAD, Decoder, DecoderParams, PlainWeights
+from engine.models.decoder import HEAD, Decoder, DecoderParams, PlainWeights, W
 from engine.models.kept import Cells
 from engine.weights.params import Meta
 
@@ -52,7 +52,18 @@ class Params(DecoderParams):
 Weights = PlainWeights[PreNormBlock[ExpandedLatentAttention, FeedForward]]
 
 
-class Model(Decoder[Params, Weights]):
+P = TypeVar("P", bound=Params)
+
+
+class ExpandedDecoder(Decoder[P, W]):
+    """Keys and values of each head are made of latents and kept."""
+
+    def cells(self, i: int) -> Cells:
+        value = self.params.value_length or self.params.n_embd // self.params.n_head(i)
+        return replace(super().cells(i), value_dim=value)
+
+
+class Model(ExpandedDecoder[Params, Weights]):
     @cached_property
     def turned(self) -> RopeParams:
         """By the factors for the context's length where the file has them."""
@@ -63,10 +74,6 @@ class Model(Decoder[Params, Weights]):
 
     def spec(self, i: int) -> BlockSpec:
         return replace(super().spec(i), residual=DEPTH / sqrt(self.params.n_layer))
-
-    def cells(self, i: int) -> Cells:
-        value = self.params.value_length or self.params.n_embd // self.params.n_head(i)
-        return replace(super().cells(i), value_dim=value)
 
     def embed(self, p: Pass) -> Tensor:
         return ops.scale(super().embed(p), EMBEDDINGS).named("inp_scaled")

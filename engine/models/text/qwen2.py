@@ -1,4 +1,4 @@
-"""Qwen2, 2.5, Seed-OSS, openPangu Embedded, also the text of InternVL: biases, NeoX pairs.
+"""Qwen, Qwen2, 2.5, Seed-OSS, openPangu Embedded, also the text of InternVL: biases, NeoX pairs.
 
 Qwen Team 2024; tensor names and keys by the GGUF spec.
 """

@@ -19,7 +19,8 @@ class Params(DecoderParams):
     eps: Annotated[float, Meta("attention.layer_norm_epsilon", EPSILON)]
 
 
-Weights = LayerNormWeights[LayerNormBlock[SelfAttention, PlainFeedForward]]
+Block = LayerNormBlock[SelfAttention, PlainFeedForward]
+Weights = LayerNormWeights[Block]
 
 
 class Model(Decoder[Params, Weights]):

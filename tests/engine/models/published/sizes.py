@@ -2,8 +2,8 @@
 
 from tests.engine.models.published import (
     dense,
-    falling,
     joint,
+    older,
     others,
     recurrent,
     routed,
@@ -18,7 +18,7 @@ SIZES: dict[str, Size] = {
     **dense.SIZES,
     **others.SIZES,
     **joint.SIZES,
-    **falling.SIZES,
+    **older.SIZES,
     **routed.SIZES,
     **recurrent.SIZES,
     **sparse.SIZES,
