@@ -1,0 +1,51 @@
+"""Metadata of real files are read and accepted, and their tensors are as many as ours."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from engine.gguf import open_gguf
+from engine.gguf.values import ValueType as V
+from engine.models.build import find
+from engine.models.vision.build import find as find_tower
+from engine.models.vision.build import kind_of
+from engine.tokenizer.patterns import pre_tokenizer
+from engine.weights.params import read_params
+from tests.engine.models.published.header import pair
+from tests.engine.models.published.real import REAL, TENSORS, TOWERS, Value
+from tests.engine.models.published.sizes import SIZES
+from tests.gguf_files import Draft, Pair
+
+
+def typed(value: Value) -> Pair:
+    if isinstance(value, list) and isinstance(value[0], float):
+        return V.ARRAY, (V.FLOAT32, value)
+    return pair(value)  # type: ignore[arg-type]
+
+
+def written(path: Path, arch: str, keys: Mapping[str, Value]) -> Path:
+    pairs = {"general.architecture": typed(arch)}
+    return Draft(pairs | {f"{arch}.{key}": typed(keys[key]) for key in keys}).write(path)
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_a_real_file_is_accepted(name: str, tmp_path: Path) -> None:
+    real = REAL[name]
+    pre_tokenizer(real.pre)
+    with open_gguf(written(tmp_path / "real.gguf", real.arch, real.keys)) as file:
+        params = read_params(find(real.arch).Params, file)
+    assert params.problem() == ""
+    assert params.n_layer == real.n_layer
+
+
+@pytest.mark.parametrize("name", TOWERS)
+def test_a_real_projector_is_accepted(name: str, tmp_path: Path) -> None:
+    with open_gguf(written(tmp_path / "real.gguf", "clip", TOWERS[name])) as file:
+        family = find_tower(kind_of(file), is_single=False)
+        assert read_params(family.Params, file).problem() == ""
+
+
+@pytest.mark.parametrize("name", TENSORS)
+def test_a_size_has_the_tensors_of_a_real_file(name: str) -> None:
+    assert len(SIZES[name].shapes) == TENSORS[name]
