@@ -396,6 +396,9 @@ def _bind(module: Architecture, file: GGUFFile, params: TextParams) -> Bound[Tex
     others = [constant.name for constant in params.constants()]
     arch = file.metadata.architecture
     bound = bind(module.Weights, weights, arch, params.n_layer, others)
+    if not bound.weights.blocks and params.n_layer < params.n_block:
+        what = "it holds the block that predicts further tokens, and none of the model's"
+        raise BadFile(file.paths[0], f"{what}; open the model's own file")
     if len(bound.weights.blocks) != params.n_layer:
         problem = f"block_count is {params.n_block} but the tensors make"
         raise BadFile(file.paths[0], f"{problem} {len(bound.weights.blocks)} blocks")

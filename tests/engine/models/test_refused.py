@@ -8,7 +8,9 @@ from engine.errors import BadFile, UnsupportedModel
 from engine.gguf import open_gguf
 from engine.gguf.values import ValueType
 from engine.models.build import FIRST_EXPERT, KINDS, build_model, supported
-from tests.gguf_files import Blocks, Draft
+from tests.engine.models.text.files import write
+from tests.engine.models.text.rows import ROWS
+from tests.gguf_files import Blocks, Draft, drafted
 
 
 def refusal(path: Path, **metadata: str) -> str:
@@ -68,4 +70,19 @@ def test_scores_that_fall_with_the_distance(tmp_path: Path) -> None:
     more = {f"{arch}.attention.{key}": (ValueType.FLOAT32, x) for key, x in floats.items()}
     Draft({"general.architecture": (ValueType.STRING, arch), **counts, **more}).write(path)
     with open_gguf(path) as file, pytest.raises(BadFile, match=rf"{said}: .*\(ALiBi\)"):
+        build_model(file, None, 1)
+
+
+def test_a_block_that_predicts_alone(tmp_path: Path) -> None:
+    """As files that go beside a model have it: Qwen3.6's `mtp-*.gguf`."""
+    with open_gguf(write(ROWS["qwen35"], tmp_path)) as file:
+        draft = drafted(file)
+    n = draft.pairs["qwen35.block_count"][1]
+    draft.pairs["qwen35.block_count"] = (ValueType.UINT32, n + 1)
+    draft.pairs["qwen35.nextn_predict_layers"] = (ValueType.UINT32, 1)
+    last = f"blk.{n - 1}."
+    kept = {name: t for name, t in draft.tensors.items() if name.startswith((last, "o", "t"))}
+    draft.tensors = {name.replace(last, f"blk.{n}."): t for name, t in kept.items()}
+    path = draft.write(tmp_path / "mtp.gguf")
+    with open_gguf(path) as file, pytest.raises(BadFile, match="none of the model's; open"):
         build_model(file, None, 1)
