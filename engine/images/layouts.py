@@ -12,14 +12,18 @@ import numpy as np
 
 from engine.images.plan import ImagePlan, Learned, Limits, Role, Rows, Size, Text, View
 from engine.images.tiles import (
+    check_aspect,
     closest_aspect,
     cut,
     fill_budget,
     fit_up,
     on_canvas,
     pinpoint,
+    refined,
     roomiest,
     rounded,
+    slice_size,
+    sliced,
     smart_resize,
     to_longest,
     to_tiles,
@@ -29,6 +33,7 @@ from engine.images.tiles import (
 )
 
 Choice = TypeVar("Choice")
+MINICPMV_SLICES = 9
 LFM2_TILES, LFM2_TOLERANCE = 10, 2.0
 """The most squares of LFM2's pictures; the pixels of one that stays whole, by those of a view."""
 
@@ -329,6 +334,54 @@ def lfm2(
     alone = [(0, area) for area in dict.fromkeys((most, capped))]
     tiled = [(tiles, most) for tiles in range(LFM2_TILES, 1, -1)] if is_large else []
     return largest(plan, (*tiled, *alone), limits)
+
+
+def minicpmv(
+    size: Size,
+    limits: Limits,
+    *,
+    edge: int,
+    unit: int,
+    queries: int,
+    is_counted: bool,
+    wraps: bool = False,
+    most: int = MINICPMV_SLICES,
+    before: str = "<image>",
+    after: str = "</image>",
+    slice_start: str = "<slice>",
+    slice_end: str = "</slice>",
+) -> ImagePlan:
+    """The whole picture, and a large one also in up to `most` slices of edge x edge pixels; each
+    has `queries` rows. Version 2.5 `wraps` all slices in one pair of marks.
+
+    Raises `BadPicture` above an aspect of 200.
+    """
+    check_aspect(size)
+    outer = (slice_start, slice_end) if wraps else ("", "")
+    inner = (before, after) if wraps else (slice_start, slice_end)
+
+    def plan(most: int) -> ImagePlan:
+        rows, cols = arrangement = sliced(size, edge, most)
+        is_cut = rows * cols > 1
+        whole = slice_size(size.w / size.h, edge, unit)
+        role: Role = "overview" if is_cut else "whole"
+        views: tuple[View, ...] = (
+            View(size, (whole,), whole, Size(0, 0), role=role, extras=queries),
+        )
+        pieces: list[Text | Rows | Learned] = [Text(before), rows_of(views, 0), Text(after)]
+        if is_cut:
+            canvas = refined(size, edge, unit, arrangement)
+            tile = Size(canvas.w // cols, canvas.h // rows)
+            views += cut(size, (canvas,), tile, arrangement, Size(0, 0), extras=queries)
+            pieces.append(Text(outer[0]))
+            for index, view in enumerate(views[1:], 1):
+                line_end = "\n" if view.col == cols - 1 and view.row < rows - 1 else ""
+                pieces += [Text(inner[0]), rows_of(views, index), Text(inner[1] + line_end)]
+            pieces.append(Text(outer[1]))
+        counted = "<image_id>{}</image_id>" if is_counted else ""
+        return ImagePlan(views, joined(pieces), counted=counted)
+
+    return largest(plan, range(1 if limits.one_view else most, 0, -1), limits)
 
 
 def gemma4(

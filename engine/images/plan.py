@@ -135,7 +135,8 @@ class ImagePlan(msgspec.Struct, frozen=True):
 
     `cross`: rows go to the cross-attention cache, and the pieces hold text only. `causal` False:
     the rows see one another, so a batch holds all of them. `advance`: how many places the picture
-    takes where places have several axes (M-RoPE); None: as many as it has rows.
+    takes where places have several axes (M-RoPE); None: as many as it has rows. `counted` stands
+    before the pieces, with the picture's number in the chat, from 0, for "{}".
     """
 
     views: tuple[View, ...]
@@ -143,6 +144,7 @@ class ImagePlan(msgspec.Struct, frozen=True):
     cross: bool = False
     causal: bool = True
     advance: int | None = None
+    counted: str = ""
     notes: tuple[str, ...] = ()
 
     @property

@@ -5,7 +5,7 @@ and arrangements of tiles are (rows, columns).
 """
 
 from collections.abc import Sequence
-from math import ceil, floor, sqrt
+from math import ceil, floor, log, sqrt
 
 import numpy as np
 
@@ -55,13 +55,8 @@ def smart_resize(
 
     Raises `BadPicture` where one side is more than 200 times the other.
     """
+    check_aspect(size)
     w, h = size
-    if max(w, h) > MOST_ASPECT * min(w, h):
-        raise BadPicture(
-            f"picture of {size}",
-            f"one side is {max(w, h) / min(w, h):.0f} times the other; this model takes up to"
-            f" {MOST_ASPECT}: cut it",
-        )
     if min(w, h) < first:
         scale = max(first / h, first / w)
         w, h = int(w * scale), int(h * scale)
@@ -75,6 +70,17 @@ def smart_resize(
         factor = sqrt(least / (h * w))
         return Size(ceil(w * factor / unit) * unit, ceil(h * factor / unit) * unit)
     return new
+
+
+def check_aspect(size: Size) -> None:
+    """Raises `BadPicture` where one side is more than 200 times the other."""
+    longer, shorter = max(size), min(size)
+    if longer > MOST_ASPECT * shorter:
+        raise BadPicture(
+            f"picture of {size}",
+            f"one side is {longer / shorter:.0f} times the other; this model takes up to"
+            f" {MOST_ASPECT}: cut it",
+        )
 
 
 def rounded(size: Size, unit: int, shortest: int) -> Size:
@@ -142,6 +148,40 @@ def closest_aspect(size: Size, tile: int, most: int, fewest: int = 1) -> Arrange
         if away < least or (away == least and size.w * size.h > 0.5 * tile * tile * rows * cols):
             best, least = (rows, cols), away
     return best
+
+
+def sliced(size: Size, edge: int, most: int) -> Arrangement:
+    """Into how many slices of about edge x edge pixels a picture is cut: (1, 1) up to that many
+    pixels, else the arrangement nearest to its aspect, of one slice fewer to one more than its
+    pixels need (MiniCPM-V).
+    """
+    needed = min(ceil(size.w * size.h / (edge * edge)), most)
+    if needed <= 1:
+        return 1, 1
+    aspect, best, least = log(size.w / size.h), (1, 1), float("inf")
+    for count in range(max(needed - 1, 2), min(needed + 1, most) + 1):
+        for cols in (c for c in range(1, count + 1) if count % c == 0):
+            away = abs(aspect - log(cols / (count // cols)))
+            if away < least:
+                best, least = (count // cols, cols), away
+    return best
+
+
+def slice_size(aspect: float, edge: int, unit: int) -> Size:
+    """About edge x edge pixels of that aspect; sides in multiples of `unit`, rounded half to even
+    (MiniCPM-V).
+    """
+    h = int(edge / sqrt(aspect))
+    w = int(h * aspect)
+    return Size(max(round(w / unit) * unit, unit), max(round(h / unit) * unit, unit))
+
+
+def refined(size: Size, edge: int, unit: int, arrangement: Arrangement) -> Size:
+    """A picture's size before it is cut into slices that are alike (MiniCPM-V)."""
+    rows, cols = arrangement
+    w, h = (max(round(s / n) * n, n) / n for s, n in ((size.w, cols), (size.h, rows)))
+    tile = slice_size(w / h, edge, unit)
+    return Size(tile.w * cols, tile.h * rows)
 
 
 def to_longest(size: Size, longest: int) -> Size:

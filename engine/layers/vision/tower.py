@@ -68,12 +68,26 @@ class TowerPass:
         T is `n`, or more where class rows stand among the patches. `sight` names who sees whom:
         the step then has `<sight>_spans` and `<sight>_cells`, as `groups` makes them.
         """
-        total = q.shape[2]
-        more = total - self.n
-        spans, cells = self._sight(sight, total)
+        spans, cells = self._sight(sight, q.shape[2])
+        return self._attended(q, k, v, spans, cells, scale)
+
+    def look(self, q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
+        """Queries q [D, H, R] of a projector's own at all patches, k [D, K, n] and v [Dv, K, n]
+        -> [Dv * H, R].
+        """
+        count = q.shape[2]
+        everything = groups("all", np.zeros(count, np.int32))["all_spans"]
+        spans = self._input(f"query_spans_{count}", I32, (4, count), lambda s: everything)
+        _, cells = self._sight(EVERYTHING, k.shape[2])
+        return self._attended(q, k, v, spans, cells, scale)
+
+    def _attended(
+        self, q: Tensor, k: Tensor, v: Tensor, spans: Tensor, cells: Tensor, scale: float
+    ) -> Tensor:
+        more = k.shape[2] - self.n
         n_kv = self._input(f"n_kv_{more}", I32, (1,), lambda s: np.array([s.n + more], np.int32))
         mixed = ops.attention(q, k, v, spans, cells, n_kv, scale=scale)
-        return mixed.reshape(mixed.shape[0] * mixed.shape[1], total)
+        return mixed.reshape(mixed.shape[0] * mixed.shape[1], q.shape[2])
 
     def _sight(self, sight: str, total: int) -> tuple[Tensor, Tensor]:
         if sight:

@@ -25,6 +25,7 @@ def compose(
     run, is_begun = first, False
     for part, chunk in zip(parts, others, strict=True):
         picture = shown(tokenizer, viewer, part)
+        run += picture.plan.counted.format(len(pictures))
         pictures.append(picture)
         index = 0
         for piece in picture.plan.pieces:
@@ -55,6 +56,7 @@ def shown(tokenizer: Tokenizer, viewer: Viewer, part: PicturePart) -> Shown:
 def n_tokens(tokenizer: Tokenizer, plan: ImagePlan) -> int:
     """Return the number of context tokens of a picture: its rows and the tokens of its texts."""
     texts = [piece.text for piece in plan.pieces if isinstance(piece, Text)]
+    texts.append(plan.counted.format(0))
     rows = 0 if plan.cross else plan.rows
     return rows + sum(len(tokenizer.encode(text, add_special=False)) for text in texts)
 

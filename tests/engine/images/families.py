@@ -11,6 +11,7 @@ from engine.images.layouts import (
     llama4,
     llava,
     llava_next,
+    minicpmv,
     mllama,
     pixtral,
     qwen,
@@ -40,6 +41,9 @@ FAMILIES: dict[str, Plan] = {
     ),
     "internvl": lambda size, limits: internvl(size, limits, edge=448, most=12, cell=28),
     "lfm2-vl": lambda size, limits: lfm2(size, limits, patch=16, cell=32, least=65536, most=262144),
+    "minicpm-v": lambda size, limits: minicpmv(
+        size, limits, edge=448, unit=14, queries=64, is_counted=True
+    ),
     "gemma4": lambda size, limits: gemma4(size, limits, cell=48, tokens=280, causal=False),
     "gemma4-70": lambda size, limits: gemma4(size, limits, cell=48, tokens=70, causal=True),
     "gemma4-1120": lambda size, limits: gemma4(size, limits, cell=48, tokens=1120, causal=True),

@@ -33,6 +33,7 @@ TOKENS = {
     "llava-1.6": (2340, 2928, 868, 1656),
     "internvl": (3330, 2562, 3330, 770),
     "lfm2-vl": (236, 1287, 2817, 68),
+    "minicpm-v": (198, 463, 330, 66),
     "gemma4": (268, 258, 258, 266),
     "gemma4-70": (65, 66, 66, 68),
     "gemma4-1120": (1066, 1091, 1034, 1082),
@@ -54,8 +55,10 @@ RESIZED = {
     "llava-1.6": ("672x504", "672x672", "1008x68", "613x336"),
     "internvl": ("1792x1344", "1344x1344", "5376x448", "896x448"),
     "lfm2-vl": ("576x416", "1024x1024", "5120x512", "352x192"),
+    "minicpm-v": ("728x546", "1092x1092", "3472x224", "602x336"),
     "gemma4": ("912x672", "768x768", "3072x192", "1056x576"),
 }
+MINICPM = [(2, 2), (2, 3), (3, 2), (1, 2), (1, 5)]
 TILES = {
     "mllama": ((1, 2), (2, 2), (1, 4), (1, 1)),
     "llama4": ((2, 2), (4, 4), (1, 9), (1, 1)),
@@ -65,6 +68,7 @@ TILES = {
     "llava-1.6": ((2, 2), (2, 2), (1, 3), (1, 2)),
     "internvl": ((3, 4), (3, 3), (1, 12), (1, 2)),
     "lfm2-vl": ((1, 1), (2, 2), (1, 10), (1, 1)),
+    "minicpm-v": ((1, 2), (2, 3), (1, 4), (1, 1)),
 }
 
 
@@ -118,6 +122,12 @@ def test_qwen_refuses_long_pictures(size: Size) -> None:
     assert FAMILIES["qwen3-vl"](Size(200, 1), FREE).rows > 0
 
 
+def test_minicpms_slices_may_be_one_fewer_or_more_than_pixels_need() -> None:
+    sizes = (Size(1000, 950), Size(1024, 1024), Size(900, 1500), Size(460, 440), Size(2000, 350))
+    plans = [FAMILIES["minicpm-v"](size, FREE) for size in sizes]
+    assert [arrangement(plan) for plan in plans] == MINICPM
+
+
 def cell(view: View, row: int) -> Box:
     """The rectangle of a view that one of its rows stands for."""
     y, x = divmod(row - view.extras, view.grid.w)
@@ -168,7 +178,7 @@ def test_any_size(family: str) -> None:
         try:
             plan = FAMILIES[family](size, FREE)
         except BadPicture:
-            assert family.startswith(("qwen", "lfm2", "glm"))
+            assert family.startswith(("qwen", "lfm2", "glm", "minicpm"))
             continue
         if number % 10 == 0:
             check(plan, size)

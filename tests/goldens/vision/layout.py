@@ -19,7 +19,15 @@ State = Mapping[str, np.ndarray]
 Names = Iterable[tuple[str, str]]
 """Pairs of a pattern that a whole name matches and what it becomes."""
 
-PLAIN = ("position", "patch_", "pos_embed", "class_", "image_newline", "ffn_gate_inp")
+PLAIN = (
+    "position",
+    "patch_",
+    "pos_embed",
+    "class_",
+    "image_newline",
+    "ffn_gate_inp",
+    "resampler.query",
+)
 """Parts of names that converters never quantise."""
 
 

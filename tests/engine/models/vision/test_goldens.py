@@ -47,6 +47,7 @@ KNOWN = {
     "glm4v": "glm4",
     "glm4vmoe": "glm4moe",
     "glmocr": "glm4",
+    "minicpmv": "qwen2",
     "mllama": "mllama",
 }
 """By family, the architecture of its text model."""
@@ -150,10 +151,10 @@ def test_f16_holds_the_weights_exactly(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("family", PAIR)
 def test_names_are_llama_cpps(family: str) -> None:
-    """As the `gguf` package lists them; old files have two more."""
+    """As the `gguf` package lists them; old files have three more."""
     tables = gguf.MODEL_TENSORS[gguf.MODEL_ARCH.MMPROJ]
     known = {gguf.TENSOR_NAMES[t].replace("{bid}", "0") for t in tables}
-    known |= {"v.patch_embd.weight.1", "model.image_newline"}
+    known |= {"v.patch_embd.weight.1", "model.image_newline", "resampler.pos_embed_k"}
     for name in files_of(family).mmproj(load_state(family)).tensors:
         plain = re.sub(r"\.\d+(?=\.)", ".0", name)
         plain = re.sub(r"\.(weight|bias|(in|out)put_(min|max))$", "", plain)
