@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import inf, sqrt
-from typing import Annotated, NamedTuple
+from typing import Annotated, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from engine.layers.rope import grid_table
 from engine.layers.vision.blocks import Patches, pooled
 from engine.layers.vision.tower import TowerPass, TowerStep, bucket_of
 from engine.models.constants import Constant
-from engine.models.vision.base import COLOUR, SPREAD, Tower, TowerParams
+from engine.models.vision.base import COLOUR, SPREAD, Tower, TowerParams, TowerWeights
 from engine.models.vision.qwen2vl import AREA
 from engine.weights.bind import Name
 from engine.weights.params import Meta, Range
@@ -39,8 +39,8 @@ ANY = Range(-inf, inf)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Params(TowerParams):
-    """Hyperparameters; k is `pool`."""
+class PictureParams(TowerParams):
+    """Hyperparameters of a picture's rows: k x k patches, k being `pool`, become one."""
 
     pool: Annotated[int, Meta("vision.projector.scale_factor", Range(1, 1 << 6))] = 3
     most: Annotated[int, Meta("vision.image_max_pixels", AREA)] = 0
@@ -61,9 +61,19 @@ class Params(TowerParams):
         """A contradiction among the parameters, or ""."""
         if self.most and not self.tokens:
             return f"vision.image_max_pixels {self.most} is less than a picture must have"
-        if self.head_dim % 4 and not super().problem():
+        return ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Params(PictureParams):
+    """Hyperparameters of a tower."""
+
+    def problem(self) -> str:
+        """A contradiction among the parameters, or ""."""
+        problem = super().problem() or TowerParams.problem(self)
+        if self.head_dim % 4 and not problem:
             return f"heads of {self.head_dim} cannot turn by columns and rows: no multiple of 4"
-        return super().problem()
+        return problem
 
     def constants(self) -> Sequence[Constant]:
         blocks = product(range(self.n_layer), PARTS, EDGES)
@@ -175,10 +185,20 @@ class Weights:
     projection: Annotated[Linear, Name("mm.input_projection")]
 
 
-class Model(Tower[Params, Weights]):
-    """Plans have buckets of patches."""
+class PlacedWeights(TowerWeights, Protocol):
+    """Positions [E, N, 2] of columns and of rows."""
 
-    projectors = ("gemma4v",)
+    @property
+    def positions(self) -> Tensor: ...
+
+
+P = TypeVar("P", bound=PictureParams)
+W = TypeVar("W", bound=PlacedWeights)
+
+
+class PlacedTower(Tower[P, W]):
+    """Pictures of any shape, a learned row for each column and each row."""
+
     hosts = ("gemma4",)
     tokens = ("<|image>", "<image|>")
     markers = ("<|image|>",)
@@ -187,6 +207,26 @@ class Model(Tower[Params, Weights]):
     def plan(self, size: Size, limits: Limits) -> ImagePlan:
         params, causal = self.params, not self.host.joins_pictures
         return layouts.gemma4(size, limits, cell=params.cell, tokens=params.tokens, causal=causal)
+
+    @property
+    def n_places(self) -> int:
+        """Columns, and rows, that have a learned position."""
+        return self.weights.positions.shape[1]
+
+    def placed(self, p: TowerPass, most: int) -> Tensor:
+        """Positions [E, n]: a column's and a row's, of which there may be so many."""
+        table = self.weights.positions
+        if table.shape[2:] != (2, 1) or self.n_places < most:
+            problem = f"expected a place for {most} columns and {most} rows"
+            raise ShapeError(table.name, problem, table.shape)
+        both = table.reshape(table.shape[0], 2 * table.shape[1])
+        return ops.add(ops.rows(both, p.ints("column", p.n)), ops.rows(both, p.ints("row", p.n)))
+
+
+class Model(PlacedTower[Params, Weights]):
+    """Plans have buckets of patches."""
+
+    projectors = ("gemma4v",)
 
     def inputs(self, pixels: Floats, plan: ImagePlan, view: int) -> TowerStep:
         params = self.params
@@ -201,30 +241,16 @@ class Model(Tower[Params, Weights]):
         }
         return TowerStep(len(order), len(order) // params.pool**2, inputs)
 
-    @property
-    def n_places(self) -> int:
-        """Columns, and rows, that have a learned position."""
-        return self.weights.positions.shape[1]
-
     def forward(self, p: TowerPass) -> Tensor:
         params, w = self.params, self.weights
-        x = ops.add(w.patches(p, params.patch), self.placed(p)).named("v/pos_embd")
+        x = ops.add(w.patches(p, params.patch), self.placed(p, params.tokens * params.pool))
+        x = x.named("v/pos_embd")
         for i, block in enumerate(w.blocks):
             x = block(x, i, p, self.spec(i))
         x = ops.scale(pooled(x, params.pool**2), sqrt(params.n_embd)).named("v/pooled")
         if w.standard is not None:
             x = w.standard(x).named("v/std_scaled")
         return w.projection(ops.rms_norm(x, None, params.eps), "v/projected")
-
-    def placed(self, p: TowerPass) -> Tensor:
-        """Positions [E, n]: a column's and a row's."""
-        table = self.weights.positions
-        most = self.params.tokens * self.params.pool
-        if table.shape[2:] != (2, 1) or self.n_places < most:
-            problem = f"expected a place for {most} columns and {most} rows"
-            raise ShapeError(table.name, problem, table.shape)
-        both = table.reshape(table.shape[0], 2 * table.shape[1])
-        return ops.add(ops.rows(both, p.ints("column", p.n)), ops.rows(both, p.ints("row", p.n)))
 
     def spec(self, i: int) -> BlockSpec:
         """The numbers of block i."""

@@ -12,7 +12,7 @@ from tests.goldens.vision.files.text import TextSizes
 from tests.goldens.vision.store import load_state
 
 PAIR = (
-    *("gemma3", "gemma4", "gemma4e", "idefics3", "mistral3", "llava"),
+    *("gemma3", "gemma4", "gemma4e", "gemma4u", "idefics3", "mistral3", "llava"),
     *("qwen2vl", "qwen25vl", "qwen3vl", "qwen35"),
     *("llama4", "pixtral", "llava_next", "internvl", "lfm2"),
     *("glm4v", "glm4vmoe", "glmocr", "minicpmv"),

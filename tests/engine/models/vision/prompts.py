@@ -11,7 +11,7 @@ from engine.runner.api import Model
 from engine.runner.stepper import Extras
 from tests.goldens.vision.store import Case
 
-TOGETHER = ("gemma3", "gemma4")
+TOGETHER = ("gemma3", "gemma4", "gemma4u")
 """Families whose rows of one picture all see each other."""
 
 CELLS = {

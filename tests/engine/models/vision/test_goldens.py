@@ -32,6 +32,7 @@ KNOWN = {
     "gemma3": "gemma3",
     "gemma4": "gemma4",
     "gemma4e": "gemma4",
+    "gemma4u": "gemma4",
     "idefics3": "llama",
     "mistral3": "llama",
     "llava": "llama",
@@ -151,10 +152,11 @@ def test_f16_holds_the_weights_exactly(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("family", PAIR)
 def test_names_are_llama_cpps(family: str) -> None:
-    """As the `gguf` package lists them; old files have three more."""
+    """As the `gguf` package lists them; old files have three more, llama.cpp's own one."""
     tables = gguf.MODEL_TENSORS[gguf.MODEL_ARCH.MMPROJ]
     known = {gguf.TENSOR_NAMES[t].replace("{bid}", "0") for t in tables}
     known |= {"v.patch_embd.weight.1", "model.image_newline", "resampler.pos_embed_k"}
+    known.add("v.patch_norm.0")
     for name in files_of(family).mmproj(load_state(family)).tensors:
         plain = re.sub(r"\.\d+(?=\.)", ".0", name)
         plain = re.sub(r"\.(weight|bias|(in|out)put_(min|max))$", "", plain)

@@ -15,7 +15,7 @@ from engine.gguf import GGUFFile, open_gguf
 from engine.gguf.metadata import Metadata, MetadataEntry
 from engine.gguf.values import ValueType
 from engine.images.plan import Limits, Size
-from engine.models.vision import is_vision
+from engine.models.vision import gemma4u, is_vision
 from engine.models.vision.base import Family, TextHost
 from engine.models.vision.build import MMPROJ, build_tower, find, kind_of
 from engine.weights.params import MOST_VALUES, Meta, Range
@@ -193,13 +193,14 @@ def test_no_picture_is_larger_than_the_worst(family: str, files: Mapping[str, Pa
     chance = random.Random(3)
     with open_gguf(files[family]) as file:
         tower = build_tower(file, host(family)).tower
+    side = tower.params.cell if isinstance(tower, gemma4u.Model) else tower.params.patch
     for _ in range(200):
         w, h = int(10 ** chance.uniform(0, 4)), int(10 ** chance.uniform(0, 4))
         size = Size(max(w, -(-h // 199)), max(h, -(-w // 199)))
         limits = Limits(rows=chance.choice([None, 1, 7, 60, 300, 4096]))
         worst = tower.worst(limits)
         for view in tower.plan(size, limits).views:
-            patches = view.size.w * view.size.h // tower.params.patch**2
+            patches = view.size.w * view.size.h // side**2
             assert tower.bucket(patches) <= worst, (size, limits, view.size)
 
 

@@ -22,7 +22,7 @@ from tests.goldens.vision.store import Case, load_cases, load_state
 from tests.truth.compare import nmse
 
 KNOWN = (
-    *("gemma3", "gemma4", "gemma4e", "idefics3", "mistral3", "llava", "pixtral"),
+    *("gemma3", "gemma4", "gemma4e", "gemma4u", "idefics3", "mistral3", "llava", "pixtral"),
     *("llava_next", "internvl", "lfm2"),
     *("qwen2vl", "qwen25vl", "qwen3vl", "qwen35", "llama4"),
     *("glm4v", "glm4vmoe", "glmocr", "minicpmv"),

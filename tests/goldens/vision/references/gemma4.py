@@ -34,9 +34,16 @@ SOFT = "<|image|>"
 CELL = POOL * TOWER.patch
 
 
-def model(per_layer: int = 0) -> PreTrainedModel:
-    """An empty one; with `per_layer` channels for each layer it is a small one."""
-    text = TEXT.config(VOCABULARY) | {
+TOKENS = {
+    "image_token_id": VOCABULARY.id(SOFT),
+    "boi_token_id": VOCABULARY.id("<|image>"),
+    "eoi_token_id": VOCABULARY.id("<image|>"),
+}
+
+
+def text(per_layer: int = 0) -> dict[str, Any]:
+    """The configuration of the text; with `per_layer` channels for each layer of a small one."""
+    return TEXT.config(VOCABULARY) | {
         "pad_token_id": 0,
         "tie_word_embeddings": True,
         "global_head_dim": GLOBAL,
@@ -54,6 +61,10 @@ def model(per_layer: int = 0) -> PreTrainedModel:
         "vocab_size_per_layer_input": len(VOCABULARY),
         "use_bidirectional_attention": None if per_layer else "vision",
     }
+
+
+def model(per_layer: int = 0) -> PreTrainedModel:
+    """An empty one."""
     vision = {
         "hidden_size": TOWER.width,
         "intermediate_size": TOWER.feed_forward,
@@ -68,12 +79,7 @@ def model(per_layer: int = 0) -> PreTrainedModel:
         "standardize": not per_layer,
     }
     config = Gemma4Config(
-        text_config=text,
-        vision_config=vision,
-        audio_config=None,
-        image_token_id=VOCABULARY.id(SOFT),
-        boi_token_id=VOCABULARY.id("<|image>"),
-        eoi_token_id=VOCABULARY.id("<image|>"),
+        text_config=text(per_layer), vision_config=vision, audio_config=None, **TOKENS
     )
     made = eager(Gemma4ForConditionalGeneration, config)
     _bound(made.model.vision_tower)
@@ -93,10 +99,9 @@ def _bound(tower: Any) -> None:
         tower.std_scale.copy_(torch.from_numpy(SPREAD))
 
 
-def _patches(pixels: Tensor, n: int = 0) -> tuple[Tensor, Tensor]:
+def patches(pixels: Tensor, size: int, n: int = 0) -> tuple[Tensor, Tensor]:
     """From [1, 3, h, w] to patches [1, n, 3 * P * P] and their columns and rows, padded to n."""
     _, channels, height, width = pixels.shape
-    size = TOWER.patch
     cut = pixels.reshape(channels, height // size, size, width // size, size)
     cut = cut.permute(1, 3, 2, 4, 0).reshape(1, -1, channels * size * size)
     rows, columns = torch.meshgrid(
@@ -109,19 +114,28 @@ def _patches(pixels: Tensor, n: int = 0) -> tuple[Tensor, Tensor]:
 
 
 def _rows(model: Any, shown: Shown) -> Tensor:
-    patches, places = _patches(shown.pixels)
-    return torch.cat(list(model.get_image_features(patches, places).pooler_output))
+    cut, places = patches(shown.pixels, TOWER.patch)
+    return torch.cat(list(model.get_image_features(cut, places).pooler_output))
 
 
-def _logits(model: Any, ids: Tensor, shown: Sequence[Shown]) -> Tensor:
-    most = max(picture.pixels[0, 0].numel() for picture in shown) // TOWER.patch**2
-    patches, places = zip(*(_patches(picture.pixels, most) for picture in shown), strict=True)
+def logits(
+    model: Any, ids: Tensor, shown: Sequence[Shown], size: int = TOWER.patch, **more: Any
+) -> Tensor:
+    """[tokens, vocabulary]; patches are `size` pixels wide."""
+    most = max(picture.pixels[0, 0].numel() for picture in shown) // size**2
+    cut, places = zip(*(patches(picture.pixels, size, most) for picture in shown), strict=True)
     return model(
         ids,
-        pixel_values=torch.cat(patches),
+        pixel_values=torch.cat(cut),
         image_position_ids=torch.cat(places),
-        mm_token_type_ids=(ids == model.config.image_token_id).long(),
+        mm_token_type_ids=kinds(model, ids),
+        **more,
     ).logits[0]
+
+
+def kinds(model: Any, ids: Tensor) -> Tensor:
+    """1 where a picture's row stands, else 0."""
+    return (ids == model.config.image_token_id).long()
 
 
 def _expand(text: str, pictures: Sequence[np.ndarray]) -> str:
@@ -142,7 +156,7 @@ def reference(per_layer: int = 0, seed: int = 1) -> Reference:
         views=lambda picture: picture[None],
         expand=_expand,
         rows=_rows,
-        logits=_logits,
+        logits=logits,
         gains={"embed_tokens": 0.25, "language_model.*[qk]_norm": 0.6},
         seed=seed,
     )
