@@ -234,6 +234,7 @@ MODULES = {
     "exaone-moe": "exaone_moe",
     "hunyuan-dense": "hunyuan_dense",
     "hunyuan-moe": "hunyuan_moe",
+    "jina-bert-v3": "jina_bert_v3",
     "llama-embed": "llama_embed",
     "minimax-m2": "minimax_m2",
     "modern-bert": "modern_bert",

@@ -6,7 +6,6 @@ Boizard et al. 2025; tensor names and keys by the GGUF spec. NeoX pairs.
 from engine.layers.attention import SelfAttention
 from engine.layers.blocks import PreNormBlock
 from engine.layers.feed_forward import FeedForward
-from engine.layers.rope import RopeParams
 from engine.models.decoder import DecoderParams
 from engine.models.encoder import NormedEncoder, NormedWeights
 
@@ -17,5 +16,4 @@ Weights = NormedWeights[PreNormBlock[SelfAttention, FeedForward]]
 
 
 class Model(NormedEncoder[Params, Weights]):
-    def rope(self, i: int) -> RopeParams:
-        return self.params.rope(neox=True)
+    """All layers are alike."""

@@ -6,8 +6,7 @@ Babakhin et al. 2025; tensor names and keys by the GGUF spec. Pairs are (2i, 2i+
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.layers.rope import RopeParams
-from engine.models.constants import Constant, factors_by_pair, rope_factors
+from engine.models.constants import Constant, rope_factors
 from engine.models.decoder import DecoderParams
 from engine.models.encoder import NormedEncoder
 from engine.models.text.eurobert import Weights
@@ -22,5 +21,4 @@ class Params(DecoderParams):
 
 
 class Model(NormedEncoder[Params, Weights]):
-    def rope(self, i: int) -> RopeParams:
-        return self.params.rope(neox=False, factors=factors_by_pair(self.constants))
+    neox = False

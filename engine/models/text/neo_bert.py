@@ -6,7 +6,6 @@ Le Breton et al. 2025; tensor names and keys by the GGUF spec. Pairs are (2i, 2i
 from engine.layers.attention import SelfAttention
 from engine.layers.blocks import PreNormBlock
 from engine.layers.feed_forward import FusedFeedForward
-from engine.layers.rope import RopeParams
 from engine.models.decoder import DecoderParams
 from engine.models.encoder import NormedEncoder, NormedWeights
 
@@ -17,5 +16,4 @@ Weights = NormedWeights[PreNormBlock[SelfAttention, FusedFeedForward]]
 
 
 class Model(NormedEncoder[Params, Weights]):
-    def rope(self, i: int) -> RopeParams:
-        return self.params.rope(neox=False)
+    neox = False

@@ -17,7 +17,7 @@ from engine.layers.experts import Experts
 from engine.layers.feed_forward import FeedForward
 from engine.layers.rope import RopeParams
 from engine.layers.spec import BlockSpec, GatedActivation
-from engine.models.constants import Constant, factors_by_pair, rope_factors
+from engine.models.constants import Constant, rope_factors
 from engine.models.decoder import PlainWeights
 from engine.models.routed import RoutedDecoder
 from engine.models.text import laguna
@@ -69,8 +69,7 @@ class Model(RoutedDecoder[Params, Weights], WindowedDecoder[Params, Weights]):
     def rope(self, i: int) -> RopeParams:
         if self.params.is_windowed(i):
             return self.params.turned(i)
-        rope = self.params.rope(neox=True, factors=factors_by_pair(self.constants))
-        return replace(rope, n_rot=rope.n_rot // 2)
+        return replace(self.turned, n_rot=self.turned.n_rot // 2)
 
     def spec(self, i: int) -> BlockSpec:
         spec, params = super().spec(i), self.params

@@ -26,17 +26,24 @@ ENCODERS = [
     ),
     Row(
         *("eurobert", "eurobert", "norms by root mean square, half as many heads of keys"),
-        Fault(f"{TEXT}/eurobert.py", "neox=True", "neox=False"),
+        Fault(
+            "engine/models/encoder.py", 'self.weights.norm(x, self.params.eps, "result_norm")', "x"
+        ),
         launches=26,
     ),
     Row(
         *("llama-embed", "llama-embed", "pairs of neighbours, turned by Llama 3's factors"),
-        Fault(f"{TEXT}/llama_embed.py", "neox=False", "neox=True"),
+        Fault(f"{TEXT}/llama_embed.py", "neox = False", "neox = True"),
         launches=26,
     ),
     Row(
         *("neo-bert", "neo-bert", "by llama.cpp: pairs of neighbours, joint matrices"),
-        Fault(f"{TEXT}/neo_bert.py", "neox=False", "neox=True"),
+        Fault(f"{TEXT}/neo_bert.py", "neox = False", "neox = True"),
         launches=29,
+    ),
+    Row(
+        *("jina-bert-v3", "jina-bert-v3", "rotary positions, segments, biases, gelu by erf"),
+        Fault(f"{TEXT}/jina_bert_v3.py", "spec import GELU_ERF", "spec import GELU as GELU_ERF"),
+        launches=36,
     ),
 ]

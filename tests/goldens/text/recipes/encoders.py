@@ -41,6 +41,13 @@ def named(name: str, config: Config) -> Config:
     return config | {"architectures": [name]}
 
 
+def jina(config: Config) -> Config:
+    """As published: XLM-RoBERTa's class, with adapters of tasks."""
+    base = config["rope_parameters"]["rope_theta"]
+    more = {"architectures": ["XLMRobertaModel"], "lora_adaptations": ["a"], "rope_theta": base}
+    return config | more
+
+
 RECIPES = {
     "bert": ENCODER(
         "BertModel", {**HEADS, "type_vocab_size": 2}, peaked={"query": 4.0, "key": 4.0}
@@ -91,5 +98,11 @@ RECIPES = {
         "EuroBertModel",
         {"head_dim": 8, "rope_parameters": LLAMA3},
         edit=partial(named, "LlamaBidirectionalModel"),
+    ),
+    "jina-bert-v3": ENCODER(
+        "JinaEmbeddingsV3Model",
+        {**HEADS, "type_vocab_size": 1},
+        edit=jina,
+        beside={"tokenizer.json": {"model": {"type": "WordPiece"}}},
     ),
 }
