@@ -148,4 +148,5 @@ RECIPES = {
         peaked={"attn_qkv": 2.0},
         encodes=True,
     ),
+    "nanbeige": Direct("nanbeige", keys(num_loops=2, block_count=2), tensors(layers=2)),
 }

@@ -115,4 +115,11 @@ ROWS = (
         Fault(f"{TEXT}/maincoder.py", "neox = False", "neox = True"),
         launches=38,
     ),
+    Row(
+        "nanbeige",
+        "nanbeige",
+        "two layers passed twice, with four caches in all, and a norm between",
+        Fault(f"{TEXT}/nanbeige.py", "not last and not params.bare", "last"),
+        launches=31,
+    ),
 )
