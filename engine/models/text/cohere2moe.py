@@ -1,7 +1,8 @@
 """North Mini Code: Command R7B's block with experts, half of them and of a shared one together.
 
 Cohere 2026; tensor names and keys by the GGUF spec. The first, dense layers turn whatever they see.
-Norms are by root mean square where the file has an epsilon of such.
+Norms are by root mean square where the file has an epsilon of such. The block behind the last
+layer, which predicts, is left alone.
 """
 
 from collections.abc import Mapping
@@ -51,7 +52,9 @@ class AveragedExperts(Experts):
         return y if self.shared is None else ops.scale(y, 0.5).named("ffn_halved", i)
 
 
-Weights = PlainWeights[RMSParallelBlock[SelfAttention, AveragedExperts | FeedForward]]
+@dataclass(frozen=True)
+class Weights(PlainWeights[RMSParallelBlock[SelfAttention, AveragedExperts | FeedForward]]):
+    """The whole model's tensors."""
 
 
 class Model(RoutedDecoder[Params, Weights], WindowedDecoder[Params, Weights]):
