@@ -237,6 +237,7 @@ MODULES = {
     "jina-bert-v3": "jina_bert_v3",
     "llama-embed": "llama_embed",
     "minimax-m2": "minimax_m2",
+    "minimax-m3": "minimax_m3",
     "modern-bert": "modern_bert",
     "muse-glimmer": "muse_glimmer",
     "neo-bert": "neo_bert",
@@ -424,8 +425,9 @@ _KINDS = (
     ("a draft model for speculative decoding", "eagle3 dflash gemma4-assistant"),
     (
         "a server-size model with sparse attention",
-        "deepseek4 glm5-next kimi-linear kimi-k3 minimax-m3 hy_v4",
+        "deepseek4 glm5-next hy_v4",
     ),
+    ("a model whose states decay by channel", "kimi-linear kimi-k3"),
     ("an experimental architecture", "qwen4exp"),
     ("BitNet in I2_S, a type of bitnet.cpp alone", "bitnet-25"),
 )

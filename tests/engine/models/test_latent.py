@@ -57,7 +57,7 @@ def test_heads_look_at_latents(tmp_path: Path) -> None:
     assert [(one.layer, one.q.dims) for one in found] == [(i, (24, 4)) for i in range(3)]
 
 
-@pytest.mark.parametrize("name", ["deepseek32", "glm-dsa"])
+@pytest.mark.parametrize("name", ["deepseek32", "glm-dsa", "minimax-m3"])
 def test_a_context_that_needs_the_index_is_refused(name: str, tmp_path: Path) -> None:
     """The file has `context_length` 512, and an index of 128 tokens."""
     with open_gguf(write(ROWS[name], tmp_path)) as file:

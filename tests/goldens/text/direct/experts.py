@@ -99,6 +99,22 @@ def stepped(i: int) -> Tensors:
     return made | ({"exp_probs_b.bias": (EXPERTS,)} if i else {})
 
 
+def indexed(i: int) -> Tensors:
+    """A layer with an index of blocks; the first is dense and has none."""
+    made: Tensors = {**SPLIT, "attn_q_norm.weight": (DIM,), "attn_k_norm.weight": (DIM,), **NORMS}
+    if not i:
+        return {**made, **DENSE}
+    return {
+        **made,
+        **routed(1),
+        "exp_probs_b.bias": (EXPERTS,),
+        "indexer.q_proj.weight": (EMBD, KV * DIM),
+        "indexer.k_proj.weight": (EMBD, DIM),
+        "indexer.q_norm.weight": (DIM,),
+        "indexer.k_norm.weight": (DIM,),
+    }
+
+
 RECIPES = {
     "deepseek": Direct(
         "deepseek",
@@ -195,5 +211,27 @@ RECIPES = {
         {**whole(3, stepped), "rope_freqs.weight": (DIM // 2,)},
         peaked={"attn_q_norm": 2.0, "attn_k_norm": 2.0},
         values={"rope_freqs.weight": (1.0, 1.5, 2.5, 4.0, 8.0, 8.0, 8.0, 8.0)},
+    ),
+    "minimax-m3": Direct(
+        "minimax-m3",
+        {
+            **COMMON,
+            "block_count": 2,
+            "rope.dimension_count": 8,
+            "leading_dense_block_count": 1,
+            "expert_shared_count": 1,
+            "expert_weights_norm": True,
+            "expert_weights_scale": 1.5,
+            "expert_gating_func": 2,
+            "attention.key_length": DIM,
+            "attention.value_length": DIM,
+            "attention.indexer.head_count": KV,
+            "attention.indexer.key_length": DIM,
+            "attention.indexer.top_k": 8,
+            "attention.indexer.block_size": 16,
+            "attention.indexer.local_blocks": 1,
+        },
+        whole(2, indexed),
+        peaked={"attn_q_norm": 2.0, "attn_k_norm": 2.0, "ffn_gate": 12.0, "ffn_up": 12.0},
     ),
 }
