@@ -248,6 +248,7 @@ MODULES = {
     "hy_v3": "dots1",
     "internlm2": "llama",
     "jais2": "nemotron",
+    "jina-bert-v2": "jina_bert_v2",
     "orion": "stablelm",
     "pangu-embedded": "qwen2",
     "qwen": "qwen2",

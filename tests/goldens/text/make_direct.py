@@ -54,7 +54,7 @@ def write(path: Path, recipe: Direct, draws: np.random.Generator) -> None:
     """The model's file."""
     writer = gguf.GGUFWriter(path, recipe.architecture)
     for key, value in recipe.keys.items():
-        add(writer, f"{recipe.architecture}.{key}", value)
+        add(writer, key if key.startswith("tokenizer.") else f"{recipe.architecture}.{key}", value)
     write_vocabulary(writer)
     for name, shape in recipe.tensors.items():
         if name in recipe.values:

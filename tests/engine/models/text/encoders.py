@@ -37,6 +37,16 @@ ENCODERS = [
         launches=26,
     ),
     Row(
+        *("jina-bert-v2", "jina-bert-v2", "by llama.cpp: scores fall to both sides, two segments"),
+        Fault("engine/layers/step.py", "    spans[:count, 3] = at\n", ""),
+        launches=30,
+    ),
+    Row(
+        *("jina-bert-v2-code", "jina-bert-v2", "norms of queries and keys, two after attention"),
+        Fault(f"{TEXT}/jina_bert_v2.py", "ops.add(h, x), spec.eps", "h, spec.eps"),
+        launches=36,
+    ),
+    Row(
         *("neo-bert", "neo-bert", "by llama.cpp: pairs of neighbours, joint matrices"),
         Fault(f"{TEXT}/neo_bert.py", "neox = False", "neox = True"),
         launches=29,

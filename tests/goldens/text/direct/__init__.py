@@ -16,9 +16,10 @@ PEAKED = {"attn_q.": 3.0, "attn_k.": 3.0}
 
 @dataclass(frozen=True)
 class Direct:
-    """A file's keys, without its `architecture` before them, and its tensors; `peaked` multiplies
-    those with a part of their names, so that attention looks at few tokens; `values` are those of
-    vectors that are not drawn. One that `encodes` has no logits: its rows are taken.
+    """A file's keys, without its `architecture` before them but for those of the tokenizer, and its
+    tensors; `peaked` multiplies those with a part of their names, so that attention looks at few
+    tokens; `values` are those of vectors that are not drawn. One that `encodes` has no logits: its
+    rows are taken.
     """
 
     architecture: str

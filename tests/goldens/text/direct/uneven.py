@@ -1,6 +1,6 @@
 """Older models, and those whose layers differ in what they have."""
 
-from tests.goldens.text.direct import Direct, Key, Shape
+from tests.goldens.text.direct import PEAKED, Direct, Key, Shape
 from tests.goldens.text.direct.dense import DIM, NORMS, Tensors, keys, parts, tensors
 from tests.goldens.text.recipe import V
 
@@ -62,6 +62,22 @@ def lacking(i: int) -> Tensors:
     return {name: shape for name, shape in whole.items() if name not in attention - kept}
 
 
+def encoding(of_code: bool) -> Tensors:
+    """A layer of Jina's encoders: gate and up of two matrices for code, or of one."""
+    made: Tensors = {"attn_output.weight": (E, E), "attn_output.bias": (E,)}
+    names = ["attn_output_norm", "layer_output_norm"]
+    for part in ("attn_q", "attn_k", "attn_v"):
+        made |= {f"{part}.weight": (E, E), f"{part}.bias": (E,)}
+    if of_code:
+        names += ["attn_q_norm", "attn_k_norm", "attn_norm_2"]
+        made |= {"ffn_gate.weight": (E, F), "ffn_up.weight": (E, F)}
+    else:
+        made["ffn_up.weight"] = (E, 2 * F)
+    for name in names:
+        made |= {f"{name}.weight": (E,), f"{name}.bias": (E,)}
+    return {**made, "ffn_down.weight": (F, E), "ffn_down.bias": (E,)}
+
+
 def blocks(*layers: Tensors) -> Tensors:
     """Under their names in a file."""
     return {f"blk.{i}.{name}": s for i, block in enumerate(layers) for name, s in block.items()}
@@ -72,7 +88,36 @@ def without(made: dict[str, Key], *names: str) -> dict[str, Key]:
     return {name: value for name, value in made.items() if name not in names}
 
 
+JINA: dict[str, Key] = {
+    **without(keys("layer_norm_epsilon"), "rope.dimension_count"),
+    "attention.head_count_kv": 4,
+    "attention.causal": False,
+    "tokenizer.ggml.token_type_count": 2,
+}
+ENTRANCE: Tensors = {
+    "token_embd.weight": (E, V),
+    "token_types.weight": (E, 2),
+    "token_embd_norm.weight": (E,),
+    "token_embd_norm.bias": (E,),
+}
+# llama.cpp's GELU is the approximate one, from a table of halves: near 0 they agree.
+FAINT = {"ffn_gate": 0.2, "ffn_up": 0.2}
+
 RECIPES = {
+    "jina-bert-v2": Direct(
+        "jina-bert-v2",
+        JINA,
+        {**ENTRANCE, **blocks(*[encoding(False)] * 3)},
+        peaked={**PEAKED, **FAINT},
+        encodes=True,
+    ),
+    "jina-bert-v2-code": Direct(
+        "jina-bert-v2",
+        JINA,
+        {**ENTRANCE, **blocks(*[encoding(True)] * 3)},
+        peaked={"attn_q_norm": 2.0, "attn_k_norm": 2.0, **FAINT},
+        encodes=True,
+    ),
     "qwen": Direct(
         "qwen",
         without(keys(sizes=(E, 2 * F, E, E), rope__freq_base=1e4), "attention.head_count_kv"),
