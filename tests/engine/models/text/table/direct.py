@@ -31,7 +31,7 @@ ROWS = (
         "baichuan",
         "baichuan",
         "32 layers, by which the 7B is known",
-        Fault(f"{TEXT}/llama.py", "neox = False", "neox = True"),
+        Fault(f"{TEXT}/baichuan.py", "neox = False", "neox = True"),
         launches=258,
     ),
     Row(
