@@ -180,6 +180,7 @@ _GROUPS: tuple[tuple[str, PreTokenizer], ...] = (
     ),
     ("tekken", PreTokenizer((_TEKKEN,), ignore_merges=True, add_bos=True)),
     ("gpt-4o llama4 kanana2 talkie minimax-m2", PreTokenizer((_GPT4O,))),
+    ("granite-embed-multi-97m", PreTokenizer((_GPT4O,), ignore_merges=True)),
     ("tiny_aya cohere2moe", PreTokenizer((r"\d{1,3}(?=(?:\d{3})*\b)", _GPT4O))),
     ("seed-coder", PreTokenizer((_SEED,))),
     ("laguna", PreTokenizer((r"[^\n]+|\n+", _QWEN2))),
@@ -194,7 +195,10 @@ _GROUPS: tuple[tuple[str, PreTokenizer], ...] = (
     ("minicpm5", PreTokenizer(_MINICPM5, ignore_merges=True)),
     ("bloom poro-chat gpt3-finnish", PreTokenizer((_BLOOM,))),
     ("viking", PreTokenizer((_BLOOM, r"\p{N}"))),
-    ("gemma4", PreTokenizer((r"[^\n]+|\n+",), add_bos=True, byte_letters=False)),
+    (
+        "gemma4 granite-embed-multi-311m",
+        PreTokenizer((r"[^\n]+|\n+",), add_bos=True, byte_letters=False),
+    ),
 )
 
 PRE_TOKENIZERS: dict[str, PreTokenizer] = {

@@ -327,8 +327,8 @@ def _byte_pairs(meta: Metadata, kind: str) -> Tokenizer:
     name = "gemma4" if kind == "gemma4" else meta.get("tokenizer.ggml.pre", str, "")
     pre = pre_tokenizer(name)
     vocab = load_vocab(meta, bos=None, eos=None, unknown=None)
-    # Gemma 4 needs its BOS, and files exist that deny it.
-    add_bos = name == "gemma4" or meta.get("tokenizer.ggml.add_bos_token", bool, pre.add_bos)
+    # Gemma 4 needs its BOS, and files exist that deny it; llama.cpp holds its kin to that too.
+    add_bos = not pre.byte_letters or meta.get("tokenizer.ggml.add_bos_token", bool, pre.add_bos)
     return Tokenizer(
         vocab,
         byte_pairs(meta, vocab, pre),

@@ -12,28 +12,32 @@ from engine.layers.blocks import joined, pruned
 from engine.layers.feed_forward import FusedFeedForward
 from engine.layers.linear import Embedding, LayerNorm
 from engine.layers.rope import RopeParams
-from engine.layers.spec import GEGLU_ERF, AttentionSpec, BlockSpec
+from engine.layers.spec import GEGLU_ERF, SWIGLU, AttentionSpec, BlockSpec
 from engine.layers.step import LayerCache, Pass
 from engine.models.decoder import ROPE_BASE, DecoderParams
 from engine.models.encoder import TextEncoder
 from engine.weights.bind import Name
-from engine.weights.params import EPSILON, Meta, Range
+from engine.weights.params import COUNT, EPSILON, Meta, OneOf, Range
 
-GLOBAL_EVERY = 3
+ACTIVATIONS = {"gelu": GEGLU_ERF, "silu": SWIGLU}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Params(DecoderParams):
-    """Hyperparameters by their GGUF keys; `window` counts tokens on both sides together."""
+    """Hyperparameters by their GGUF keys; `window` counts tokens on both sides together, and each
+    `every`th layer has none.
+    """
 
     eps: Annotated[float, Meta("attention.layer_norm_epsilon", EPSILON)]
     window: Annotated[int, Meta("attention.sliding_window", Range(0, (1 << 31) - 1))] = 0
+    every: Annotated[int, Meta("attention.sliding_window_pattern", COUNT)] = 3
+    activation: Annotated[str, Meta("hidden_activation", OneOf(tuple(ACTIVATIONS)))] = "gelu"
     rope_base: Annotated[float, Meta("rope.freq_base", ROPE_BASE)] = 160000.0
     rope_base_local: Annotated[float, Meta("rope.freq_base_swa", ROPE_BASE)] = 1e4
 
     def is_global(self, i: int) -> bool:
         """True if layer i sees everything; the first does."""
-        return not self.window or i % GLOBAL_EVERY == 0
+        return not self.window or i % self.every == 0
 
 
 @dataclass(frozen=True)
@@ -67,8 +71,6 @@ class Weights:
 class Model(TextEncoder[Params, Weights]):
     """Layers differ in what they see and how they turn."""
 
-    gated = GEGLU_ERF
-
     def rope(self, i: int) -> RopeParams:
         params = self.params
         base = params.rope_base if params.is_global(i) else params.rope_base_local
@@ -77,6 +79,9 @@ class Model(TextEncoder[Params, Weights]):
     def attention(self, i: int) -> AttentionSpec:
         reach = None if self.params.is_global(i) else self.params.window // 2
         return replace(super().attention(i), reach=reach)
+
+    def spec(self, i: int) -> BlockSpec:
+        return replace(super().spec(i), gated=ACTIVATIONS[self.params.activation])
 
     def embed(self, p: Pass) -> Tensor:
         return self.weights.embedding_norm(super().embed(p), self.params.eps, "inp_norm")

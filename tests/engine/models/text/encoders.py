@@ -56,4 +56,9 @@ ENCODERS = [
         Fault(f"{TEXT}/jina_bert_v3.py", "spec import GELU_ERF", "spec import GELU as GELU_ERF"),
         launches=36,
     ),
+    Row(
+        *("modern-bert-silu", "modern-bert", "gates by SiLU, a window in every other layer"),
+        Fault(f"{TEXT}/modern_bert.py", '"silu": SWIGLU', '"silu": GEGLU_ERF'),
+        launches=46,
+    ),
 ]

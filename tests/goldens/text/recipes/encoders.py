@@ -76,6 +76,21 @@ RECIPES = {
         edit=modern,
         peaked={"Wqkv": 4.0},
     ),
+    "modern-bert-silu": ENCODER(
+        "ModernBertModel",
+        {
+            **HEADS,
+            "num_hidden_layers": 4,
+            "local_attention": 16,
+            "global_attn_every_n_layers": 2,
+            "hidden_activation": "silu",
+            "cls_token_id": 1,
+            "sep_token_id": 2,
+            "pad_token_id": 0,
+        },
+        edit=modern,
+        peaked={"Wqkv": 4.0},
+    ),
     "gemma-embedding": ENCODER(
         "Gemma3TextModel",
         {
