@@ -3,6 +3,7 @@
 from tests.engine.models.published import (
     dense,
     joint,
+    newer,
     older,
     others,
     recurrent,
@@ -18,6 +19,7 @@ SIZES: dict[str, Size] = {
     **dense.SIZES,
     **others.SIZES,
     **joint.SIZES,
+    **newer.SIZES,
     **older.SIZES,
     **routed.SIZES,
     **recurrent.SIZES,
