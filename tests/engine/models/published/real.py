@@ -230,7 +230,7 @@ def tower(
     made: dict[str, Value] = {"has_vision_encoder": True}
     made |= {f"vision.{name}": size for name, size in zip(names, sizes, strict=True)}
     made |= {"vision.image_mean": colours[0], "vision.image_std": colours[1]}
-    made["vision.projector_type" if kind == "gemma4v" else "projector_type"] = kind
+    made["vision.projector_type" if kind.startswith("gemma4") else "projector_type"] = kind
     return made | {name.replace("__", "."): value for name, value in more.items()}
 
 
@@ -244,6 +244,11 @@ TOWERS = {
     "gemma-4-26b-a4b": tower(
         "gemma4v", (224, 16, *BIG), ([0.0] * 3, [1.0] * 3), vision__projection_dim=2816,
         vision__attention__layer_norm_epsilon=1e-6,
+    ),
+    "gemma-4-12b": tower(
+        "gemma4uv", (224, 16, 3840, 0, 0, 0), ([0.0] * 3, [1.0] * 3), has_audio_encoder=True,
+        vision__projection_dim=3840, vision__attention__layer_norm_epsilon=1e-6,
+        audio__projector_type="gemma4ua", audio__block_count=0, audio__embedding_length=640,
     ),
     "ministral-3-14b": tower(
         "pixtral", (1540, 14, 1024, 4096, 24, 16), (MEAN, STD), use_silu=True,
@@ -267,3 +272,9 @@ TENSORS = {
     "gemma-3n-e4b": 727 + 5 * 24,  # E2B's, and five layers more
 }  # fmt: skip
 """How many tensors real files of these sizes have."""
+
+TOWERS_TENSORS = {
+    "qwen3.6-27b": ("qwen35", 27, 334), "qwen3.5-2b": ("qwen35", 24, 298),
+    "ministral-3": ("mistral3", 24, 223), "qwen2.5-vl-7b": ("qwen25vl", 32, 519),
+}  # fmt: skip
+"""The golden with its tower, its blocks, and how many tensors real projectors have."""

@@ -13,9 +13,10 @@ from engine.models.vision.build import kind_of
 from engine.tokenizer.patterns import pre_tokenizer
 from engine.weights.params import read_params
 from tests.engine.models.published.header import pair
-from tests.engine.models.published.real import REAL, TENSORS, TOWERS, Value
+from tests.engine.models.published.real import REAL, TENSORS, TOWERS, TOWERS_TENSORS, Value
 from tests.engine.models.published.sizes import SIZES
 from tests.gguf_files import Draft, Pair
+from tests.goldens.vision.families import write_pair
 
 
 def typed(value: Value) -> Pair:
@@ -49,3 +50,13 @@ def test_a_real_projector_is_accepted(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", TENSORS)
 def test_a_size_has_the_tensors_of_a_real_file(name: str) -> None:
     assert len(SIZES[name].shapes) == TENSORS[name]
+
+
+@pytest.mark.parametrize("name", TOWERS_TENSORS)
+def test_a_tower_has_the_tensors_of_a_real_projector(name: str, tmp_path: Path) -> None:
+    golden, blocks, count = TOWERS_TENSORS[name]
+    _, path = write_pair(tmp_path / golden, golden)
+    with open_gguf(path) as file:
+        in_first = sum(tensor.startswith("v.blk.0.") for tensor in file.tensors)
+        others = sum(not tensor.startswith("v.blk.") for tensor in file.tensors)
+    assert in_first * blocks + others == count
