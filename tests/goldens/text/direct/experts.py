@@ -115,7 +115,17 @@ def indexed(i: int) -> Tensors:
     }
 
 
+# Feed-forwards beside experts are as wide as the embedding.
+RESIDUAL: Tensors = {f"ffn_{part}.weight": (EMBD, EMBD) for part in ("gate", "up", "down")}
+
 RECIPES = {
+    "arctic": Direct(
+        "arctic",
+        {**COMMON, "block_count": 3, "feed_forward_length": EXPERT},
+        whole(
+            3, lambda i: NORMS | SPLIT | RESIDUAL | routed(0) | {"ffn_norm_exps.weight": (EMBD,)}
+        ),
+    ),
     "deepseek": Direct(
         "deepseek",
         {

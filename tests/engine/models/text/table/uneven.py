@@ -34,6 +34,13 @@ ROWS = (
         launches=53,
     ),
     Row(
+        "arctic",
+        "arctic",
+        "experts of what enters a block, beside a feed-forward of what attention leaves",
+        Fault(f"{TEXT}/arctic.py", "self.experts_norm(x,", "self.experts_norm(h,"),
+        launches=50,
+    ),
+    Row(
         "deci",
         "deci",
         "layers with attention, with a matrix in its place, and with a feed-forward alone",
