@@ -30,6 +30,7 @@ from engine.images.tiles import (
     unpadded,
     up_to,
     within_edge,
+    within_patches,
 )
 
 Choice = TypeVar("Choice")
@@ -382,6 +383,31 @@ def minicpmv(
         return ImagePlan(views, joined(pieces), counted=counted)
 
     return largest(plan, range(1 if limits.one_view else most, 0, -1), limits)
+
+
+def kimi(
+    size: Size,
+    limits: Limits,
+    *,
+    patch: int,
+    merge: int,
+    most: int,
+    longest: int,
+    before: str = "<|media_start|>image<|media_content|>",
+    after: str = "<|media_end|>",
+) -> ImagePlan:
+    """Reduced to `most` patches where it has more, then padded to whole cells of merge x merge."""
+    cell = patch * merge
+
+    def plan(most: int) -> ImagePlan:
+        resized = within_patches(size, patch, most, longest)
+        canvas = Size(up_to(resized.w, cell), up_to(resized.h, cell))
+        grid = Size(canvas.w // cell, canvas.h // cell)
+        view = View(original=size, steps=(resized,), size=canvas, grid=grid)
+        return ImagePlan((view,), (Text(before), Rows(0, 0, view.rows), Text(after)))
+
+    capped = most if limits.rows is None else min(most, limits.rows * merge**2)
+    return largest(plan, (most, *range(capped, 0, -(merge**2))), limits)
 
 
 def gemma4(

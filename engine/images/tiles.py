@@ -150,6 +150,14 @@ def closest_aspect(size: Size, tile: int, most: int, fewest: int = 1) -> Arrange
     return best
 
 
+def within_patches(size: Size, patch: int, most: int, longest: int) -> Size:
+    """Reduced until `most` whole patches remain, and no side has more than `longest` (Kimi)."""
+    count = max(1.0, size.h // patch) * max(1.0, size.w // patch)
+    scale = min(1.0, sqrt(most / count), longest * patch / size.h, longest * patch / size.w)
+    w, h = (min(max(1, int(side * scale)), longest * patch) for side in size)
+    return Size(w, h)
+
+
 def sliced(size: Size, edge: int, most: int) -> Arrangement:
     """Into how many slices of about edge x edge pixels a picture is cut: (1, 1) up to that many
     pixels, else the arrangement nearest to its aspect, of one slice fewer to one more than its

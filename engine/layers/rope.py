@@ -75,13 +75,20 @@ class RopeParams:
 
 
 def grid_table(
-    first: Ints, second: Ints, head_dim: int, base: float = 1e4, *, staggered: bool = False
+    first: Ints,
+    second: Ints,
+    head_dim: int,
+    base: float = 1e4,
+    *,
+    staggered: bool = False,
+    by_turns: bool = False,
 ) -> NDArray[np.float32]:
     """[T, head_dim], for `ops.rope`: 2-D rope of patches at the places `first` and `second` [T].
 
     The first head_dim/4 pairs turn by `first`, the others by `second`: pair j of either at the
     frequency base^(-4j/head_dim). `staggered`: the second's at base^(-(4j+2)/head_dim), so that
-    all frequencies of a head differ (Pixtral). (y, x) in Qwen2-VL and Pixtral, (x + 1, y + 1) in
+    all frequencies of a head differ (Pixtral). `by_turns`: pairs turn by one and the other in
+    alternation (Kimi). (y, x) in Qwen2-VL and Pixtral, (x + 1, y + 1) in
     Llama 4, whose class row stands at (0, 0).
     """
     exponent = -4.0 * np.arange(head_dim // 4) / head_dim
@@ -89,6 +96,8 @@ def grid_table(
     angle = np.hstack(
         [np.outer(first, base**exponent), np.outer(second, base ** (exponent - shift))]
     )
+    if by_turns:
+        angle = angle.reshape(len(first), 2, -1).swapaxes(1, 2).reshape(len(first), -1)
     return np.hstack([np.cos(angle), np.sin(angle)]).astype(np.float32)
 
 

@@ -7,6 +7,7 @@ from engine.images.layouts import (
     gemma4,
     idefics3,
     internvl,
+    kimi,
     lfm2,
     llama4,
     llava,
@@ -41,6 +42,7 @@ FAMILIES: dict[str, Plan] = {
     ),
     "internvl": lambda size, limits: internvl(size, limits, edge=448, most=12, cell=28),
     "lfm2-vl": lambda size, limits: lfm2(size, limits, patch=16, cell=32, least=65536, most=262144),
+    "kimi-vl": lambda size, limits: kimi(size, limits, patch=14, merge=2, most=4096, longest=512),
     "minicpm-v": lambda size, limits: minicpmv(
         size, limits, edge=448, unit=14, queries=64, is_counted=True
     ),

@@ -33,6 +33,7 @@ TOKENS = {
     "llava-1.6": (2340, 2928, 868, 1656),
     "internvl": (3330, 2562, 3330, 770),
     "lfm2-vl": (236, 1287, 2817, 68),
+    "kimi-vl": (417, 1092, 867, 5),
     "minicpm-v": (198, 463, 330, 66),
     "gemma4": (268, 258, 258, 266),
     "gemma4-70": (65, 66, 66, 68),
@@ -55,9 +56,17 @@ RESIZED = {
     "llava-1.6": ("672x504", "672x672", "1008x68", "613x336"),
     "internvl": ("1792x1344", "1344x1344", "5376x448", "896x448"),
     "lfm2-vl": ("576x416", "1024x1024", "5120x512", "352x192"),
+    "kimi-vl": ("640x480", "897x897", "3000x200", "31x17"),
     "minicpm-v": ("728x546", "1092x1092", "3472x224", "602x336"),
     "gemma4": ("912x672", "768x768", "3072x192", "1056x576"),
 }
+KIMI = [
+    ("31x17", "56x28"),
+    ("1036x777", "1036x784"),
+    ("7168x10", "7168x28"),
+    ("21x7168", "28x7168"),
+    ("904x905", "924x924"),
+]
 MINICPM = [(2, 2), (2, 3), (3, 2), (1, 2), (1, 5)]
 TILES = {
     "mllama": ((1, 2), (2, 2), (1, 4), (1, 1)),
@@ -120,6 +129,13 @@ def test_qwen_refuses_long_pictures(size: Size) -> None:
     with pytest.raises(BadPicture, match="times the other; this model takes up to 200"):
         FAMILIES["qwen3-vl"](size, FREE)
     assert FAMILIES["qwen3-vl"](Size(200, 1), FREE).rows > 0
+
+
+def test_kimis_pictures_are_padded_to_whole_cells() -> None:
+    """By the published processor, also where many or long patches are too many."""
+    sizes = (Size(31, 17), Size(4000, 3000), Size(20000, 30), Size(27, 9000), Size(1300, 1301))
+    views = [FAMILIES["kimi-vl"](size, FREE).views[0] for size in sizes]
+    assert [(str(view.steps[-1]), str(view.size)) for view in views] == KIMI
 
 
 def test_minicpms_slices_may_be_one_fewer_or_more_than_pixels_need() -> None:

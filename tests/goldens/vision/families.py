@@ -15,7 +15,7 @@ PAIR = (
     *("gemma3", "gemma4", "gemma4e", "gemma4u", "idefics3", "mistral3", "llava"),
     *("qwen2vl", "qwen25vl", "qwen3vl", "qwen35"),
     *("llama4", "pixtral", "llava_next", "internvl", "lfm2"),
-    *("glm4v", "glm4vmoe", "glmocr", "minicpmv"),
+    *("glm4v", "glm4vmoe", "glmocr", "minicpmv", "kimivl"),
 )
 """Those with llama.cpp's layout: the text's file and the tower's."""
 

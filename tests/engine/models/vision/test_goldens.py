@@ -49,6 +49,7 @@ KNOWN = {
     "glm4vmoe": "glm4moe",
     "glmocr": "glm4",
     "minicpmv": "qwen2",
+    "kimivl": "deepseek2",
     "mllama": "mllama",
 }
 """By family, the architecture of its text model."""

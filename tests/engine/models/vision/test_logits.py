@@ -25,7 +25,7 @@ KNOWN = (
     *("gemma3", "gemma4", "gemma4e", "gemma4u", "idefics3", "mistral3", "llava", "pixtral"),
     *("llava_next", "internvl", "lfm2"),
     *("qwen2vl", "qwen25vl", "qwen3vl", "qwen35", "llama4"),
-    *("glm4v", "glm4vmoe", "glmocr", "minicpmv"),
+    *("glm4v", "glm4vmoe", "glmocr", "minicpmv", "kimivl"),
 )
 KNOWN_SINGLE = ("gemma3", "mistral3", "qwen25vl", "qwen3vl", "llama4")
 NEAR = 0.01
