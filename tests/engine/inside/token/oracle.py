@@ -6,6 +6,7 @@ Nothing here is shared with `engine.inside` but the copies of named results.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import gguf
@@ -117,8 +118,10 @@ def said(model: Model, residuals: list[np.ndarray], ids: np.ndarray | None = Non
     return cap * np.tanh(logits / cap) if cap else logits
 
 
-def attention(found: Told, layer: int, position: int, scale: float) -> np.ndarray:
-    """[H, position + 1] of a layer that sees all, or its window."""
+def attention(
+    found: Told, layer: int, position: int, scale: float, slopes: Sequence[float] = (0.0,)
+) -> np.ndarray:
+    """[H, position + 1] of a layer that sees all, or its window; scores fall by slopes [H]."""
     kept = found.model.loaded.built.layers[layer]
     window = found.model.loaded.built.caches.caches[kept.cache].window
     keys, q = found.kept("k", layer), found.query(layer)
@@ -126,7 +129,7 @@ def attention(found: Told, layer: int, position: int, scale: float) -> np.ndarra
     scores = np.full((len(q), position + 1), -np.inf)
     for p in range(first, position + 1):
         heads = np.repeat(keys[p], len(q) // len(keys[p]), axis=0)
-        scores[:, p] = (q * heads).sum(-1) * scale
+        scores[:, p] = (q * heads).sum(-1) * scale - np.array(slopes) * (position - p)
     weights = np.exp(scores - scores.max(1, keepdims=True))
     return weights / weights.sum(1, keepdims=True)
 

@@ -1,5 +1,6 @@
 """Where heads look, against a softmax in float64 of copied queries and the cache's own keys."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,8 @@ from engine.runner.api import Model
 from engine.runner.sequence import Sequenced
 from tests.engine.inside.token import oracle
 from tests.engine.inside.token.test_lens import check as check_lens
+from tests.engine.models.text.files import write
+from tests.engine.models.text.rows import ROWS
 from tests.engine.runner.memory import two_devices
 from tests.goldens.tiny import WRITERS, tiny_tokens, write_tiny
 from tests.kernels.harness import nmse
@@ -34,7 +37,7 @@ def rows_of(found: Attended) -> dict[int, np.ndarray]:
     return {i: np.frombuffer(row, "<f4").reshape(found.n_head, -1) for i, row in found.rows.items()}
 
 
-def check(model: Model, request: Examine, apart: float) -> None:
+def check(model: Model, request: Examine, apart: float, slopes: Sequence[float] = (0.0,)) -> None:
     """Rows, what they make of the values, and every summary."""
     loaded = model.loaded
     conversation = Sequenced(loaded.stepper)
@@ -52,7 +55,7 @@ def check(model: Model, request: Examine, apart: float) -> None:
     entropy, distance, first = (np.frombuffer(b, "<f4").reshape(shape) for b in summaries)
     for layer, row in rows.items():
         attention = loaded.built.model.spec(layer).attention  # type: ignore[attr-defined]
-        want = oracle.attention(told, layer, n - 1, attention.scale)
+        want = oracle.attention(told, layer, n - 1, attention.scale, slopes)
         assert nmse(row, want) < apart
         np.testing.assert_allclose(row.sum(1), 1, atol=1e-6)
         assert (row[want == 0] == 0).all()
@@ -94,6 +97,16 @@ def test_rows_are_the_softmax_of_queries_and_cached_keys(
         ids, layers = tiny_tokens(architecture).tolist(), [*range(model.loaded.built.n_layer)]
         request = Examine(1, prompt="a", prefix_tokens=ids, at=33, attention_layers=layers)
         check(model, request, APART[kv])
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_scores_that_fall_with_the_distance(fused: bool, tmp_path: Path) -> None:
+    """Slopes of BLOOM's six heads: four, and the first and the third of eight."""
+    path, flash = write(ROWS["bloom"], tmp_path), None if fused else False
+    with load(path, device="host", ctx=64, kv="f32", flash_attention=flash) as model:
+        ids = np.random.default_rng(4).integers(3, 96, 40).tolist()
+        request = Examine(1, prompt="a", prefix_tokens=ids, at=33, attention_layers=[0, 1, 2])
+        check(model, request, 1e-9, [2**-2, 2**-4, 2**-6, 2**-8, 2**-1, 2**-3])
 
 
 @pytest.mark.device
