@@ -27,7 +27,7 @@ from app.widgets.layouts import hbox, vbox
 from app.widgets.numbers import duration, mib
 
 FETCH_MB = round(sum(part.size for part in SMOLLM2.parts) / 1e6)
-PICTURE, WIDTH = 64, 416
+PICTURE, WIDTH = 64, 480
 MOST = 4  # stored models offered here; the chooser has them all
 
 
