@@ -6,11 +6,12 @@ from math import isfinite
 from app import language
 from app.language import decimal, tr
 from app.words import UNKNOWN
-from engine.units import KIB, MIB
+from engine.units import GB, KIB, MIB
 
 __all__ = [
     "UNKNOWN",
     "duration",
+    "file_size",
     "grouped",
     "kib",
     "local_time",
@@ -26,6 +27,15 @@ def mib(size: int | None) -> str:
         return UNKNOWN
     value = size / MIB
     return decimal(f"{value:.1f}") if abs(value) < 99.95 else grouped(round(value))
+
+
+def file_size(size: float) -> str:
+    """Bytes of a file or a download, in powers of 1000 as hubs and file managers write them."""
+    if size >= GB:
+        return tr("{size:.1f} GB", size=size / GB)
+    if size >= 1e6:
+        return tr("{size:.0f} MB", size=size / 1e6)
+    return tr("{size:.0f} kB", size=size / 1e3)
 
 
 def kib(size: int) -> str:

@@ -23,7 +23,7 @@ from app.widgets.controls.fitted_tabs import FittedTabs
 from app.widgets.layouts import STRETCH, hbox, vbox
 from app.widgets.lists.rows import Column, TableRows
 from app.widgets.lists.table import Table
-from app.widgets.numbers import mib
+from app.widgets.numbers import file_size
 from engine.protocol import ListDevices
 
 DISK, DISCOVER, SERVERS = range(3)
@@ -57,7 +57,7 @@ def _kind(model: Stored) -> str:
 MODELS = (
     Column[Stored](tr("Name"), lambda m: m.name),
     Column[Stored](tr("Kind"), _kind, tone=_tone),
-    Column[Stored]("MiB", lambda m: mib(m.size), lambda m: m.size, right=True),
+    Column[Stored](tr("Size"), lambda m: file_size(m.size), lambda m: m.size, right=True),
     Column[Stored](tr("Found in"), lambda m: ORIGINS.get(m.origin, m.origin), quiet=True),
 )
 

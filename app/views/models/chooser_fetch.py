@@ -16,7 +16,7 @@ from app.theme.tokens import GRID, PADDING
 from app.widgets.basics import TEXT_SIZE, Button, label, set_shown, set_tone
 from app.widgets.controls.elided import ElidedLabel
 from app.widgets.layouts import STRETCH, hbox, vbox
-from app.widgets.numbers import duration, mib
+from app.widgets.numbers import duration, file_size
 
 ENDED = ("done", "stopped")
 WIDEST = 560  # pixels at normal text; beyond it a button is too far from its model
@@ -158,7 +158,7 @@ class FetchView(QWidget):
         column = vbox(ElidedLabel(name), on=words, spacing=2)
         if model is not None:
             images = "" if model.parts else tr("reads pictures · ")
-            size = f"{model.download_size / 1e6:.0f} MB"
+            size = file_size(model.download_size)
             about = ElidedLabel(f"{images}{size} · {model.licence}", size="small")
             about.setProperty("tone", "quiet")
             column.addWidget(about)
@@ -174,7 +174,7 @@ def _progress(item: Download) -> str:
     if item.state == "stopping":
         return tr("Stopping …")
     done = (
-        tr("{done} of {total} MiB", done=mib(item.done), total=mib(item.total))
+        tr("{done} of {total}", done=file_size(item.done), total=file_size(item.total))
         if item.total
         else ""
     )
@@ -222,7 +222,7 @@ class TermsView(QWidget):
             tr("{name} is licensed under the {title}", name=name, title=terms.title)
         )
         size = (
-            tr("{parts:.0f} MB to download. ", parts=sum(p.size for p in model.parts) / 1000000.0)
+            tr("{size} to download. ", size=file_size(sum(part.size for part in model.parts)))
             if model
             else ""
         )

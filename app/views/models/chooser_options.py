@@ -19,7 +19,7 @@ from app.views.models.devices import DevicesChoice
 from app.widgets.basics import Button, label, set_tone
 from app.widgets.controls.elided import ElidedLabel
 from app.widgets.layouts import STRETCH, hbox, vbox
-from app.widgets.numbers import grouped, mib
+from app.widgets.numbers import file_size, grouped, mib
 from engine.protocol import Devices, PredictedMemory
 from engine.settings import ACTIVATION_BITS, KV_TYPES, EngineOptions
 
@@ -122,7 +122,7 @@ class OptionsView(QWidget):
             files = tr(" · {paths} files", paths=len(model.paths)) if len(model.paths) > 1 else ""
             self.says.setText(
                 model.problem
-                or tr("{kind} · {size} MiB{files}", kind=kind, size=mib(model.size), files=files)
+                or tr("{kind} · {size}{files}", kind=kind, size=file_size(model.size), files=files)
             )
             kept = self._bench.options_for(model.paths[0])
             self.devices.choose(kept.device, kept.place)

@@ -20,7 +20,7 @@ from app.widgets.controls.flow import Flow
 from app.widgets.layouts import SPARE, STRETCH, hbox, vbox
 from app.widgets.lists.rows import Column, TableRows
 from app.widgets.lists.table import Table
-from app.widgets.numbers import UNKNOWN, grouped
+from app.widgets.numbers import UNKNOWN, file_size, grouped
 from app.widgets.tips import set_tip
 from engine.units import GB
 
@@ -51,14 +51,6 @@ FILTERS: dict[str, tuple[tuple[str, Any], ...]] = {
     ),
 }
 TONES = {"fits": "good", "fits_smaller": "warn", "too_big": "bad"}
-
-
-def _size(size: float) -> str:
-    return (
-        tr("{size:.1f} GB", size=size / GB)
-        if size >= GB
-        else tr("{size:.0f} MB", size=size / 1000000.0)
-    )
 
 
 def _parameters(count: float | None) -> str:
@@ -106,7 +98,9 @@ def in_short(row: FoundQuant) -> str:
 
 SHELF_COLUMNS = (
     Column[ShelfRow](tr("Model"), lambda r: r.model.title),
-    Column[ShelfRow](tr("Size"), lambda r: _size(r.model.size), lambda r: r.model.size, right=True),
+    Column[ShelfRow](
+        tr("Size"), lambda r: file_size(r.model.size), lambda r: r.model.size, right=True
+    ),
     Column[ShelfRow](
         tr("This machine"), _first_fits, tone=lambda r: "good" if r.fits else "quiet", whole=True
     ),
@@ -125,7 +119,7 @@ QUANT_COLUMNS = (
     Column[FoundQuant](
         tr("Quant"), lambda r: r.label, whole=True, tone=lambda r: "" if r.supported else "quiet"
     ),
-    Column[FoundQuant](tr("Size"), lambda r: _size(r.size), lambda r: r.size, right=True),
+    Column[FoundQuant](tr("Size"), lambda r: file_size(r.size), lambda r: r.size, right=True),
     Column[FoundQuant](tr("On this machine"), in_short, tone=lambda r: verdict(r)[0]),
 )
 
@@ -414,12 +408,12 @@ class RepoView(QWidget):
             tr(
                 "{label} · {size}{several} · kept in the cache of Hugging Face",
                 label=row.label,
-                size=_size(row.size),
+                size=file_size(row.size),
                 several=several,
             )
         )
         if row.projector is not None:
-            size = _size(row.projector.size)
+            size = file_size(row.projector.size)
             self.images.setText(tr("With its image encoder, {size}", size=size))
             set_tip(self.images, row.projector.path)
         self.download.show_model(row.name, row.supported)

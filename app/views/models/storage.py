@@ -13,7 +13,7 @@ from app.storage import Deletion, StorageError
 from app.widgets.basics import Button, label, set_tone
 from app.widgets.controls.flow import Flow
 from app.widgets.layouts import vbox
-from app.widgets.numbers import mib
+from app.widgets.numbers import file_size
 
 SHOWN = 4  # files that a question names
 
@@ -64,11 +64,11 @@ class StorageBar(QWidget):
             verb = tr("Moving") if task.action == "move" else tr("Deleting")
             self._say(
                 tr(
-                    "{verb} {name}: {done} of {total} MiB",
+                    "{verb} {name}: {done} of {total}",
                     verb=verb,
                     name=task.name,
-                    done=mib(task.done),
-                    total=mib(task.total),
+                    done=file_size(task.done),
+                    total=file_size(task.total),
                 )
             )
             self._bar.setRange(0, 1000)
@@ -107,7 +107,11 @@ class StorageBar(QWidget):
         more = tr(" and {files} more", files=len(files) - SHOWN) if len(files) > SHOWN else ""
         named = ", ".join(files[:SHOWN]) + more
         self._say(
-            tr("Delete {named}? {size} MiB become free.", named=named, size=mib(self._planned.size))
+            tr(
+                "Delete {named}? {size} become free.",
+                named=named,
+                size=file_size(self._planned.size),
+            )
         )
         self.refresh()
         self.keep.setFocus()

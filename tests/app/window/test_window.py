@@ -301,16 +301,14 @@ def test_a_corrupt_file_of_preferences_is_told(own_home: Path, theme: Theme) -> 
     bench.close()
 
 
-def test_text_grows_by_key(window: MainWindow) -> None:
+def test_text_grows_by_key(window: MainWindow, qtbot: QtBot) -> None:
     before = window.font().pixelSize()
     press(window, Qt.Key.Key_Plus, CTRL)
     press(window, Qt.Key.Key_Plus, CTRL)
     assert window.bench.preferences.value.font_scale == pytest.approx(1.21)
-    come_to_rest(window)
-    assert window.font().pixelSize() > before
+    qtbot.waitUntil(lambda: window.font().pixelSize() > before)
     press(window, Qt.Key.Key_0, CTRL)
-    come_to_rest(window)
-    assert window.font().pixelSize() == before
+    qtbot.waitUntil(lambda: window.font().pixelSize() == before)
 
 
 def test_an_open_sheet_grows_with_the_text(window: MainWindow, qtbot: QtBot) -> None:

@@ -34,7 +34,7 @@ def bar(model: Stored, qtbot: QtBot) -> StorageBar:
 
 def test_a_question_comes_before_deleting(bar: StorageBar, model: Stored, qtbot: QtBot) -> None:
     QTest.mouseClick(bar.delete, LEFT)
-    assert bar.says.text() == "Delete a.gguf? 3.0 MiB become free."
+    assert bar.says.text() == "Delete a.gguf? 3 MB become free."
     assert bar.keep.hasFocus() or not bar.isActiveWindow()
     QTest.mouseClick(bar.keep, LEFT)
     assert model.paths[0].is_file()
