@@ -7,7 +7,7 @@ import pytest
 
 from engine.gguf import open_gguf
 from engine.gguf.values import ValueType as V
-from engine.models.build import find
+from engine.models.build import build_model, find
 from engine.models.vision.build import find as find_tower
 from engine.models.vision.build import kind_of
 from engine.tokenizer.patterns import pre_tokenizer
@@ -15,7 +15,9 @@ from engine.weights.params import read_params
 from tests.engine.models.published.header import pair
 from tests.engine.models.published.real import REAL, TENSORS, TOWERS, TOWERS_TENSORS, Value
 from tests.engine.models.published.sizes import SIZES
-from tests.gguf_files import Draft, Pair
+from tests.engine.models.text.files import write
+from tests.engine.models.text.rows import ROWS
+from tests.gguf_files import Draft, Pair, drafted
 from tests.goldens.vision.families import write_pair
 
 
@@ -60,3 +62,15 @@ def test_a_tower_has_the_tensors_of_a_real_projector(name: str, tmp_path: Path) 
         in_first = sum(tensor.startswith("v.blk.0.") for tensor in file.tensors)
         others = sum(not tensor.startswith("v.blk.") for tensor in file.tensors)
     assert in_first * blocks + others == count
+
+
+def test_a_block_that_predicts_may_be_lost(tmp_path: Path) -> None:
+    """Fine-tunes of Qwen3.5 count it, and do not have it."""
+    with open_gguf(write(ROWS["qwen35"], tmp_path)) as file:
+        draft = drafted(file)
+    count = draft.pairs["qwen35.block_count"][1]
+    draft.pairs["qwen35.block_count"] = (V.UINT32, count + 1)
+    draft.pairs["qwen35.nextn_predict_layers"] = (V.UINT32, 1)
+    with open_gguf(draft.write(tmp_path / "lost.gguf")) as file:
+        built = build_model(file, 64, 16, predicts=True)
+    assert (built.n_layer, built.predicting) == (count, None)
