@@ -21,6 +21,9 @@ __kernel TEAM_SIZE void recurrence(RECURRENCE) {
 #ifdef DELTA
   __local float4 shares[LOCAL];
 #endif
+#ifdef BY_CHANNEL
+  __local float decays[KEY];
+#endif
   int me = get_local_id(0), part = me / COLUMNS, head = get_group_id(0) % each / blocks;
   int column = get_group_id(0) % blocks * COLUMNS + me % COLUMNS, real = column < DIM;
   const __global float *from = state_of(&all, head) + column;
@@ -31,6 +34,9 @@ __kernel TEAM_SIZE void recurrence(RECURRENCE) {
     for (int i = me; i < KEY; i += LOCAL) {
       query[i] = q_of(&all, head, t)[i];
       key[i] = k_of(&all, head, t)[i];
+#ifdef BY_CHANNEL
+      decays[i] = channel_decay(&all, head, t, i);
+#endif
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     float v = real ? v_of(&all, head, t)[column] : 0.0f, scale = 1.0f;
@@ -38,7 +44,7 @@ __kernel TEAM_SIZE void recurrence(RECURRENCE) {
 #ifdef DELTA
     // What S k, k k and q q are in its elements, then in all.
     float4 share = 0.0f;
-    EACH_ELEMENT share += (float4)(s[r] * key[i], key[i] * key[i], query[i] * query[i], 0.0f);
+    EACH_ELEMENT share += (float4)(s[r] * SEEN(key[i], i), key[i] * key[i], query[i] * query[i], 0.0f);
     shares[me] = share;
     barrier(CLK_LOCAL_MEM_FENCE);
     share = 0.0f;
@@ -49,7 +55,7 @@ __kernel TEAM_SIZE void recurrence(RECURRENCE) {
 #endif
     float sum = 0.0f;
     EACH_ELEMENT {
-      s[r] = decay * s[r] + key[i] * u;
+      s[r] = DECAY(i) * s[r] + key[i] * u;
       sum += query[i] * s[r];
     }
     sums[me] = sum;

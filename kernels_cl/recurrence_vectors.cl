@@ -44,18 +44,22 @@ __kernel TEAM_SIZE void recurrence(RECURRENCE) {
       const __global float *q = q_of(&all, head, t), *k = k_of(&all, head, t);
       const __global float *v = v_of(&all, head, t) + column;
       float step = step_of(&all, head, t), decay = decay_of(&all, head, t, step), scale = 1.0f;
+#ifdef BY_CHANNEL
+      float decays[KEY];
+      for (int i = 0; i < KEY; i++) decays[i] = channel_decay(&all, head, t, i);
+#endif
 #ifdef DELTA
       float unit = 1.0f / sqrt(squares(k) + all.eps);
       scale = 1.0f / sqrt(KEY * (squares(q) + all.eps));
       for (int i = 0; i < KEY; i++)
-        EACH_VECTOR u[j] += k[i] * CAT(vload, W)(j, from + i * DIM);
+        EACH_VECTOR u[j] += SEEN(k[i], i) * CAT(vload, W)(j, from + i * DIM);
       EACH_VECTOR u[j] = (CAT(vload, W)(j, v) - decay * unit * u[j]) * (step * unit);
 #else
       EACH_VECTOR u[j] = CAT(vload, W)(j, v) * step;
 #endif
       for (int i = 0; i < KEY; i++) {
         EACH_VECTOR {
-          floatW s = decay * CAT(vload, W)(j, from + i * DIM) + k[i] * u[j];
+          floatW s = DECAY(i) * CAT(vload, W)(j, from + i * DIM) + k[i] * u[j];
           CAT(vstore, W)(s, j, into + i * DIM);
           o[j] += q[i] * s;
         }

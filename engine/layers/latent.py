@@ -45,7 +45,8 @@ class LowRankQueries:
 
 @dataclass(frozen=True)
 class LatentAttention:
-    """A token's row [k_pe | c] is its key for all heads, and c [R] its value; r channels turn.
+    """A token's row [k_pe | c] is its key for all heads, and c [R] its value; r channels
+    turn where there is a rope.
 
     `k_b` [D - r, R, H] takes what of a query does not turn to the latent, `v_b` [R, Dv, H] takes
     mixed latents to the heads' values.
@@ -64,18 +65,18 @@ class LatentAttention:
         """x [E, T] -> [E, T] in layer i, which must keep latents."""
         assert cache is not None
         spec, n = block.attention, p.n_tokens
-        assert spec.rope is not None
-        turned, heads = spec.rope.n_rot, spec.n_head
-        plain, rank = self.k_b.shape[:2]
+        heads, (plain, rank) = spec.n_head, self.k_b.shape[:2]
+        row = self.row(x, "kv_cmpr_pe", i)  # [R + r, T]
+        turned = row.shape[0] - rank
         q = self.queries(x, i, block).reshape(plain + turned, heads, n)
         if spec.temperature is not None:
             q = p.tempered(q, spec.temperature).named("Qcur_scaled", i)
         q_plain, q_turned = ops.chunk_sections(q, 0, (plain, turned))
-        row = self.row(x, "kv_cmpr_pe", i)  # [R + r, T]
         c, k_turned = ops.chunk_sections(row.reshape(rank + turned, 1, n), 0, (rank, turned))
         c = self.row_norm(c, block.eps, "kv_cmpr", i)
-        q_turned = p.rope(q_turned, spec.rope).named("q_pe", i)
-        k_turned = p.rope(k_turned, spec.rope).named("k_pe", i)
+        if spec.rope is not None:
+            q_turned = p.rope(q_turned, spec.rope).named("q_pe", i)
+            k_turned = p.rope(k_turned, spec.rope).named("k_pe", i)
         absorbed = ops.matmul(self.k_b, q_plain.permute(0, 2, 1)).named("q_nope_absorbed", i)
         q = ops.concat(q_turned, absorbed.permute(0, 2, 1), 0).named("Qcur", i)  # [r + R, H, T]
         k = ops.concat(k_turned, c, 0).named("Kcur", i)

@@ -235,6 +235,7 @@ MODULES = {
     "hunyuan-dense": "hunyuan_dense",
     "hunyuan-moe": "hunyuan_moe",
     "jina-bert-v3": "jina_bert_v3",
+    "kimi-linear": "kimi_linear",
     "llama-embed": "llama_embed",
     "minimax-m2": "minimax_m2",
     "minimax-m3": "minimax_m3",
@@ -428,7 +429,7 @@ _KINDS = (
         "a server-size model with sparse attention",
         "deepseek4 glm5-next hy_v4",
     ),
-    ("a model whose states decay by channel", "kimi-linear kimi-k3"),
+    ("a model whose states decay by channel", "kimi-k3"),
     ("an experimental architecture", "qwen4exp"),
     ("BitNet in I2_S, a type of bitnet.cpp alone", "bitnet-25"),
 )

@@ -74,7 +74,7 @@ class Latent:
 
     rope_dim: int
     rank: int
-    rope: RopeParams
+    rope: RopeParams | None
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,8 @@
 //   delta_net (DELTA)  r = g, u = step (v - S k), q and k over sqrt(sum of squares + eps),
 //                      and o over sqrt(KEY)
 //
+// BY_CHANNEL: g is [KEY, heads, T], row i of a state decays by e^g[i], which `decays` have.
+//
 //   q, k [KEY, key heads, T]   v [DIM, heads, T]   step, g [heads, T]   a, d [heads]
 //   state [DIM KEY heads, slots]   out [DIM heads, T + P KEY]: o, zeros behind the last part, then
 //                                  the new states
@@ -93,8 +95,20 @@ static float step_of(const Heads *all, int head, int t) {
   return fmax(softened(step + load_f32(all->dt + head * 4)), all->least);
 #endif
 }
+#ifdef BY_CHANNEL
+  #define DECAY(i) decays[i]
+  #define SEEN(key, i) ((key)*decays[i])
+static float channel_decay(const Heads *all, int head, int t, int i) {
+  return exp(((const __global float *)(all->g + head * all->g0 + t * all->g1))[i]);
+}
+#else
+  #define DECAY(i) decay
+  #define SEEN(key, i) (key)
+#endif
 static float decay_of(const Heads *all, int head, int t, float step) {
-#ifdef DELTA
+#if defined(BY_CHANNEL)
+  return 1.0f;  // keys saw decayed rows
+#elif defined(DELTA)
   float g = load_f32(all->g + head * all->g0 + t * all->g1);
   if (!all->has_dt) return exp(g);
   return exp(softened(g + load_f32(all->dt + head * 4)) * load_f32(all->a + head * 4));

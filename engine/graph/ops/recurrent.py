@@ -99,13 +99,15 @@ def delta_net(
 
     with q and k over sqrt(sum of squares + eps). q, k [Dk, Hk, T], v [Dv, Hv, T], g, beta [Hv, T],
     state [Dv*Dk*Hv, slots] -> f32 [Dv*Hv, T + P Dk]. Head j of v has head j mod Hk of q and k if
-    `tiled`, else j // (Hv/Hk).
+    `tiled`, else j // (Hv/Hk). g [Dk, Hv, T]: each channel of keys decays by its own (Kimi Team
+    2025).
     """
     dim, heads, n = v.shape[:3]
     key = q.shape[0]
     if q.shape != k.shape or q.shape[2:] != v.shape[2:] or v.shape[3] != 1 or heads % q.shape[1]:
         raise ShapeError("delta_net", "q, k and v do not fit", q.shape, k.shape, v.shape)
-    if g.shape != (heads, n, 1, 1) or beta.shape != g.shape:
+    wanted = ((heads, n, 1, 1), (key, heads, n, 1))
+    if beta.shape != wanted[0] or g.shape not in wanted:
         raise ShapeError("delta_net", f"g and beta are [{heads}, {n}]", g.shape, beta.shape)
     _check("delta_net", dim * key * heads, state, at, q, k, v, g, beta)
     arguments = DeltaNet(q, k, v, g, beta, state, at, eps=float(eps), tiled=tiled)

@@ -68,6 +68,11 @@ def recurring() -> Iterator[Case]:
             rule = bound(_delta, sizes=sizes, tiled=tiled, step=step)
             name = f"{dims(*sizes, tokens)} {label}{' tiled' * tiled}"
             yield from _both("delta_net", name, rule, quick and sizes == HEADS[tiled], step)
+        for sizes in HEADS[1:3]:
+            rule = bound(_delta, sizes=sizes, tiled=False, step=step, by_channel=True)
+            yield from _both(
+                "delta_net", f"by channel {dims(*sizes, tokens)} {label}", rule, quick, step
+            )
         for sizes in SCANS:
             scan = bound(_scan, sizes=sizes, step=step)
             name = f"{dims(*sizes, tokens)} {label}"
@@ -152,6 +157,7 @@ def _delta(
     step: CarriedStep,
     decay: float = -0.5,
     spread: float = 1.0,
+    by_channel: bool = False,
 ) -> Tensor:
     """Decays of about e^decay; keys that are `spread` apart where that is below 1."""
     dim, key, heads, key_heads = sizes
@@ -160,7 +166,8 @@ def _delta(
     if spread < 1:
         same = o.rng.standard_normal(key)
         k = o.put(F32, same + spread * o.rng.standard_normal((tokens, key_heads, key)))
-    g = o.put(F32, decay * o.rng.uniform(0.5, 1.5, (tokens, heads)))
+    each = (key,) if by_channel else ()
+    g = o.put(F32, decay * o.rng.uniform(0.5, 1.5, (tokens, heads, *each)))
     beta = o.put(F32, o.rng.uniform(0.1, 1.0, (tokens, heads)))
     state = _state(o, dim * key * heads, step)
     return ops.delta_net(q, k, v, g, beta, *state, eps=1e-6, tiled=tiled)

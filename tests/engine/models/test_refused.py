@@ -29,7 +29,7 @@ def refusal(path: Path, **metadata: str) -> str:
         ("rwkv7", "an RWKV model"),
         ("qwen3tts", "a model of speech"),
         ("eagle3", "a draft model for speculative decoding"),
-        ("kimi-linear", "a model whose states decay by channel"),
+        ("kimi-k3", "a model whose states decay by channel"),
         ("hy_v4", "a server-size model"),
         ("clip", "an image projector; open the language model in the same folder"),
     ],

@@ -274,7 +274,8 @@ def _delta_net(
                 qi, ki = (
                     x[0, i, of] / np.sqrt((x[0, i, of] ** 2).sum() + t.attr["eps"]) for x in (q, k)
                 )
-                states[h] *= np.exp(g[0, 0, i, h])
+                whole = g.shape[2:] == beta.shape[2:] and g.shape[1] == 1
+                states[h] *= np.exp(g[0, 0, i, h] if whole else g[0, i, h][:, None])
                 states[h] += np.outer(ki, beta[0, 0, i, h] * (v[0, i, h] - ki @ states[h]))
                 rows.append(qi @ states[h] / np.sqrt(key))
             y.append(np.stack(rows))

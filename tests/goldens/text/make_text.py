@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import lzma
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -47,6 +48,8 @@ def make(row: str, recipe: Recipe) -> str:
         model.save_pretrained(folder)
         if recipe.swapped:
             swap(Path(folder) / "model.safetensors", recipe.swapped)
+        if recipe.renamed:
+            rename(Path(folder) / "model.safetensors", recipe.renamed)
         out = Path(folder) / "made.gguf"
         convert(Path(folder), out, recipe)
         data = out.read_bytes()
@@ -69,6 +72,16 @@ def swap(saved: Path, part: str) -> None:
         name: t.transpose(-1, -2).contiguous() if part in name and t.dim() > 1 else t
         for name, t in load_file(saved).items()
     }
+    save_file(tensors, saved, {"format": "pt"})
+
+
+def rename(saved: Path, parts: Mapping[str, str]) -> None:
+    """Gives parts of tensors' names others."""
+    tensors = {}
+    for name, values in load_file(saved).items():
+        for part, other in parts.items():
+            name = name.replace(part, other)
+        tensors[name] = values
     save_file(tensors, saved, {"format": "pt"})
 
 

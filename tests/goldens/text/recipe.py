@@ -43,10 +43,10 @@ class Recipe:
     that sees too: what is said above is then its text_config.
 
     Saved matrices with `swapped` in their names get their axes swapped, as published files have
-    them. `peaked` multiplies parameters by a part of their names, so that attention looks at few
-    tokens;
-    `convert` is what the converter is given besides, `beside` holds JSON files for the model's
-    folder. One that `encodes` has no logits: its last hidden states are taken.
+    them; `renamed` are parts of names that those call otherwise. `peaked` multiplies parameters by
+    a part of their names, so that attention looks at few tokens; `convert` is what the converter is
+    given besides, `beside` holds JSON files for the model's folder. One that `encodes` has no
+    logits: its last hidden states are taken.
     """
 
     model: str
@@ -58,6 +58,7 @@ class Recipe:
     beside: Mapping[str, Any] = field(default_factory=dict)
     encodes: bool = False
     swapped: str = ""
+    renamed: Mapping[str, str] = field(default_factory=dict)
     seed: int = 1
     around: Mapping[str, Any] | None = None
 

@@ -57,7 +57,10 @@ def delta_net(
         mine, s = slice(part.begin, part.end), part.before
         queries = _unit(q.load((0, mine)), given.eps)[:, of] / np.float32(np.sqrt(key))
         keys = _unit(k.load((0, mine)), given.eps)[:, of]  # [n, Hv, Dk]
-        decay = np.exp(g.load((0, 0, mine)))[..., None, None]
+        if given.g.shape == given.beta.shape:
+            decay = np.exp(g.load((0, 0, mine)))[..., None, None]
+        else:
+            decay = np.exp(g.load((0, mine)))[..., None]  # [n, Hv, Dk, 1]
         steps = beta.load((0, 0, mine))[..., None]
         o = np.empty((part.end - part.begin, heads, dim), np.float32)
         for t, values in enumerate(v.load((0, mine))):

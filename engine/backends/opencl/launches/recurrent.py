@@ -77,7 +77,8 @@ def causal_conv(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence
 def supports_delta_net(node: Tensor, type_of: TypeOf) -> bool:
     """Heads without gaps, of a size that vectors divide."""
     given = DeltaNet.of(node)
-    heads = gapless(given.q, given.k, given.v) and given.v.shape[0] % 4 == 0
+    rows = (given.g,) if given.g.shape != given.beta.shape else ()
+    heads = gapless(given.q, given.k, given.v, *rows) and given.v.shape[0] % 4 == 0
     return _supports(node, type_of, given.state, given.at) and heads
 
 
@@ -123,7 +124,7 @@ def _recurrence(
     """The launch for q, k, v, step, g, a and d, as parts/recurrence.cl has them."""
     q, k, v, step, g, a, d = sources
     (dim, heads, tokens), (key, key_heads) = v.shape[:3], q.shape[:2]
-    parts = parts_in(given.at)
+    parts, by_channel = parts_in(given.at), g is not None and g.shape != step.shape
     args: Args = {
         "out": node,
         "kept": given.kept,
@@ -141,11 +142,12 @@ def _recurrence(
         **strides("k", k.strides[1:3], 1),
         **strides("v", v.strides[1:3], 1),
         **strides("step", step.strides[:2]),
-        **strides("g", g.strides[:2] if g else (0, 0)),
+        **strides("g", g.strides[by_channel : 2 + by_channel] if g else (0, 0)),
         **_slots(given),
         **numbers,
     }
     defines: dict[str, int | str] = {"KEY": key, "DIM": dim, **({"DELTA": 1} if g else {})}
+    defines |= {"BY_CHANNEL": 1} if by_channel else {}
     if traits.items_take_vectors:
         width = _widest(dim, vector_width(traits))
         vectors = _vectors(dim, key, heads, width, traits)

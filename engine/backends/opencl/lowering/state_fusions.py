@@ -70,7 +70,8 @@ def delta_gates(nodes: NodeList, i: int) -> Fusion | None:
     given = LoweredDeltaNet.of(nodes[i])
     step = nodes.maker(Gated, given.beta, i, Op.SIGMOID)
     decay = nodes.maker(Binary, given.g, i, Op.MUL)
-    if given.dt is not None or step is None or decay is None:
+    by_channel = given.g.shape != given.beta.shape
+    if given.dt is not None or step is None or decay is None or by_channel:
         return None
     softened, a, beta = _softened(nodes, decay.given.a, i), decay.given.b, step.given.gate
     if softened is None or not _is_row(a, decay.given.a):

@@ -66,6 +66,19 @@ def as_mistral4(config: Config) -> Config:
     return {**config, "architectures": ["Mistral3ForConditionalGeneration"]}
 
 
+def as_kimi(config: Config) -> Config:
+    """As published: layers counted from 1, and other names."""
+    linear = {"full_attn_layers": [2], "short_conv_kernel_size": 4, "head_dim": 8, "num_heads": 4}
+    renamed = {
+        "num_experts": 8,
+        "num_experts_per_token": 3,
+        "num_shared_experts": 1,
+        "first_k_dense_replace": 1,
+        "moe_router_activation_func": "sigmoid",
+    }
+    return {**config, **renamed, "linear_attn_config": linear}
+
+
 RECIPES = {
     "deepseek_v2": Recipe(
         "DeepseekV2ForCausalLM",
@@ -110,5 +123,25 @@ RECIPES = {
         {**LOW_RANK, **INDEX, "n_group": 1, "topk_group": 1},
         peaked=PARTS,
         convert={"no_mtp": True},
+    ),
+    "kimi-linear": Recipe(
+        "KimiLinearForCausalLM",
+        {
+            **MLA,
+            "n_routed_experts": ABSENT,
+            "num_experts": 8,
+            "layer_types": ["linear_attention", "full_attention", "linear_attention"],
+            "n_group": 1,
+            "topk_group": 1,
+            "linear_head_dim": 8,
+            "linear_num_heads": 4,
+            "linear_conv_kernel_dim": 4,
+        },
+        peaked=WHOLE,
+        edit=as_kimi,
+        renamed={
+            f"block_sparse_moe.{name}_proj": f"mlp.{name}_proj" for name in ("gate", "up", "down")
+        },
+        hparams=True,
     ),
 }

@@ -112,4 +112,12 @@ ROWS = (
         ),
         launches=70,
     ),
+    Row(
+        "kimi-linear",
+        "kimi-linear",
+        "a decay of each channel; latents that do not turn; a dense layer, then experts with a"
+        " bias, scaled, and a shared one",
+        Fault("engine/layers/kimi_delta.py", "ops.sigmoid(self.gate_b", "ops.silu(self.gate_b"),
+        launches=80,
+    ),
 )
