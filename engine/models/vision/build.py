@@ -151,9 +151,11 @@ def _check_host(family: Family, file: GGUFFile, kind: str, host: TextHost) -> No
         what = f"a {kind} projector for the architecture"
         raise UnsupportedModel(what, host.arch, model.hosts)
     if model.axes and not host.has_axes:
-        problem = "the text model's file has no rope.dimension_sections, so it cannot place"
-        remedy = "convert it again with a newer llama.cpp, or take another file of it"
-        raise BadFile(file.paths[0], f"{problem} rows of a {kind} projector: {remedy}")
+        raise BadFile(
+            file.paths[0],
+            "the text model's file has no rope.dimension_sections, by which rows of a"
+            f" {kind} projector are placed; take one that a newer llama.cpp converted",
+        )
     missing = [token for token in model.tokens if not host.has_token(token)]
     if missing:
         listed = ", ".join(map(repr, missing))

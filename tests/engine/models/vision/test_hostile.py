@@ -232,7 +232,7 @@ def test_what_cannot_read_its_rows_is_told(files: Mapping[str, Path]) -> None:
 def test_rows_with_places_need_a_text_model_that_has_them(files: Mapping[str, Path]) -> None:
     with open_gguf(files["glm4v"]) as file:
         build_tower(file, host("glm4v"))
-        words = "has no rope.dimension_sections, so it cannot place rows of a glm4v projector"
+        words = "has no rope.dimension_sections, by which rows of a glm4v projector are placed"
         with pytest.raises(BadFile, match=words):
             build_tower(file, replace(host("glm4v"), has_axes=False))
 
