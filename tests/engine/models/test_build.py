@@ -75,7 +75,7 @@ def test_unknown_architecture_lists_what_there_is() -> None:
     encoders = {"nomic-bert-moe", *(row.architecture for row in ENCODERS)}
     tested = {*ARCHITECTURES, *TEXTS, *ROW_ARCHITECTURES, *encoders}
     assert set(supported()) == tested
-    with pytest.raises(UnsupportedModel, match=r"arctic.*gemma3.*llama"):
-        find("arctic")
+    with pytest.raises(UnsupportedModel, match=r"heron.*gemma3.*llama"):
+        find("heron")
     with pytest.raises(UnsupportedModel):
         find("build")
