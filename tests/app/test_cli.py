@@ -231,7 +231,7 @@ def test_get_brings_the_projector_along(server: Server, own_home: Path) -> None:
     publish(server, "org/see", {"m-Q4_0.gguf": Q4, "mmproj-m-F16.gguf": tower})
     assert run_here("get", "org/see", "--text-only").stderr == ""
     ended = run_here("get", "org/see")
-    assert ended.stderr == "cutaway: it reads pictures with mmproj-m-F16.gguf, 0 MiB\n"
+    assert ended.stderr == "cutaway: it reads pictures with mmproj-m-F16.gguf, 0 MB\n"
     answer = json.loads(run_here("get", "org/see", "--json").stdout)
     path = Path(ended.stdout.strip()).with_name("mmproj-m-F16.gguf")
     assert (answer["projector"], answer["projector_size"]) == (str(path), len(tower))
