@@ -5,7 +5,7 @@ numbers are layer by layer.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import sqrt
 from typing import Annotated, ClassVar, Generic, Protocol, TypeVar
@@ -47,7 +47,7 @@ class DecoderParams:
     """
 
     falls: ClassVar[bool] = False
-    """Whether models are known whose scores fall with the distance (ALiBi)."""
+    """True if scores may fall with the distance (ALiBi)."""
     n_block: Annotated[int, Meta(BLOCK_COUNT, COUNT)]
     n_nextn: Annotated[int, Meta(NEXTN_COUNT, Range(0, COUNT.high))] = 0
     n_ctx_train: Annotated[int, Meta("context_length", CONTEXT)]
@@ -100,8 +100,8 @@ class DecoderParams:
         """A contradiction among the parameters, or what cannot be computed, or ""."""
         if self.alibi and not self.falls:
             return (
-                f"attention.max_alibi_bias is {self.alibi:g}: scores that fall with the distance"
-                " (ALiBi) are not known of this architecture; open another file of the model"
+                f"attention.max_alibi_bias is {self.alibi:g}: scores biased by distance (ALiBi) are"
+                " not supported for this architecture; open another model"
             )
         if self.n_layer < 1:
             return f"nextn_predict_layers is {self.n_nextn} of block_count {self.n_block}"
@@ -141,6 +141,17 @@ class DecoderParams:
         return RopeParams(
             self.rope_dim, self.rope_base, neox, scale, factors, yarn, magnitude=magnitude
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClampedParams(DecoderParams):
+    """Models with layer norms; `clamp` bounds queries, keys and values, 0: not at all."""
+
+    eps: Annotated[float, Meta("attention.layer_norm_epsilon", EPSILON)]
+    clamp: Annotated[float, Meta("attention.clamp_kqv", CLAMP)] = 0.0
+
+    def attention(self, rope: RopeParams | None, i: int = 0) -> AttentionSpec:
+        return replace(super().attention(rope, i), clamp=self.clamp)
 
 
 class DecoderBlock(Protocol):

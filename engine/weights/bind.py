@@ -24,7 +24,7 @@ T = TypeVar("T")
 Path = tuple[str, ...]
 ROWS = Owner(Component.INPUT)
 INPUT_SCALE = ".input_scale"
-"""Of what enters a matrix in NVFP4, for who rounds that to four bits too: it is not needed."""
+"""Scale of a matrix's input in NVFP4 files: only engines that round inputs to four bits need it."""
 
 
 @dataclass(frozen=True)

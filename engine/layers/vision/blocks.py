@@ -6,7 +6,7 @@ are llama.cpp's behind "v/", so that block 3 of a tower and layer 3 of the text 
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import sqrt
+from math import isqrt, sqrt
 from typing import Annotated
 
 from engine.errors import ShapeError
@@ -212,6 +212,14 @@ def check_places(table: Tensor, n: int) -> None:
         raise ShapeError(table.name, f"there are {n} places", table.shape)
 
 
+def side_of(table: Tensor) -> int:
+    """Places along a side of a square whose table is [E, N]. Raises `ShapeError` if it is none."""
+    side = isqrt(table.shape[1])
+    if side**2 != table.shape[1]:
+        raise ShapeError(table.name, "the number of places is not a square", table.shape)
+    return side
+
+
 def matrix(kernel: Tensor, size: int) -> Tensor:
     """A convolution's kernel [P, P, 3, E] whose step is its `size` P, as the matrix [3*P*P, E]; or
     what is stored as that matrix.
@@ -229,8 +237,12 @@ def merged(x: Tensor, cells: int) -> Tensor:
     return x.reshape(x.shape[0] * cells, x.shape[1] // cells)
 
 
+def by_channel(x: Tensor, cells: int) -> Tensor:
+    """Runs of `cells` neighbours, channel by channel: [E, n] -> [cells, E, n / cells]."""
+    runs = x.reshape(x.shape[0], cells, x.shape[1] // cells)
+    return ops.contiguous(runs.permute(1, 0, 2))
+
+
 def pooled(x: Tensor, cells: int) -> Tensor:
     """The mean of runs of `cells` neighbours: [E, n] -> [E, n / cells]."""
-    size, n = x.shape[0], x.shape[1] // cells
-    runs = ops.contiguous(x.reshape(size, cells, n).permute(1, 0, 2))
-    return ops.mean(runs).reshape(size, n)
+    return ops.mean(by_channel(x, cells)).reshape(x.shape[0], x.shape[1] // cells)

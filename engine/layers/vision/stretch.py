@@ -4,15 +4,14 @@ Each place of the grid is a mix of places of the square; rows and columns are mi
 """
 
 from collections.abc import Callable
-from math import isqrt
 
 import numpy as np
 
-from engine.errors import ShapeError
 from engine.gguf.formats import F32
 from engine.graph import ops
 from engine.graph.tensor import Tensor
 from engine.images.patches import Floats, Ints
+from engine.layers.vision.blocks import side_of
 from engine.layers.vision.tower import TowerPass
 
 Line = Callable[[int, int], Floats]
@@ -25,16 +24,13 @@ def mixed(table: Tensor, p: TowerPass) -> Tensor:
     """Positions [E, n]: each patch's mix of those of the square `table` [E, N], by the input
     `shares` [N, n].
     """
-    n = table.shape[1]
-    if isqrt(n) ** 2 != n:
-        raise ShapeError(table.name, "the number of places is not a square", table.shape)
     matrix = ops.contiguous(ops.cast(table, F32).permute(1, 0))
-    return ops.matmul(matrix, p.floats("shares", n, p.n))
+    return ops.matmul(matrix, p.floats("shares", side_of(table) ** 2, p.n))
 
 
 def square_shares(table: Tensor, line: Line, grid: tuple[int, int], order: Ints) -> Floats:
     """The input `shares`, f32 [n, N], for places `order` of a grid of (rows, columns)."""
-    side, (rows, cols) = isqrt(table.shape[1]), grid
+    side, (rows, cols) = side_of(table), grid
     y, x = np.divmod(order, cols)
     shares = line(side, rows)[y, :, None] * line(side, cols)[x, None, :]
     return shares.reshape(len(order), side * side)

@@ -5,7 +5,7 @@ Devlin et al. 2019; tensor names and keys by the GGUF spec.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Generic, TypeVar
 
 from engine.errors import ShapeError
 from engine.graph import ops
@@ -18,7 +18,7 @@ from engine.layers.rope import RopeParams
 from engine.layers.spec import GELU_ERF
 from engine.layers.step import Pass
 from engine.models.constants import Values
-from engine.models.decoder import DecoderParams
+from engine.models.decoder import B, DecoderParams
 from engine.models.encoder import TextEncoder
 from engine.weights.bind import Name
 from engine.weights.params import EPSILON, Meta
@@ -30,14 +30,30 @@ class Params(DecoderParams):
 
 
 @dataclass(frozen=True)
-class Weights:
-    """The whole model's tensors; of the `kinds` of segments texts are all the first."""
+class SegmentWeights(Generic[B]):
+    """Tensors without learned positions; of the `kinds` of segments texts are all the first."""
 
     embedding: Annotated[Embedding, Name("token_embd", rows=True)]
-    positions: Annotated[Embedding, Name("position_embd", rows=True)]
     kinds: Annotated[Embedding | None, Name("token_types")]
     embedding_norm: Annotated[LayerNorm, Name("token_embd_norm")]
-    blocks: Annotated[list[AddNormBlock[SelfAttention, PlainFeedForward]], Name("blk")]
+    blocks: Annotated[list[B], Name("blk")]
+
+
+@dataclass(frozen=True)
+class Weights(SegmentWeights[AddNormBlock[SelfAttention, PlainFeedForward]]):
+    positions: Annotated[Embedding, Name("position_embd", rows=True)]
+
+
+P = TypeVar("P", bound=DecoderParams)
+
+
+class SegmentEncoder(TextEncoder[P, SegmentWeights[B]]):
+    """Tokens enter as those of the first segment, normalised."""
+
+    def embed(self, p: Pass) -> Tensor:
+        weights = self.weights
+        x = super().embed(p)
+        return of_first_kind(x, weights.kinds, weights.embedding_norm, self.params.eps)
 
 
 class Model(TextEncoder[Params, Weights]):

@@ -10,14 +10,13 @@ from typing import Annotated
 
 from engine.graph import ops
 from engine.graph.tensor import Tensor
-from engine.layers.attention import SelfAttention
+from engine.layers.attention import SelfAttention, WidthNormedAttention
 from engine.layers.blocks import AddNormBlock, joined, pruned
 from engine.layers.feed_forward import FeedForward, FusedFeedForward
-from engine.layers.linear import Embedding, LayerNorm
+from engine.layers.linear import LayerNorm
 from engine.layers.rope import RopeParams
-from engine.layers.spec import GEGLU_ERF, AttentionSpec, BlockSpec
+from engine.layers.spec import GEGLU_ERF, BlockSpec
 from engine.layers.step import LayerCache, Pass
-from engine.models.encoder import TextEncoder
 from engine.models.text import bert
 from engine.models.text.bloom import Params
 from engine.weights.bind import Name
@@ -26,18 +25,11 @@ __all__ = ["Model", "Params", "Weights"]
 
 
 @dataclass(frozen=True)
-class WidthLayerNormedAttention(SelfAttention):
-    """All queries together are normalised less their mean, and all keys."""
+class WidthLayerNormedAttention(WidthNormedAttention):
+    """All heads together are normalised, also less their mean."""
 
     q_norm: Annotated[LayerNorm, Name("attn_q_norm")]
     k_norm: Annotated[LayerNorm, Name("attn_k_norm")]
-
-    def normed(self, q: Tensor, k: Tensor, i: int, spec: AttentionSpec) -> tuple[Tensor, Tensor]:
-        wide_q = ops.contiguous(q, q.shape[0] * q.shape[1], -1)
-        wide_k = ops.contiguous(k, k.shape[0] * k.shape[1], -1)
-        wide_q = self.q_norm(wide_q, spec.eps, "Qcur_normed", i)
-        wide_k = self.k_norm(wide_k, spec.eps, "Kcur_normed", i)
-        return wide_q.reshape(*q.shape), wide_k.reshape(*k.shape)
 
 
 @dataclass(frozen=True)
@@ -71,22 +63,11 @@ class CodeBlock(AddNormBlock[WidthLayerNormedAttention, FeedForward | UpFirstFee
 Block = CodeBlock | AddNormBlock[SelfAttention, FeedForward | FusedFeedForward]
 
 
-@dataclass(frozen=True)
-class Weights:
-    """The whole model's tensors; of the `kinds` of segments texts are all the first."""
-
-    embedding: Annotated[Embedding, Name("token_embd", rows=True)]
-    kinds: Annotated[Embedding | None, Name("token_types")]
-    embedding_norm: Annotated[LayerNorm, Name("token_embd_norm")]
-    blocks: Annotated[list[Block], Name("blk")]
+Weights = bert.SegmentWeights[Block]
 
 
-class Model(TextEncoder[Params, Weights]):
+class Model(bert.SegmentEncoder[Params, Block]):
     gated = GEGLU_ERF
 
     def rope(self, i: int) -> RopeParams | None:
         return None
-
-    def embed(self, p: Pass) -> Tensor:
-        x, weights = super().embed(p), self.weights
-        return bert.of_first_kind(x, weights.kinds, weights.embedding_norm, self.params.eps)

@@ -15,26 +15,18 @@ from engine.layers.blocks import LayerNormBlock
 from engine.layers.feed_forward import PlainFeedForward
 from engine.layers.linear import Embedding
 from engine.layers.rope import RopeParams
-from engine.layers.spec import GELU_ERF, AttentionSpec
+from engine.layers.spec import GELU_ERF
 from engine.layers.step import Pass
 from engine.models.constants import Values
-from engine.models.decoder import CLAMP, Decoder, DecoderParams, LayerNormWeights
+from engine.models.decoder import ClampedParams, Decoder, LayerNormWeights
 from engine.models.kept import Cells
 from engine.models.text.bert import check_positions
 from engine.weights.bind import Name
-from engine.weights.params import EPSILON, Meta
 
 
 @dataclass(frozen=True, kw_only=True)
-class Params(DecoderParams):
-    """Hyperparameters by their GGUF keys; `clamp` bounds queries, keys and values, 0: nothing."""
-
+class Params(ClampedParams):
     falls: ClassVar[bool] = True
-    eps: Annotated[float, Meta("attention.layer_norm_epsilon", EPSILON)]
-    clamp: Annotated[float, Meta("attention.clamp_kqv", CLAMP)] = 0.0
-
-    def attention(self, rope: RopeParams | None, i: int = 0) -> AttentionSpec:
-        return replace(super().attention(rope, i), clamp=self.clamp)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ Allen Institute for AI 2024; tensor names and keys by the GGUF spec. Rope pairs 
 converter permutes q and k.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated
 
 from engine.graph.tensor import Tensor
@@ -12,23 +12,12 @@ from engine.layers.attention import SelfAttention
 from engine.layers.blocks import Block, joined, pruned
 from engine.layers.feed_forward import FeedForward
 from engine.layers.linear import BareLayerNorm, Embedding, Linear
-from engine.layers.rope import RopeParams
-from engine.layers.spec import AttentionSpec, BlockSpec
+from engine.layers.spec import BlockSpec
 from engine.layers.step import LayerCache, Pass
-from engine.models.decoder import CLAMP, Decoder, DecoderParams
+from engine.models.decoder import ClampedParams, Decoder
 from engine.weights.bind import Name
-from engine.weights.params import EPSILON, Meta
 
-
-@dataclass(frozen=True, kw_only=True)
-class Params(DecoderParams):
-    """Hyperparameters by their GGUF keys; `clamp` bounds queries, keys and values, 0: nothing."""
-
-    eps: Annotated[float, Meta("attention.layer_norm_epsilon", EPSILON)]
-    clamp: Annotated[float, Meta("attention.clamp_kqv", CLAMP)] = 0.0
-
-    def attention(self, rope: RopeParams | None, i: int = 0) -> AttentionSpec:
-        return replace(super().attention(rope, i), clamp=self.clamp)
+Params = ClampedParams
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from engine.images import layouts
 from engine.images.patches import Floats, neighbours
 from engine.images.plan import ImagePlan, Limits, Size
 from engine.layers.linear import Linear, RMSNorm
-from engine.layers.vision.blocks import Attention, BlockSpec, GatedBlock, LayerNorm
+from engine.layers.vision.blocks import Attention, BlockSpec, GatedBlock, LayerNorm, by_channel
 from engine.layers.vision.stretch import bicubic, mixed, square_shares
 from engine.layers.vision.tower import TowerPass, TowerStep
 from engine.models.vision import qwen2vl
@@ -147,7 +147,6 @@ class Model(QwenTower[Params, Weights]):
         if kernel.shape[:3] != (merge, merge, size):
             problem = f"{merge} x {merge} patches of {size} are joined"
             raise ShapeError(kernel.name, problem, kernel.shape)
-        runs = ops.contiguous(x.reshape(size, cells, n // cells).permute(1, 0, 2))
-        matrix = kernel.reshape(cells * size, kernel.shape[3])
-        x = ops.matmul(matrix, runs.reshape(cells * size, n // cells))
+        runs = by_channel(x, cells).reshape(cells * size, n // cells)
+        x = ops.matmul(kernel.reshape(cells * size, kernel.shape[3]), runs)
         return ops.add(x, self.weights.merger_bias).named("v/mm_merged")

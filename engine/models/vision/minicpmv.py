@@ -19,7 +19,7 @@ from engine.images.patches import Floats, cut
 from engine.images.plan import ImagePlan, Limits, Size
 from engine.images.tiles import MOST_ASPECT
 from engine.layers.linear import Linear
-from engine.layers.vision.blocks import Block, BlockSpec, LayerNorm, Patches
+from engine.layers.vision.blocks import Block, BlockSpec, LayerNorm, Patches, side_of
 from engine.layers.vision.tower import TowerPass, TowerStep, bucket_of
 from engine.models.vision.base import SIDE, Tower, TowerParams
 from engine.weights.bind import Name
@@ -119,7 +119,7 @@ class Model(Tower[Params, Weights]):
     def inputs(self, pixels: Floats, plan: ImagePlan, view: int) -> TowerStep:
         patch, table = self.params.patch, self.weights.positions
         rows, cols = pixels.shape[0] // patch, pixels.shape[1] // patch
-        side = isqrt(table.shape[1])
+        side = side_of(table)
         y, x = np.divmod(np.arange(rows * cols, dtype=np.int32), np.int32(cols))
         inputs = {
             "patches": cut(pixels, patch),
@@ -131,9 +131,7 @@ class Model(Tower[Params, Weights]):
     def forward(self, p: TowerPass) -> Tensor:
         params, w = self.params, self.weights
         spec = BlockSpec(params.n_head, params.head_dim, params.eps, ops.gelu)
-        if isqrt(w.positions.shape[1]) ** 2 != w.positions.shape[1]:
-            problem = "the number of places is not a square"
-            raise ShapeError(w.positions.name, problem, w.positions.shape)
+        side_of(w.positions)
         positions = ops.rows(w.positions, p.ints("positions", p.n))
         x = ops.add(w.patches(p, params.patch), positions).named("v/pos_embed")
         for i, block in enumerate(w.blocks):

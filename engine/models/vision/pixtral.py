@@ -19,7 +19,7 @@ from engine.images.plan import ImagePlan, Limits, Size
 from engine.images.resize import Colour
 from engine.layers.linear import Linear, RMSNorm
 from engine.layers.rope import grid_table
-from engine.layers.vision.blocks import BlockSpec, GatedBlock, Patches
+from engine.layers.vision.blocks import BlockSpec, GatedBlock, Patches, by_channel
 from engine.layers.vision.tower import TowerPass, TowerStep, bucket_of
 from engine.models.vision.base import (
     CLIP_MEAN,
@@ -136,10 +136,9 @@ class Model(Tower[Params, Weights]):
             problem = "is not a matrix of square patches"
             raise ShapeError("mm.patch_merger", problem, merger.matrix.weight.shape)
         x = merger.norm(x, self.host.rms_eps, "v/mm_norm")
-        n = x.shape[1] // cells
         # Channel by channel: c * m * m + dy * m + dx.
-        runs = ops.contiguous(x.reshape(size, cells, n).permute(1, 0, 2))
-        return merger.matrix(runs.reshape(size * cells, n), "v/mm_merged")
+        runs = by_channel(x, cells).reshape(size * cells, x.shape[1] // cells)
+        return merger.matrix(runs, "v/mm_merged")
 
     def bucket(self, n: int) -> int:
         return bucket_of(n, self.merge**2)

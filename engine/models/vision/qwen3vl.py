@@ -7,7 +7,6 @@ model's first layers (DeepStack, Meng et al. 2024); Qwen3.5 (2026) has the tower
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
-from math import isqrt
 from typing import Annotated
 
 import numpy as np
@@ -19,7 +18,7 @@ from engine.images.patches import Floats, Ints, neighbours
 from engine.images.plan import ImagePlan
 from engine.images.resize import Colour
 from engine.layers.linear import Linear
-from engine.layers.vision.blocks import Block, BlockSpec, LayerNorm, merged
+from engine.layers.vision.blocks import Block, BlockSpec, LayerNorm, merged, side_of
 from engine.layers.vision.tower import Array, TowerPass, TowerStep
 from engine.models.vision import qwen2vl
 from engine.models.vision.base import COLOUR, SPREAD
@@ -115,7 +114,7 @@ class Model(QwenTower[Params, Weights]):
         step, params = super().inputs(pixels, plan, view), self.params
         rows, cols = pixels.shape[0] // params.patch, pixels.shape[1] // params.patch
         order = neighbours(cols, rows, params.merge)
-        side = isqrt(self.weights.positions.shape[1])
+        side = side_of(self.weights.positions)
         places = stretched(side, rows, cols, order)
         patches = step.inputs["patches"].reshape(step.n, 3, 1, -1)
         twice = np.repeat(patches, 2, axis=2).reshape(step.n, -1)
@@ -128,8 +127,7 @@ class Model(QwenTower[Params, Weights]):
     def placed(self, p: TowerPass) -> Tensor:
         """Positions [E, n], mixed of the table's four rows around each place."""
         table = self.weights.positions
-        if isqrt(table.shape[1]) ** 2 != table.shape[1]:
-            raise ShapeError(table.name, "the number of places is not a square", table.shape)
+        side_of(table)
         parts = [
             ops.mul(ops.rows(table, p.ints(f"corner_{k}", p.n)), p.floats(f"share_{k}", 1, p.n))
             for k in range(CORNERS)

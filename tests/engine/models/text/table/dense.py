@@ -269,7 +269,7 @@ ROWS = (
         "mpt",
         "mpt",
         "slopes by the file's exponent; bounded queries, keys and values, the exact GELU",
-        Fault(f"{TEXT}/mpt.py", "clamp=self.clamp", "clamp=0.0"),
+        Fault(DECODER, "clamp=self.clamp", "clamp=0.0"),
         launches=42,
     ),
     Row(

@@ -145,7 +145,7 @@ ROWS = (
         "dbrx",
         "dbrx",
         "softmax, normalised; LayerNorms without biases; bounded queries, keys and values",
-        Fault("engine/models/text/dbrx.py", "clamp=self.clamp", "clamp=2 * self.clamp"),
+        Fault("engine/models/decoder.py", "clamp=self.clamp", "clamp=2 * self.clamp"),
         launches=39,
     ),
     Row(
