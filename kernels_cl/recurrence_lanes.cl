@@ -24,6 +24,13 @@ __kernel TEAM_SIZE void recurrence(RECURRENCE) {
 #ifdef BY_CHANNEL
   __local float decays[KEY];
 #endif
+#ifdef ERASES
+  __local float4 shares[LOCAL];
+  __local float erased[KEY];
+#endif
+#if defined(ERASES) || defined(BONUS)
+  __local float rates[KEY];
+#endif
   int me = get_local_id(0), part = me / COLUMNS, head = get_group_id(0) % each / blocks;
   int column = get_group_id(0) % blocks * COLUMNS + me % COLUMNS, real = column < DIM;
   const __global float *from = state_of(&all, head) + column;
@@ -36,6 +43,13 @@ __kernel TEAM_SIZE void recurrence(RECURRENCE) {
       key[i] = k_of(&all, head, t)[i];
 #ifdef BY_CHANNEL
       decays[i] = channel_decay(&all, head, t, i);
+#endif
+#ifdef ERASES
+      erased[i] = row_of(all.a, &all, head, t)[i];
+      rates[i] = row_of(all.d, &all, head, t)[i];
+#endif
+#ifdef BONUS
+      rates[i] = row_of(all.d, &all, head, 0)[i];
 #endif
     }
     barrier(CLK_LOCAL_MEM_FENCE);
@@ -53,10 +67,27 @@ __kernel TEAM_SIZE void recurrence(RECURRENCE) {
     scale = 1.0f / sqrt(KEY * (share.z + all.eps));
     u = (v - decay * unit * share.x) * (step * unit);
 #endif
+#ifdef ERASES
+    float4 share = 0.0f;
+    EACH_ELEMENT share += (float4)(s[r] * erased[i], erased[i] * erased[i], 0.0f, 0.0f);
+    shares[me] = share;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    share = 0.0f;
+    for (int p = 0; p < PARTS; p++) share += shares[p * COLUMNS + me % COLUMNS];
+    float unit = 1.0f / sqrt(share.y + all.eps), gone = share.x * unit;
+#endif
     float sum = 0.0f;
     EACH_ELEMENT {
+#ifdef BONUS
+      sum += query[i] * (s[r] + rates[i] * key[i] * u);
       s[r] = DECAY(i) * s[r] + key[i] * u;
+#else
+      s[r] = DECAY(i) * s[r] + key[i] * u;
+  #ifdef ERASES
+      s[r] -= erased[i] * unit * rates[i] * gone;
+  #endif
       sum += query[i] * s[r];
+#endif
     }
     sums[me] = sum;
     barrier(CLK_LOCAL_MEM_FENCE);

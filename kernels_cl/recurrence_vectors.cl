@@ -57,11 +57,31 @@ __kernel TEAM_SIZE void recurrence(RECURRENCE) {
 #else
       EACH_VECTOR u[j] = CAT(vload, W)(j, v) * step;
 #endif
+#ifdef ERASES
+      const __global float *erased = row_of(all.a, &all, head, t);
+      const __global float *rates = row_of(all.d, &all, head, t);
+      float unit = 1.0f / sqrt(squares(erased) + all.eps);
+      floatW gone[VECTORS];
+      EACH_VECTOR gone[j] = 0.0f;
+      for (int i = 0; i < KEY; i++)
+        EACH_VECTOR gone[j] += erased[i] * CAT(vload, W)(j, from + i * DIM);
+      EACH_VECTOR gone[j] *= unit;
+#endif
+#ifdef BONUS
+      const __global float *rates = row_of(all.d, &all, head, 0);
+#endif
       for (int i = 0; i < KEY; i++) {
         EACH_VECTOR {
-          floatW s = DECAY(i) * CAT(vload, W)(j, from + i * DIM) + k[i] * u[j];
+          floatW before = CAT(vload, W)(j, from + i * DIM), s = DECAY(i) * before + k[i] * u[j];
+#ifdef ERASES
+          s -= erased[i] * unit * rates[i] * gone[j];
+#endif
           CAT(vstore, W)(s, j, into + i * DIM);
+#ifdef BONUS
+          o[j] += q[i] * (before + rates[i] * k[i] * u[j]);
+#else
           o[j] += q[i] * s;
+#endif
         }
       }
       from = into;

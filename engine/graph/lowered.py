@@ -11,7 +11,7 @@ from engine.graph.node import Arguments
 from engine.graph.ops.attention import FusedAttention
 from engine.graph.ops.experts import Route
 from engine.graph.ops.norm import Argsort
-from engine.graph.ops.recurrent import CausalConv, DeltaNet, SsmScan
+from engine.graph.ops.recurrent import CausalConv, DeltaNet, SsmScan, TokenShift, Wkv
 from engine.graph.tensor import Tensor
 
 
@@ -319,6 +319,22 @@ class LoweredSsmScan(SsmScan):
     dt: Tensor | None = None
     _: KW_ONLY
     least: float = 0.0
+
+
+@dataclass(frozen=True)
+class LoweredTokenShift(TokenShift):
+    """Mixes of neighbouring tokens, `to` and `kept` as above."""
+
+    to: Tensor | None = None
+    kept: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class LoweredWkv(Wkv):
+    """Weighted keys and values, `to` and `kept` as above."""
+
+    to: Tensor | None = None
+    kept: Tensor | None = None
 
 
 @dataclass(frozen=True)

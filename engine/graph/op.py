@@ -55,6 +55,8 @@ class Op(StrEnum):
     CAUSAL_CONV = "causal_conv"
     DELTA_NET = "delta_net"
     SSM_SCAN = "ssm_scan"
+    TOKEN_SHIFT = "token_shift"
+    WKV = "wkv"
 
     ROWS = "rows"
     SET_ROWS = "set_rows"

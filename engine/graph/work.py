@@ -101,7 +101,7 @@ def fixed_work(node: Tensor) -> NodeWork | SeenWork:
         scatter = SetRows.of(node)
         written = scatter.ids.nelements * node.fmt.row_bytes(node.shape[0])
         return NodeWork(written + _sizes(scatter.values, scatter.ids), scatter.values.nelements)
-    if node.op in (Op.CAUSAL_CONV, Op.DELTA_NET, Op.SSM_SCAN):
+    if node.op in RECURRENT:
         return _recurrence(node, *sources)
     # A fused node may write some rows of a cache too, never all of it.
     moved = [t for t in (node, *sources) if t.storage.role is not Role.CACHE]
@@ -120,6 +120,10 @@ def _by_expert(node: Tensor, experts: Tensor, *others: Tensor) -> NodeWork:
     return NodeWork(read + _sizes(node, *others), 2 * experts.shape[0] * node.nelements)
 
 
+RECURRENT = {Op.CAUSAL_CONV: 2, Op.DELTA_NET: 7, Op.SSM_SCAN: 5, Op.TOKEN_SHIFT: 3, Op.WKV: 9}
+"""Operations on an element of a state for a token, of what carries one."""
+
+
 def _recurrence(node: Tensor, *sources: Tensor) -> NodeWork:
     """A slot of each sequence's state is read; the new ones are part of the node, or are put into
     other slots instead. Each token passes the state's elements once.
@@ -129,8 +133,10 @@ def _recurrence(node: Tensor, *sources: Tensor) -> NodeWork:
     others = [t for t in sources if t.storage is not state.storage and t.op is not Op.RESULT]
     size = state.shape[0]
     tokens = node.shape[1] - parts * size // node.shape[0]
-    each = {Op.CAUSAL_CONV: 2, Op.DELTA_NET: 7, Op.SSM_SCAN: 5}[node.op]
-    return NodeWork(_sizes(node, *others) + parts * state.fmt.row_bytes(size), each * size * tokens)
+    return NodeWork(
+        _sizes(node, *others) + parts * state.fmt.row_bytes(size),
+        RECURRENT[node.op] * size * tokens,
+    )
 
 
 def _attention(node: Tensor, given: FusedAttention) -> SeenWork:

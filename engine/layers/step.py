@@ -135,16 +135,18 @@ class LayerCache:
 class LayerState:
     """A recurrent layer's state after all tokens so far, f32, a row per slot: its convolution's
     last inputs [(kernel - 1) * channels, slots], channels fastest, the oldest first, and the
-    recurrence's state [size, slots]; None for what the layer does not have.
+    recurrence's state [size, slots]; None for what the layer does not have. `fed` is what entered
+    its feed-forward of the last token [E, slots], where that reads it (RWKV).
     """
 
     conv: Tensor | None
     state: Tensor | None
+    fed: Tensor | None = None
 
     @property
     def leaves(self) -> tuple[Tensor, ...]:
         """Tensors that are allocated for it."""
-        return tuple(leaf for leaf in (self.conv, self.state) if leaf is not None)
+        return tuple(leaf for leaf in (self.conv, self.state, self.fed) if leaf is not None)
 
 
 SiteName = Literal["residual", "attention", "feed_forward", "heads"]
@@ -198,6 +200,8 @@ class Pass:
         self.whole = whole
         self.effects: list[Tensor] = []
         self.sites: list[Site] = []
+        self.first_values: Tensor | None = None
+        """Values of the first layer, where later ones mix theirs with them (RWKV-7)."""
         self._written: dict[Tensor, Tensor] = {}
         self._states = tuple(states)
         self._width = 0
@@ -468,18 +472,29 @@ class Pass:
         )
 
     def carry(self, packed: Tensor, leaf: Tensor) -> Tensor:
-        """Split a recurrent operation's result f32 [W, T + P n]: its first T columns. The others
-        are the states behind the tokens of each sequence; a row of `leaf` [W * n, slots] takes n of
-        them.
+        """Split a recurrent operation's result f32 [W, M T + P n]: its first M T columns. The
+        others are the states behind the tokens of each sequence; a row of `leaf` [W * n, slots]
+        takes n of them.
         """
         width, size = packed.shape[0], leaf.shape[0]
-        behind = packed.view(self.n_tokens * packed.strides[1], (size, self.parts))
+        columns = packed.shape[1] - self.parts * size // width
+        behind = packed.view(columns * packed.strides[1], (size, self.parts))
 
         to = self._input(
             "inp_state_to", I32, (self.parts,), lambda s: written_to(s.states, self.parts)
         )
         self.effects.append(ops.set_rows(leaf, behind, to).named(f"{leaf.name} (view)"))
-        return packed.view(0, (width, self.n_tokens))
+        return packed.view(0, (width, columns))
+
+    def shifted(self, x: Tensor, mix: Tensor, leaf: Tensor) -> list[Tensor]:
+        """x [E, T] mixed with the token before by each row of `mix` [E, M elements], or of [E, T,
+        M] by each token's own: M times [E, T]. `leaf` [E, slots] keeps the last token.
+        """
+        width, n = x.shape[:2]
+        mixes = mix if mix.shape[1] == n > 1 else mix.reshape(width, 1, mix.nelements // width)
+        whole = self.carry(ops.token_shift(x, mixes, leaf, self.state_at), leaf)
+        size = n * whole.strides[1]
+        return [whole.view(i * size, (width, n)) for i in range(mixes.shape[2])]
 
     def _encoded(self, part: str, fmt: Format, shape: Sequence[int]) -> Tensor:
         return self._input(f"inp_cross_{part}", fmt, shape, lambda s: getattr(_seen(s), part))

@@ -80,12 +80,14 @@ class Latent:
 @dataclass(frozen=True)
 class State:
     """A recurrence: one value for all tokens so far, in float32 whatever keys are kept in. The
-    convolution's last inputs [kernel - 1, channels], and a state of `size` elements; 0 for none.
+    convolution's last inputs [kernel - 1, channels], a state of `size` elements, and the `fed`
+    channels that entered its feed-forward last; 0 for none.
     """
 
     channels: int
     kernel: int
     size: int
+    fed: int = 0
 
 
 @dataclass(frozen=True)
@@ -175,6 +177,7 @@ def make_states(kept: Sequence[Kept], n_sequences: int = 1) -> list[LayerState |
         else LayerState(
             _slots(f"state_conv_l{i}", (shape.kernel - 1) * shape.channels, n_slots),
             _slots(f"state_l{i}", shape.size, n_slots),
+            _slots(f"state_fed_l{i}", shape.fed, n_slots),
         )
         for i, shape in enumerate(map(_state, kept))
     ]

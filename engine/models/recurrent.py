@@ -1,7 +1,7 @@
 """Decoders that carry a state from token to token, in all layers or in some."""
 
 from dataclasses import dataclass, replace
-from typing import Annotated, TypeVar
+from typing import Annotated, ClassVar, TypeVar
 
 from engine.layers.recurrent import GatedDeltaNet, Mamba, Mamba2, ShortConv
 from engine.layers.spec import BlockSpec, RecurrenceSpec
@@ -77,3 +77,54 @@ class RecurrentDecoder(Decoder[R, W]):
 
     def state(self, i: int) -> State | None:
         return self.params.carried() if carries_state(self.weights.blocks[i]) else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RwkvParams(DecoderParams):
+    """Hyperparameters by their GGUF keys; there are no heads of attention. Each layer keeps the
+    last token of `shifts` inputs: its own, and the feed-forward's.
+    """
+
+    shifts: ClassVar[int] = 1
+
+    heads: Annotated[tuple[int, ...], Meta("attention.head_count", HEAD, by_layer=True)] = (0,)
+    size: Annotated[int, Meta("wkv.head_size", COUNT)]
+    n_shifts: Annotated[int, Meta("token_shift_count", COUNT)] = 2
+
+    @property
+    def head_dim(self) -> int:
+        return 2
+
+    def problem(self) -> str:
+        """A contradiction among the parameters, or ""."""
+        if self.n_embd % self.size:
+            return f"wkv.head_size is {self.size}, which does not divide {self.n_embd} channels"
+        if self.n_shifts != self.shifts:
+            return f"token_shift_count is {self.n_shifts}; expected {self.shifts}"
+        return ""
+
+    def recurrence(self) -> RecurrenceSpec:
+        """The heads of a layer's state."""
+        heads = self.n_embd // self.size
+        return RecurrenceSpec(self.size, self.size, heads, heads)
+
+    def carried(self) -> State:
+        """The state of a layer."""
+        fed = self.n_embd if self.shifts > 1 else 0
+        return State(self.n_embd, 2, self.recurrence().elements, fed)
+
+
+K = TypeVar("K", bound=RwkvParams)
+
+
+class RwkvDecoder(Decoder[K, W]):
+    """Layers of a state each, which know no positions."""
+
+    def rope(self, i: int) -> None:
+        return None
+
+    def spec(self, i: int) -> BlockSpec:
+        return replace(super().spec(i), recurrence=self.params.recurrence())
+
+    def state(self, i: int) -> State:
+        return self.params.carried()

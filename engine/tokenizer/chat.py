@@ -18,6 +18,11 @@ CHATML = ("<|im_start|>", "<|im_end|>")
 
 SLOW_SECONDS = 10.0
 """A template that took too long fails at once for so long: a chat needs it rendered many times."""
+NAMED = {
+    "rwkv-world": "{% for m in messages %}{{ m.role|capitalize }}: {{ m.content|trim }}\n\n"
+    "{% endfor %}{% if add_generation_prompt %}Assistant:{% endif %}"
+}
+"""Templates that early files give by llama.cpp's name alone."""
 REASONING = ("reasoning_content", "thinking", "reasoning")
 ROLES = ("system", "user", "assistant", "tool")
 
@@ -124,6 +129,7 @@ def load_chat_template(meta: Metadata, tokenizer: Tokenizer, name: str = "") -> 
         listed = f"there are {', '.join(names)}" if names else "the file has only its own"
         raise TemplateError(f"no chat template {name!r}; {listed}")
     text = meta.get(prefix + name if name else KEY, str, "")
+    text = NAMED.get(text, text)
     if text:
         bos, eos = (
             "" if token is None else tokenizer.text(token)

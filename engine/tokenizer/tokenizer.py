@@ -82,7 +82,7 @@ def letter_weights(vocab: Vocab, encoder: object, swallows: bool) -> LetterWeigh
 
 FIRST_ALIKE, MOST_MORE = 5, 128
 """From which token on two vocabularies are compared, and by how many they may differ in size."""
-KINDS = ("bert", "gemma4", "gpt2", "llama", "t5")
+KINDS = ("bert", "gemma4", "gpt2", "llama", "rwkv", "t5")
 
 _LONE_SURROGATES = re.compile("[\ud800-\udfff]")
 _MARKED = (TokenType.CONTROL, TokenType.UNKNOWN)
@@ -302,6 +302,8 @@ def load_tokenizer(meta: Metadata) -> Tokenizer:
         return _word_piece(meta)
     if kind == "t5":
         return _unigram(meta)
+    if kind == "rwkv":
+        return _longest_match(meta)
     raise UnsupportedModel("tokenizer", kind, KINDS)
 
 
@@ -368,5 +370,19 @@ def _unigram(meta: Metadata) -> Tokenizer:
         special_tokens(meta, vocab),
         add_bos=meta.get("tokenizer.ggml.add_bos_token", bool, False),
         add_eos=meta.get("tokenizer.ggml.add_eos_token", bool, True),
+        space_prefix=False,
+    )
+
+
+def _longest_match(meta: Metadata) -> Tokenizer:
+    from engine.tokenizer.longest import LongestMatch
+
+    vocab = load_vocab(meta, bos=None, eos=None, unknown=None)
+    return Tokenizer(
+        vocab,
+        LongestMatch(vocab),
+        special_tokens(meta, vocab),
+        add_bos=meta.get("tokenizer.ggml.add_bos_token", bool, False),
+        add_eos=meta.get("tokenizer.ggml.add_eos_token", bool, False),
         space_prefix=False,
     )

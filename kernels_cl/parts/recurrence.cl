@@ -7,9 +7,14 @@
 //   delta_net (DELTA)  r = g, u = step (v - S k), q and k over sqrt(sum of squares + eps),
 //                      and o over sqrt(KEY)
 //
+//   wkv (WKV)          r = g, u = v; with ERASES S -= (S n) (d n)^T is counted before it decays, n
+//                      being a over sqrt(sum of squares + eps); with BONUS o = (S + u (d k)^T) q
+//                      of S before all of it
+//
 // BY_CHANNEL: g is [KEY, heads, T], row i of a state decays by e^g[i], which `decays` have.
 //
 //   q, k [KEY, key heads, T]   v [DIM, heads, T]   step, g [heads, T]   a, d [heads]
+//   of wkv a, d [KEY, heads, T] packed, or with BONUS d [KEY, heads]
 //   state [DIM KEY heads, slots]   out [DIM heads, T + P KEY]: o, zeros behind the last part, then
 //                                  the new states
 //
@@ -86,13 +91,24 @@ static __global float *kept_of(const Heads *all, int head) {
 // Above 0, from any number.
 static float softened(float x) { return x > 20.0f ? x : log1p(exp(x)); }
 
+#ifdef WKV
+// Rows [KEY] of a and d.
+static const __global float *row_of(const __global char *rows, const Heads *all, int head, int t) {
+  return (const __global float *)rows + ((long)t * all->heads + head) * KEY;
+}
+#endif
+
 static float step_of(const Heads *all, int head, int t) {
+#ifdef WKV
+  return 1.0f;
+#else
   float step = load_f32(all->step + head * all->step0 + t * all->step1);
   if (!all->has_dt) return step;
-#ifdef DELTA
+  #ifdef DELTA
   return 1.0f / (1.0f + exp(-step));
-#else
+  #else
   return fmax(softened(step + load_f32(all->dt + head * 4)), all->least);
+  #endif
 #endif
 }
 #ifdef BY_CHANNEL
@@ -107,7 +123,7 @@ static float channel_decay(const Heads *all, int head, int t, int i) {
 #endif
 static float decay_of(const Heads *all, int head, int t, float step) {
 #if defined(BY_CHANNEL)
-  return 1.0f;  // keys saw decayed rows
+  return 1.0f;  // each row has its own
 #elif defined(DELTA)
   float g = load_f32(all->g + head * all->g0 + t * all->g1);
   if (!all->has_dt) return exp(g);

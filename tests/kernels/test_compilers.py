@@ -162,10 +162,12 @@ def test_clang_takes_every_operation(compiled: Compile, family: str, target: str
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_clang_takes_the_delta_rule(compiled: Compile, target: str) -> None:
-    compiled("recurrence_lanes", target, *DEVICES["gpu"], "-DDELTA=1")
+@pytest.mark.parametrize("rule", ["DELTA", "WKV BY_CHANNEL ERASES", "WKV BY_CHANNEL BONUS"])
+def test_clang_takes_every_recurrence(compiled: Compile, target: str, rule: str) -> None:
+    defines = [f"-D{name}=1" for name in rule.split()]
+    compiled("recurrence_lanes", target, *DEVICES["gpu"], *defines)
     if target == ANY:
-        compiled("recurrence_vectors", target, *DEVICES["cpu"], "-DDELTA=1")
+        compiled("recurrence_vectors", target, *DEVICES["cpu"], *defines)
 
 
 @pytest.mark.parametrize("family", PACKED)

@@ -34,10 +34,22 @@ def scan(o: Operands, state: Tensor, at: Tensor) -> Tensor:
     return ops.ssm_scan(x, step, b, c, a, o.make(F32, 4), state, at)
 
 
+def shift(o: Operands, state: Tensor, at: Tensor) -> Tensor:
+    return ops.token_shift(o.make(F32, 24, TOKENS), o.make(F32, 24, 1, 1), state, at)
+
+
+def wkv(o: Operands, state: Tensor, at: Tensor) -> Tensor:
+    q, k, v, n, a = (o.make(F32, 8, 4, TOKENS) for _ in range(5))
+    g = o.put(F32, -np.ones((TOKENS, 4, 8)))
+    return ops.wkv(q, k, v, g, state, at, erased=(n, a), eps=1e-24)
+
+
 MADE: dict[Op, tuple[Callable[..., Tensor], int]] = {
     Op.CAUSAL_CONV: (conv, 3 * 24),
     Op.DELTA_NET: (delta, 8 * 8 * 4),
     Op.SSM_SCAN: (scan, 8 * 16 * 4),
+    Op.TOKEN_SHIFT: (shift, 24),
+    Op.WKV: (wkv, 8 * 8 * 4),
 }
 
 

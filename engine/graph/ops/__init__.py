@@ -46,7 +46,7 @@ from engine.graph.ops.norm import (
     top_k,
     variance,
 )
-from engine.graph.ops.recurrent import causal_conv, delta_net, ssm_scan
+from engine.graph.ops.recurrent import causal_conv, delta_net, ssm_scan, token_shift, wkv
 from engine.graph.ops.rope import rope
 from engine.graph.ops.rows import rows, set_rows
 from engine.graph.ops.shape import (
@@ -127,7 +127,9 @@ __all__ = [
     "sum_rows",
     "swiglu_limit",
     "tanh",
+    "token_shift",
     "top_k",
     "variance",
+    "wkv",
     "xielu",
 ]

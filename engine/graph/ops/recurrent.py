@@ -59,7 +59,34 @@ class SsmScan(Arguments):
     at: Tensor
 
 
-Recurrent = CausalConv | DeltaNet | SsmScan
+@dataclass(frozen=True)
+class TokenShift(Arguments):
+    """Mixes of each token and the one before it."""
+
+    x: Tensor
+    mix: Tensor
+    state: Tensor
+    at: Tensor
+
+
+@dataclass(frozen=True)
+class Wkv(Arguments):
+    """The weighted keys and values of RWKV 6 and 7."""
+
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    g: Tensor
+    erased: Tensor | None
+    rate: Tensor | None
+    bonus: Tensor | None
+    state: Tensor
+    at: Tensor
+    _: KW_ONLY
+    eps: float
+
+
+Recurrent = CausalConv | DeltaNet | SsmScan | TokenShift | Wkv
 
 
 def causal_conv(
@@ -143,6 +170,56 @@ def ssm_scan(
     _check("ssm_scan", dim * size * heads, state, at, x, delta, b, c, a, d)
     arguments = SsmScan(x, delta, b, c, a, d, state, at)
     return node(Op.SSM_SCAN, F32, (dim * heads, n + parts_in(at) * size), arguments)
+
+
+def token_shift(x: Tensor, mix: Tensor, state: Tensor, at: Tensor) -> Tensor:
+    """y[:, t] = x[:, t] + (x[:, t - 1] - x[:, t]) mix of each of M mixes (Peng et al. 2023, RWKV);
+    before the first token stands the state. The new one is the last token's x.
+
+    x [C, T], mix [C, 1, M], or [C, T, M] where each token has its own, state [C, slots] -> f32
+    [C, M T + P]: all tokens by the first mix, then by the next.
+    """
+    channels, n = x.shape[:2]
+    if x.dims[2:] or mix.shape[0] != channels or mix.shape[1] not in (1, n) or mix.shape[3] != 1:
+        raise ShapeError("token_shift", "needs x [C, T] and mix [C, 1 or T, M]", x.shape, mix.shape)
+    _check("token_shift", channels, state, at, x, mix)
+    columns = mix.shape[2] * n + parts_in(at)
+    return node(Op.TOKEN_SHIFT, F32, (channels, columns), TokenShift(x, mix, state, at))
+
+
+def wkv(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    g: Tensor,
+    state: Tensor,
+    at: Tensor,
+    *,
+    erased: tuple[Tensor, Tensor] | None = None,
+    bonus: Tensor | None = None,
+    eps: float = 0.0,
+) -> Tensor:
+    """Per head, S [Dv, Dk], n being `erased[0]` over sqrt(sum of squares + eps), a `erased[1]`:
+
+        S = S diag(e^g) - (S n) (a n)^T + v k^T;   o = S q
+
+    where S n sees S before its decay (Peng et al. 2025, RWKV-7). Without `erased` nothing is taken
+    off; with a bonus b, o = (S + v (b k)^T) q of S before all of it (Peng et al. 2024, RWKV-6).
+    q, k, g, n, a [Dk, H, T], v [Dv, H, T], b [Dk, H], state [Dv*Dk*H, slots] -> f32
+    [Dv*H, T + P Dk].
+    """
+    dim, heads, n = v.shape[:3]
+    key = q.shape[0]
+    alike = [q, k, g, *(erased or ())]
+    if v.shape[3] != 1 or any(t.shape != (key, heads, n, 1) for t in alike):
+        shapes = [t.shape for t in (*alike, v)]
+        raise ShapeError("wkv", "q, k, g, v and what is erased do not fit", *shapes)
+    if bonus is not None and (bonus.dims != (key, heads) or erased is not None):
+        raise ShapeError("wkv", f"a bonus is [{key}, {heads}] where nothing is erased", bonus.shape)
+    gone, rate = erased or (None, None)
+    _check("wkv", dim * key * heads, state, at, q, k, v, g, gone, rate, bonus)
+    arguments = Wkv(q, k, v, g, gone, rate, bonus, state, at, eps=float(eps))
+    return node(Op.WKV, F32, (dim * heads, n + parts_in(at) * key), arguments)
 
 
 def parts_in(at: Tensor) -> int:

@@ -1,4 +1,4 @@
-"""Cases: convolutions, delta rules and scans, which carry a state from token to token."""
+"""Cases: convolutions, shifts, delta rules and scans, which carry a state from token to token."""
 
 from collections.abc import Callable, Iterator
 from itertools import product
@@ -50,6 +50,9 @@ SEVERAL = CarriedStep(12, (4, 5, 9, 9), (SLOTS - 1, -1, SLOTS - 2, -1))
 HEADS = ((8, 8, 4, 2), (64, 128, 2, 2), (12, 36, 6, 3), (128, 128, 4, 1))
 # Size of a head and of its state, heads and groups.
 SCANS = ((64, 128, 4, 2), (8, 16, 8, 2), (12, 6, 3, 1))
+# Size of a head and of its keys, and heads.
+WKVS = ((64, 64, 2), (12, 36, 3))
+WKV_RULES = ("erasing", "with bonus", "plain")
 CHANNELS = ((70, 16), (33, 4), (16, 12))
 # What the delta rule is hard for: hardly any decay, states that vanish, and keys that are alike.
 HARD = {"lasting": (-1e-4, 1.0), "vanishing": (-90.0, 1.0), "similar keys": (-0.01, 0.02)}
@@ -73,6 +76,14 @@ def recurring() -> Iterator[Case]:
             yield from _both(
                 "delta_net", f"by channel {dims(*sizes, tokens)} {label}", rule, quick, step
             )
+        for channels, mixes, own in ((40, 6, False), (193, 2, True), (1030, 1, False)):
+            shift = bound(_shift, channels=channels, mixes=mixes, own=own, step=step)
+            name = f"{dims(channels, tokens, mixes)} {label}{' by token' * own}"
+            yield from _both("token_shift", name, shift, quick, step)
+        for square, kind in product(WKVS, WKV_RULES):
+            weighted = bound(_wkv, sizes=square, rule=kind, step=step)
+            name = f"{dims(*square, tokens)} {label} {kind}"
+            yield from _both("wkv", name, weighted, quick and square == WKVS[0], step)
         for sizes in SCANS:
             scan = bound(_scan, sizes=sizes, step=step)
             name = f"{dims(*sizes, tokens)} {label}"
@@ -97,6 +108,8 @@ def recurring() -> Iterator[Case]:
         step = CarriedStep(tokens, (tokens,), (SLOTS - 1,))
         large = bound(_delta, sizes=(128, 128, 32, 16), tiled=True, step=step)
         yield Case("delta_net", f"{dims(128, 128, 32, tokens)}", large, speed=True)
+        large = bound(_wkv, sizes=(64, 64, 32), rule="erasing", step=step)
+        yield Case("wkv", f"{dims(64, 64, 32, tokens)}", large, speed=True)
         large = bound(_scan, sizes=(64, 128, 64, 1), step=step)
         yield Case("ssm_scan", f"{dims(64, 128, 64, tokens)}", large, speed=True)
 
@@ -114,9 +127,10 @@ def _stored(o: Operands, packed_of: Callable[..., Tensor], step: CarriedStep) ->
     packed = packed_of(o)
     cache = o.make(F32, *_cache_of(packed).shape[:2], role=Role.CACHE)
     width, size = packed.shape[0], cache.shape[0]
-    tail = packed.view(packed.strides[1] * step.tokens, (size, len(step.ends)))
+    count = packed.shape[1] - len(step.ends) * size // width
+    tail = packed.view(packed.strides[1] * count, (size, len(step.ends)))
     kept = ops.set_rows(cache, tail, o.put(I32, np.array(step.targets)))
-    columns = packed.view(0, (width * step.tokens,))
+    columns = packed.view(0, (width * count,))
     return ops.concat(columns, kept.reshape(kept.nelements), 0)
 
 
@@ -171,6 +185,29 @@ def _delta(
     beta = o.put(F32, o.rng.uniform(0.1, 1.0, (tokens, heads)))
     state = _state(o, dim * key * heads, step)
     return ops.delta_net(q, k, v, g, beta, *state, eps=1e-6, tiled=tiled)
+
+
+def _shift(o: Operands, channels: int, mixes: int, own: bool, step: CarriedStep) -> Tensor:
+    """Mixes of part of a product's result; each token by its `own`, or all by the same."""
+    whole = o.make(F32, channels + 5, step.tokens)
+    x = whole.view(12, (channels, step.tokens), whole.strides[1:2])
+    mix = o.make(F32, channels, step.tokens if own else 1, mixes)
+    return ops.token_shift(x, mix, *_state(o, channels, step))
+
+
+def _wkv(o: Operands, sizes: tuple[int, int, int], rule: str, step: CarriedStep) -> Tensor:
+    """Decays as RWKV-7 bounds them, and rates between 0 and 1."""
+    dim, key, heads = sizes
+    tokens = step.tokens
+    q, k, v = _parts(o, tokens, (key, heads), (key, heads), (dim, heads))
+    g = o.put(F32, -o.rng.uniform(0.001, 0.6, (tokens, heads, key)))
+    erased = rule == "erasing" and (
+        o.make(F32, key, heads, tokens),
+        o.put(F32, o.rng.uniform(0.0, 1.0, (tokens, heads, key))),
+    )
+    bonus = o.make(F32, key, heads) if rule == "with bonus" else None
+    state = _state(o, dim * key * heads, step)
+    return ops.wkv(q, k, v, g, *state, erased=erased or None, bonus=bonus, eps=1e-24)
 
 
 def _gated(o: Operands, sizes: tuple[int, int, int, int], step: CarriedStep) -> Tensor:

@@ -32,6 +32,10 @@ def delta(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return ops.delta_net(q, k, v, *gates, t(256, 2), i(2), eps=1e-6, tiled=True)
 
 
+def wkv(q: Tensor, k: Tensor, v: Tensor, bonus: Tensor | None = None) -> Tensor:
+    return ops.wkv(q, k, v, k, t(256, 2), i(2), bonus=bonus)
+
+
 def scan(x: Tensor, b: Tensor) -> Tensor:
     return ops.ssm_scan(x, t(4, 5), b, b, t(1, 4), None, t(512, 2), i(2))
 
@@ -171,6 +175,26 @@ REFUSED = {
     "causal_conv of halves": (
         lambda: ops.causal_conv(t(8, 3, fmt=F16), t(4, 8), None, t(24, 2), i(2), silu=True),
         "computes in F32, not F16, F32",
+    ),
+    "token_shift": (
+        lambda: ops.token_shift(t(8, 3), t(8, 2), t(8, 2), i(2)),
+        "needs x [C, T] and mix [C, 1 or T, M]: [8, 3, 1, 1] and [8, 2, 1, 1]",
+    ),
+    "token_shift state": (
+        lambda: ops.token_shift(t(8, 3), t(8, 1, 6), t(16, 2), i(2)),
+        "the state must be F32 rows of 8: [16, 2, 1, 1]",
+    ),
+    "wkv heads": (
+        lambda: wkv(t(8, 2, 5), t(8, 2, 5), t(8, 4, 5)),
+        "[8, 2, 5, 1] and [8, 2, 5, 1] and [8, 2, 5, 1] and [8, 4, 5, 1]",
+    ),
+    "wkv bonus": (
+        lambda: wkv(t(8, 4, 5), t(8, 4, 5), t(8, 4, 5), bonus=t(8, 2)),
+        "a bonus is [8, 4] where nothing is erased: [8, 2, 1, 1]",
+    ),
+    "wkv state": (
+        lambda: wkv(t(8, 8, 5), t(8, 8, 5), t(8, 8, 5)),
+        "the state must be F32 rows of 512: [256, 2, 1, 1]",
     ),
     "delta_net heads": (
         lambda: delta(t(8, 3, 5), t(8, 3, 5), t(8, 4, 5)),

@@ -313,6 +313,53 @@ def _ssm_scan(
     return _of_sequences(t, state, at, (heads, size, dim), one)
 
 
+def _token_shift(t: Tensor, x: Array, mix: Array, state: Array, at: Array) -> Array:
+    tokens, rows, begin = x.shape[2], at.reshape(-1, 2).astype(int), 0
+    past = np.concatenate([x[0, 0, :1], x[0, 0, :-1]])
+    behind = []
+    for slot, end in rows:
+        before = state[0, 0, slot] if slot >= 0 else np.zeros(x.shape[3])
+        past[begin : min(begin + 1, end)] = before
+        behind.append(x[0, 0, end - 1] if end > begin else before)
+        begin = end
+    mixed = x[0] * (1 - mix[0]) + past * mix[0]
+    mixed[:, begin:tokens] = 0
+    return np.concatenate([*mixed, np.stack(behind)])
+
+
+def _wkv(
+    t: Tensor,
+    q: Array,
+    k: Array,
+    v: Array,
+    g: Array,
+    erased: Array | None,
+    rate: Array | None,
+    bonus: Array | None,
+    state: Array,
+    at: Array,
+) -> Array:
+    heads, dim, key = *v.shape[2:], k.shape[3]
+
+    def one(states: Array, part: slice) -> tuple[list[Array], Array]:
+        y = []
+        for i in range(part.start, part.stop):
+            rows = []
+            for h in range(heads):
+                moves = np.diag(np.exp(g[0, i, h]))
+                if erased is not None and rate is not None:
+                    n = erased[0, i, h] / np.sqrt((erased[0, i, h] ** 2).sum() + t.attr["eps"])
+                    moves -= np.outer(n * rate[0, i, h], n)
+                new = np.outer(k[0, i, h], v[0, i, h])
+                shown = None if bonus is None else states[h] + bonus[0, 0, h][:, None] * new
+                states[h] = moves @ states[h] + new
+                rows.append(q[0, i, h] @ (states[h] if shown is None else shown))
+            y.append(np.stack(rows))
+        return y, states
+
+    return _of_sequences(t, state, at, (heads, key, dim), one)
+
+
 def _rope(t: Tensor, x: Array, table: Array) -> Array:
     out, n = x.copy(), table.shape[-1]
     cos, sin = (part[:, None] for part in np.split(table[0, 0], 2, axis=-1))
@@ -458,6 +505,8 @@ OPS: dict[Op, Callable[..., Array]] = {
     Op.CAUSAL_CONV: _causal_conv,
     Op.DELTA_NET: _delta_net,
     Op.SSM_SCAN: _ssm_scan,
+    Op.TOKEN_SHIFT: _token_shift,
+    Op.WKV: _wkv,
     Op.ROWS: _rows,
     Op.COPY: _cast,
     Op.SET: _set,

@@ -135,6 +135,10 @@ def test_templates_of_a_file() -> None:
     assert load_chat_template(meta, tokenizer, "b").render(CHAT) == "B"
     with pytest.raises(TemplateError, match="no chat template 'c'; there are b"):
         load_chat_template(meta, tokenizer, "c")
+    named = load_chat_template(metadata({"tokenizer.chat_template": "rwkv-world"}), tokenizer)
+    chat = [{"role": "system", "content": " S\n"}, *CHAT, {"role": "assistant", "content": "Yo"}]
+    want = "System: S\n\nUser: Hi\n\nAssistant: Yo\n\nUser: Hi\n\nAssistant:"
+    assert named.render([*chat, *CHAT]) == want  # as llama.cpp's of that name
 
 
 @pytest.mark.model_file

@@ -55,6 +55,17 @@ def test_ids_of_the_vocabularies_llama_cpp_ships(name: str) -> None:
     check(tokenizer, golden)
 
 
+def test_ids_of_rwkv_world() -> None:
+    golden = json.loads(lzma.decompress((GOLDENS / "tokenizer_rwkv.json.xz").read_bytes()))
+    tokenizer = restored(golden["vocab"])
+    check(tokenizer, golden)
+    for text, _, plain in golden["cases"]:
+        assert tokenizer.decode(plain) == text
+    # A person who writes the end's letters does not end the text.
+    assert tokenizer.encode("<s>") == [0]
+    assert 0 not in tokenizer.encode("<s>", parse_special=False)
+
+
 def check_model(name: str, path: Path) -> None:
     golden = MODELS[name]
     tokenizer = load_tokenizer(open_gguf(path).metadata)

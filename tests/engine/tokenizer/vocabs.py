@@ -70,3 +70,17 @@ def byte_pairs(merges: list[str], special: list[str] = [], **values: Any) -> Met
             **{f"tokenizer.ggml.{key}": value for key, value in values.items()},
         }
     )
+
+
+def longest_matches(words: list[str]) -> Metadata:
+    """A vocabulary of RWKV: <s>, the bytes, and `words`, as the file escapes them."""
+    texts = ["<s>", *(repr(bytes([byte]))[2:-1] for byte in range(256)), *words]
+    return metadata(
+        {
+            "tokenizer.ggml.model": "rwkv",
+            "tokenizer.ggml.tokens": texts,
+            "tokenizer.ggml.token_type": [3, *[1] * (len(texts) - 1)],
+            "tokenizer.ggml.bos_token_id": 0,
+            "tokenizer.ggml.eos_token_id": 0,
+        }
+    )

@@ -56,6 +56,8 @@ OPERATIONS: dict[Op, Callable[..., None]] = {
     Op.CAUSAL_CONV: recurrent.causal_conv,
     Op.DELTA_NET: recurrent.delta_net,
     Op.SSM_SCAN: recurrent.ssm_scan,
+    Op.TOKEN_SHIFT: recurrent.token_shift,
+    Op.WKV: recurrent.wkv,
     Op.ROWS: shape.rows,
     Op.SET_ROWS: shape.set_rows,
     Op.COPY: shape.copy,

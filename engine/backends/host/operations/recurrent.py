@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.backends.host.operand import Operand
-from engine.graph.ops.recurrent import CausalConv, DeltaNet
+from engine.graph.ops.recurrent import CausalConv, DeltaNet, TokenShift, Wkv
 from engine.graph.tensor import Tensor
 
 Floats = NDArray[np.float32]
@@ -100,6 +100,58 @@ def ssm_scan(
         if d is not None:
             y = y + d.load((0, 0, 0))[:, None] * given
         _store(out, part, y, m)
+
+
+def token_shift(
+    node: Tensor, out: Operand, x: Operand, mix: Operand, state: Operand, at: Operand
+) -> None:
+    """y[t] = x[t] + (x[t - 1] - x[t]) mix, of each mix."""
+    (channels, tokens), weights = TokenShift.of(node).x.shape[:2], mix.load((0,))  # [M, 1|T, C]
+    columns = out.raw[0, 0]
+    columns[: len(weights) * tokens] = 0
+    for part in _parts(state, at, 1, channels):
+        mine = slice(part.begin, part.end)
+        given = np.concatenate([part.before, x.load(np.s_[0, 0, mine])])
+        past, now = given[:-1], given[1:]
+        for i, weight in enumerate(weights):
+            own = weight if len(weight) == 1 else weight[mine]
+            first = i * tokens
+            columns[first + part.begin : first + part.end] = now + (past - now) * own
+        columns[len(weights) * tokens + part.number] = given[-1]
+
+
+def wkv(
+    node: Tensor,
+    out: Operand,
+    q: Operand,
+    k: Operand,
+    v: Operand,
+    g: Operand,
+    erased: Operand | None,
+    rate: Operand | None,
+    bonus: Operand | None,
+    state: Operand,
+    at: Operand,
+) -> None:
+    """S = e^g S - (a n) (S^T n)^T + k v^T; o = S^T q, S [Dk, Dv] of each head; with a bonus b,
+    o = (S + (b k) v^T)^T q of S before.
+    """
+    eps, (dim, heads), key = Wkv.of(node).eps, v.raw.shape[:1:-1], q.raw.shape[3]
+    for part in _parts(state, at, heads, key, dim):
+        mine, s = slice(part.begin, part.end), part.before
+        queries, keys, values, decay = (x.load((0, mine)) for x in (q, k, v, g))
+        o = np.empty((part.end - part.begin, heads, dim), np.float32)
+        for t in range(len(o)):
+            new, before = keys[t][..., None] * values[t][:, None], s
+            s = np.exp(decay[t])[..., None] * s + new
+            if erased is not None and rate is not None:
+                at_t = (0, part.begin + t)
+                gone = _unit(erased.load(at_t), eps)
+                seen = np.einsum("hkv,hk->hv", before, gone)
+                s = s - (rate.load(at_t) * gone)[..., None] * seen[:, None]
+            read = s if bonus is None else before + bonus.load((0, 0))[..., None] * new
+            o[t] = np.einsum("hkv,hk->hv", read, queries[t])
+        _store(out, part, o, s)
 
 
 @dataclass(frozen=True)

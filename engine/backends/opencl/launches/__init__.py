@@ -70,6 +70,10 @@ from engine.backends.opencl.launches.recurrent import (
     supports_causal_conv,
     supports_delta_net,
     supports_ssm_scan,
+    supports_token_shift,
+    supports_wkv,
+    token_shift,
+    wkv,
 )
 from engine.backends.opencl.launches.rope import rope, rope_store, supports_rope
 from engine.backends.opencl.launches.rows import rows, set_rows, supports_rows, supports_set_rows
@@ -130,6 +134,8 @@ KERNEL_FAMILIES: dict[Op, KernelFamily] = {
     Op.CAUSAL_CONV: KernelFamily(supports_causal_conv, causal_conv),
     Op.DELTA_NET: KernelFamily(supports_delta_net, delta_net),
     Op.SSM_SCAN: KernelFamily(supports_ssm_scan, ssm_scan),
+    Op.TOKEN_SHIFT: KernelFamily(supports_token_shift, token_shift),
+    Op.WKV: KernelFamily(supports_wkv, wkv),
     Op.ROWS: KernelFamily(supports_rows, rows),
     Op.SET_ROWS: KernelFamily(supports_set_rows, set_rows),
     Op.COPY: KernelFamily(supports_copy, copy),

@@ -1,4 +1,6 @@
-"""Launches of what carries a state from token to token: causal_conv, delta_net and ssm_scan."""
+"""Launches of what carries a state from token to token: causal_conv, delta_net, ssm_scan,
+token_shift and wkv.
+"""
 
 from collections.abc import Sequence
 
@@ -17,8 +19,14 @@ from engine.backends.opencl.launches.sizes import (
 )
 from engine.device.backend import TypeOf
 from engine.gguf.formats import F32, I32
-from engine.graph.lowered import LoweredCausalConv, LoweredDeltaNet, LoweredSsmScan
-from engine.graph.ops.recurrent import CausalConv, DeltaNet, SsmScan, parts_in
+from engine.graph.lowered import (
+    LoweredCausalConv,
+    LoweredDeltaNet,
+    LoweredSsmScan,
+    LoweredTokenShift,
+    LoweredWkv,
+)
+from engine.graph.ops.recurrent import CausalConv, DeltaNet, SsmScan, TokenShift, Wkv, parts_in
 from engine.graph.tensor import Tensor
 
 RUN = 16
@@ -89,7 +97,8 @@ def delta_net(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[L
     numbers = {**ints(tiled=given.tiled, has_d=False, has_dt=has_dt, has_to=has_to)}
     numbers = {**numbers, **floats(eps=given.eps, least=0.0)}
     sources = (given.q, given.k, given.v, given.beta, given.g, given.a, None)
-    return [_recurrence(node, given, sources, numbers, traits)]
+    rule = ("DELTA",) if given.g.shape == given.beta.shape else ("DELTA", "BY_CHANNEL")
+    return [_recurrence(node, given, sources, numbers, traits, rule)]
 
 
 def supports_ssm_scan(node: Tensor, type_of: TypeOf) -> bool:
@@ -114,17 +123,79 @@ def ssm_scan(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[La
     return [_recurrence(node, given, sources, numbers, traits)]
 
 
+def supports_token_shift(node: Tensor, type_of: TypeOf) -> bool:
+    """Columns without gaps."""
+    given = TokenShift.of(node)
+    return _supports(node, type_of, given.state, given.at) and gapless(given.x, given.mix)
+
+
+def token_shift(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
+    """An item some channels of some columns, like causal_conv."""
+    given = LoweredTokenShift.of(node)
+    (channels, tokens), (_, own, mixes) = given.x.shape[:2], given.mix.shape[:3]
+    width, parts = vector_width(traits), parts_in(given.at)
+    run = RUN if traits.items_take_vectors else 1
+    rows, runs = mixes * tokens + parts, -(-channels // (run * width))
+    wanted = 8 * traits.compute_units if traits.items_take_vectors else rows * runs
+    per_item = max(1, rows * runs // wanted)
+    size, local = items(runs * -(-rows // per_item), team_size(traits))
+    args: Args = {
+        "out": node,
+        "kept": given.kept,
+        "x": given.x,
+        "mix": given.mix,
+        "state": given.state,
+        "at": given.at,
+        "to": given.to,
+        **ints(n0=channels, tokens=tokens, mixes=mixes, parts=parts),
+        **strides("x", given.x.strides[1:2], 1),
+        **strides("mix", (given.mix.strides[1] if own > 1 else 0, given.mix.strides[2]), 1),
+        **_slots(given),
+        **ints(per_item=per_item, has_to=given.to is not None),
+    }
+    defines = {"W": width, "RUN": run, "LOCAL": local[0]}
+    return [Launch("token_shift", "token_shift", args, size, local, defines)]
+
+
+def supports_wkv(node: Tensor, type_of: TypeOf) -> bool:
+    """Heads without gaps, of a size that vectors divide; what is erased packed."""
+    given = Wkv.of(node)
+    packed = [t for t in (given.erased, given.rate, given.bonus) if t is not None]
+    heads = gapless(given.q, given.k, given.v, given.g) and given.v.shape[0] % 4 == 0
+    whole = all(t.is_contiguous for t in packed)
+    return _supports(node, type_of, given.state, given.at) and heads and whole
+
+
+def wkv(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
+    """Like delta_net."""
+    given = LoweredWkv.of(node)
+    numbers = {**ints(tiled=False, has_d=False, has_dt=False, has_to=given.to is not None)}
+    numbers = {**numbers, **floats(eps=given.eps, least=0.0)}
+    sources = (given.q, given.k, given.v, None, given.g, given.erased, given.rate or given.bonus)
+    erases = ("ERASES",) if given.erased is not None else ()
+    bonus = ("BONUS",) if given.bonus is not None else ()
+    rule = ("WKV", "BY_CHANNEL", *erases, *bonus)
+    return [_recurrence(node, given, sources, numbers, traits, rule)]
+
+
+Maybe = Tensor | None
+Sources = tuple[Tensor, Tensor, Tensor, Maybe, Maybe, Maybe, Maybe]
+
+
 def _recurrence(
     node: Tensor,
-    given: LoweredDeltaNet | LoweredSsmScan,
-    sources: tuple[Tensor, Tensor, Tensor, Tensor, Tensor | None, Tensor | None, Tensor | None],
+    given: LoweredDeltaNet | LoweredSsmScan | LoweredWkv,
+    sources: Sources,
     numbers: Args,
     traits: DeviceTraits,
+    rule: Sequence[str] = (),
 ) -> Launch:
-    """The launch for q, k, v, step, g, a and d, as parts/recurrence.cl has them."""
+    """The launch for q, k, v, step, g, a and d, as parts/recurrence.cl has them; `rule` are the
+    defines that say which recurrence it is.
+    """
     q, k, v, step, g, a, d = sources
     (dim, heads, tokens), (key, key_heads) = v.shape[:3], q.shape[:2]
-    parts, by_channel = parts_in(given.at), g is not None and g.shape != step.shape
+    parts, by_channel = parts_in(given.at), "BY_CHANNEL" in rule
     args: Args = {
         "out": node,
         "kept": given.kept,
@@ -133,7 +204,7 @@ def _recurrence(
         "g": g,
         "a": a,
         "d": d,
-        "dt": given.dt,
+        "dt": None if isinstance(given, LoweredWkv) else given.dt,
         "state": given.state,
         "at": given.at,
         "to": given.to,
@@ -141,13 +212,12 @@ def _recurrence(
         **strides("q", q.strides[1:3], 1),
         **strides("k", k.strides[1:3], 1),
         **strides("v", v.strides[1:3], 1),
-        **strides("step", step.strides[:2]),
+        **strides("step", step.strides[:2] if step else (0, 0)),
         **strides("g", g.strides[by_channel : 2 + by_channel] if g else (0, 0)),
         **_slots(given),
         **numbers,
     }
-    defines: dict[str, int | str] = {"KEY": key, "DIM": dim, **({"DELTA": 1} if g else {})}
-    defines |= {"BY_CHANNEL": 1} if by_channel else {}
+    defines: dict[str, int | str] = {"KEY": key, "DIM": dim, **dict.fromkeys(rule, 1)}
     if traits.items_take_vectors:
         width = _widest(dim, vector_width(traits))
         vectors = _vectors(dim, key, heads, width, traits)
@@ -198,7 +268,9 @@ def _supports(node: Tensor, type_of: TypeOf, state: Tensor, at: Tensor) -> bool:
     return readable(node, type_of) and typed and gapless(state)
 
 
-def _slots(given: LoweredCausalConv | LoweredDeltaNet | LoweredSsmScan) -> Args:
+def _slots(
+    given: LoweredCausalConv | LoweredDeltaNet | LoweredSsmScan | LoweredTokenShift | LoweredWkv,
+) -> Args:
     """How far apart slots are where the state is read, and where it is kept."""
     kept = given.kept.strides[1] if given.kept else 0
     return longs(state1=given.state.strides[1], kept1=kept)

@@ -6,7 +6,13 @@ from dataclasses import replace
 from engine.backends.opencl.lowering.helpers import in_place_of, result
 from engine.backends.opencl.lowering.rewrite import Fusion, NodeList, Pattern, PlacedNode
 from engine.gguf.formats import F32, I32
-from engine.graph.lowered import LoweredCausalConv, LoweredDeltaNet, LoweredSsmScan
+from engine.graph.lowered import (
+    LoweredCausalConv,
+    LoweredDeltaNet,
+    LoweredSsmScan,
+    LoweredTokenShift,
+    LoweredWkv,
+)
 from engine.graph.node import Unary
 from engine.graph.op import Op
 from engine.graph.ops.activation import Gated
@@ -15,10 +21,15 @@ from engine.graph.ops.recurrent import parts_in
 from engine.graph.ops.rows import SetRows
 from engine.graph.tensor import Tensor
 
-RECURRENT: Mapping[Op, type[LoweredCausalConv | LoweredDeltaNet | LoweredSsmScan]] = {
+RECURRENT: Mapping[
+    Op,
+    type[LoweredCausalConv | LoweredDeltaNet | LoweredSsmScan | LoweredTokenShift | LoweredWkv],
+] = {
     Op.CAUSAL_CONV: LoweredCausalConv,
     Op.DELTA_NET: LoweredDeltaNet,
     Op.SSM_SCAN: LoweredSsmScan,
+    Op.TOKEN_SHIFT: LoweredTokenShift,
+    Op.WKV: LoweredWkv,
 }
 """What carries a state from token to token."""
 

@@ -120,4 +120,22 @@ ROWS = (
         Fault("engine/layers/kimi_delta.py", "ops.sigmoid(self.gate_b", "ops.silu(self.gate_b"),
         launches=80,
     ),
+    Row(
+        "rwkv7",
+        "rwkv7",
+        "states without attention; values on the way to the first layer's; two shifts of tokens",
+        Fault("engine/layers/rwkv.py", "ops.sub(p.first_values, v), share", "v, share"),
+        launches=108,
+    ),
+    Row(
+        "arwkv7",
+        "arwkv7",
+        "RWKV-7 with a gated feed-forward, without gates and norms of heads; one shift",
+        Fault(
+            "engine/layers/rwkv.py",
+            "if self.norm is None:\n            return y",
+            "if self.norm is None:\n            return ops.layer_norm(y, None, None, GROUP_EPS)",
+        ),
+        launches=78,
+    ),
 )
