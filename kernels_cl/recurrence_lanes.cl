@@ -54,7 +54,11 @@ __kernel TEAM_SIZE void recurrence(RECURRENCE) {
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     float v = real ? v_of(&all, head, t)[column] : 0.0f, scale = 1.0f;
+#ifdef WKV
+    float u = v;
+#else
     float step = step_of(&all, head, t), decay = decay_of(&all, head, t, step), u = v * step;
+#endif
 #ifdef DELTA
     // What S k, k k and q q are in its elements, then in all.
     float4 share = 0.0f;

@@ -43,7 +43,12 @@ __kernel TEAM_SIZE void recurrence(RECURRENCE) {
       }
       const __global float *q = q_of(&all, head, t), *k = k_of(&all, head, t);
       const __global float *v = v_of(&all, head, t) + column;
-      float step = step_of(&all, head, t), decay = decay_of(&all, head, t, step), scale = 1.0f;
+      float scale = 1.0f;
+#ifdef WKV
+      EACH_VECTOR u[j] = CAT(vload, W)(j, v);
+#else
+      float step = step_of(&all, head, t), decay = decay_of(&all, head, t, step);
+#endif
 #ifdef BY_CHANNEL
       float decays[KEY];
       for (int i = 0; i < KEY; i++) decays[i] = channel_decay(&all, head, t, i);
@@ -54,7 +59,7 @@ __kernel TEAM_SIZE void recurrence(RECURRENCE) {
       for (int i = 0; i < KEY; i++)
         EACH_VECTOR u[j] += SEEN(k[i], i) * CAT(vload, W)(j, from + i * DIM);
       EACH_VECTOR u[j] = (CAT(vload, W)(j, v) - decay * unit * u[j]) * (step * unit);
-#else
+#elif !defined(WKV)
       EACH_VECTOR u[j] = CAT(vload, W)(j, v) * step;
 #endif
 #ifdef ERASES

@@ -99,16 +99,12 @@ static const __global float *row_of(const __global char *rows, const Heads *all,
 #endif
 
 static float step_of(const Heads *all, int head, int t) {
-#ifdef WKV
-  return 1.0f;
-#else
   float step = load_f32(all->step + head * all->step0 + t * all->step1);
   if (!all->has_dt) return step;
-  #ifdef DELTA
+#ifdef DELTA
   return 1.0f / (1.0f + exp(-step));
-  #else
+#else
   return fmax(softened(step + load_f32(all->dt + head * 4)), all->least);
-  #endif
 #endif
 }
 #ifdef BY_CHANNEL
@@ -123,7 +119,7 @@ static float channel_decay(const Heads *all, int head, int t, int i) {
 #endif
 static float decay_of(const Heads *all, int head, int t, float step) {
 #if defined(BY_CHANNEL)
-  return 1.0f;  // each row has its own
+  return 1.0f;  // keys saw decayed rows
 #elif defined(DELTA)
   float g = load_f32(all->g + head * all->g0 + t * all->g1);
   if (!all->has_dt) return exp(g);

@@ -11,12 +11,15 @@ from tests.engine.models.test_hostile import keys, values, with_values
 from tests.engine.models.text.files import write
 from tests.engine.models.text.rows import ROWS
 
-OWN = ("ssm.", "shortconv.", "full_attention", "attention.recurrent", "attention.head", "feed_")
+OWN = (
+    *("ssm.", "wkv.", "token_shift", "shortconv."),
+    *("full_attention", "attention.recurrent", "attention.head", "feed_"),
+)
 """Parts of keys that say what is carried, and where."""
 
 
 @pytest.mark.parametrize(
-    "name", ["lfm2", "qwen35", "mamba", "mamba2", "nemotron_h", "falcon_h1", "jamba"]
+    "name", ["lfm2", "qwen35", "mamba", "mamba2", "nemotron_h", "falcon_h1", "jamba", "rwkv7"]
 )
 def test_every_number_of_a_state_has_a_range(name: str, tmp_path: Path) -> None:
     row = ROWS[name]
