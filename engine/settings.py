@@ -219,8 +219,8 @@ MOST_PARALLEL = 30
 class Option:
     """How people write a field of `EngineOptions`: as `--flag`, and what it means.
 
-    `parse` raises ValueError with what it expected. What may be `repeated` is parts of a mapping;
-    what is `kept` is remembered for each model. `also` are other names of the flag.
+    `parse` raises ValueError with what it expected. What may be `repeated` gives parts of one
+    mapping; what is `kept` is remembered for each model. `also` are other names of the flag.
     """
 
     flag: str
@@ -299,11 +299,30 @@ def _spec_type(text: str) -> str:
     return text
 
 
-def _budget(text: str) -> tuple[str, int]:
+_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d{1,3})?", re.ASCII | re.IGNORECASE)
+
+
+def _budget(text: str) -> dict[str, int]:
     device, equals, mib = text.rpartition("=")
     if not (device and equals and mib.isdecimal() and len(mib) < 10):
         raise ValueError("DEVICE=MiB, such as intel:0=4096")
-    return device, int(mib) * MIB
+    return {device: int(mib) * MIB}
+
+
+def adapters(text: str) -> dict[str, float]:
+    """Files with their scales of --lora: FILE or FILE:SCALE, 1 being the default, or several with
+    commas. Raises ValueError.
+    """
+    found = {}
+    for part in text.split(","):
+        file, colon, scale = part.rpartition(":")
+        if colon and _NUMBER.fullmatch(scale):
+            found[file] = float(scale)
+        else:
+            found[part] = 1.0
+    if not all(found):
+        raise ValueError("FILE or FILE:SCALE, or several with commas")
+    return found
 
 
 def _option(default: Any, *facts: Any, **more: Any) -> Any:
@@ -322,11 +341,12 @@ class EngineOptions:
     maps a device to its most bytes. `activations` are bits: 12, or 8 in products of a prompt's many
     rows on CPUs where that is quicker; all others keep 12, or are of floats. `place` says where
     layers and weights go, in words of engine.memory.placement; `gpu_layers` is how many of them
-    GPUs take, the output block being one. `mmproj` is a path, "none" for text alone, or empty for a
-    file in the model's folder. So many as `parallel` are answered at once; all together have
-    `cells` tokens in the cache, None as many as `ctx`, 0 each as many. `prepared` and
-    `kept_chats` are in GB, `cache_ram` in MiB, both of these also AUTOMATIC. `spec_type` is read
-    by `drafters`. `model_draft` is a path, empty for none.
+    GPUs take, the output block being one. `mmproj` is a path, "none" for text alone, or empty
+    for a file in the model's folder. `lora` maps paths of adapters to their scales. So many as
+    `parallel` are answered at once; all together have `cells` tokens in the cache, None as many
+    as `ctx`, 0 each as many. `prepared` and `kept_chats` are in GB, `cache_ram` in MiB, both of
+    these also AUTOMATIC. `spec_type` is read by `drafters`. `model_draft` is a path, empty for
+    none.
     """
 
     device: str | None = _option(
@@ -366,6 +386,13 @@ class EngineOptions:
         "",
         *("mmproj", "FILE", "vision file (mmproj), or none (default: a file beside the model)"),
         kept=True,
+    )
+    lora: dict[str, float] = _option(
+        {},
+        *("lora", "FILE[:SCALE]", "LoRA adapter for the model, scaled by 1; may be repeated"),
+        adapters,
+        repeated=True,
+        also=("--lora-scaled",),
     )
     image_tokens: int | None = _option(
         None,

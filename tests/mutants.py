@@ -352,6 +352,48 @@ OTHERS = (
         "        wait([*self._coming][:1])\n",
         "tests/engine/runner/placing/test_failing_load.py::test_a_cancel_leaves_nothing",
     ),
+    Mutant(
+        "an adapter's product is not divided by its rank",
+        "engine/models/adapters.py",
+        "alpha / rank if alpha",
+        "alpha if alpha",
+        "tests/engine/models/test_adapters.py::test_embeddings_alpha_and_several",
+    ),
+    Mutant(
+        "an adapter's scale of one sequence is that of all in the step",
+        "engine/runner/stepper.py",
+        "            own = self.scales if part.edits.scales is None else part.edits.scales\n",
+        "            own = self.scales\n",
+        "tests/engine/runner/test_adapters.py::test_a_sequence_goes_on_only_with_its_own_scales",
+    ),
+    Mutant(
+        "cells that were computed with other scales of adapters are gone on from",
+        "engine/runner/edits.py",
+        "    if edits.scales != other.scales:\n        return 0\n",
+        "",
+        "tests/engine/runner/test_adapters.py::test_a_sequence_goes_on_only_with_its_own_scales",
+    ),
+    Mutant(
+        "prefixes on the disk are of any adapter",
+        "engine/runner/prefixes/rows.py",
+        "if active else facts",
+        "if not facts else facts",
+        "tests/engine/runner/test_adapters.py::test_what_is_on_the_disk_is_of_its_scales",
+    ),
+    Mutant(
+        "what an adapter adds is multiplied by the scale of four-bit floats",
+        "engine/models/adapters.py",
+        "rewrites[scaled.get(node, node)]",
+        "rewrites[node]",
+        "tests/engine/models/test_adapters.py::test_matrices_with_scales_of_their_own[qwen35]",
+    ),
+    Mutant(
+        "scaling adapters leaves what was read before",
+        "engine/worker/handlers.py",
+        "        for sequence in answering.slots.sequences:\n            sequence.clear()\n",
+        "",
+        "tests/engine/runner/test_adapters.py::test_the_worker_scales_them_without_loading",
+    ),
 )
 
 ROW_TEST = "tests/engine/models/text/test_rows.py::test_on_the_host[{}]"

@@ -19,9 +19,9 @@ HELP = "estimate memory and speed on each device, without loading the model"
 
 SHOWN = 4
 """Tensors of an arena that are named."""
-RECURRENT = ("recurrent state", "checkpoints")
+RARE = ("adapters", "recurrent state", "checkpoints")
 """Shown where a model has them."""
-OF_LAYERS = ("weights", "cache", *RECURRENT, "vision")
+OF_LAYERS = ("weights", "adapters", "cache", "recurrent state", "checkpoints", "vision")
 COMPONENTS = (*OF_LAYERS, "graph", "staging", "input")
 
 
@@ -156,7 +156,7 @@ def _layers(planned: Planned) -> Iterable[Sequence[str]]:
 
 def _shown(planned: Planned, components: Sequence[str]) -> list[str]:
     present = {row.component for row in planned.memory.rows}
-    return [c for c in components if c not in RECURRENT or c in present]
+    return [c for c in components if c not in RARE or c in present]
 
 
 def _arena(arena: ArenaRow) -> str:

@@ -50,7 +50,7 @@ def engine_options(args: argparse.Namespace, without: Collection[str] = ()) -> E
             continue
         given = getattr(args, name)
         if given is not None and option.repeated:
-            values[name] = dict(option.read(text) for text in given)
+            values[name] = {key: one for text in given for key, one in option.read(text).items()}
         elif given is not None:
             values[name] = option.read(given)
     return EngineOptions(**values)

@@ -14,6 +14,7 @@ class Component(StrEnum):
     """The purpose of an allocation; the columns of the memory records."""
 
     WEIGHTS = "weights"
+    ADAPTERS = "adapters"
     CACHE = "cache"
     STATE = "recurrent state"
     CHECKPOINTS = "checkpoints"

@@ -53,6 +53,10 @@ class Graph:
         """The graph in which readers of some results read what rewrites make of these, one of the
         result of the other. Nodes that depend on none stay the same objects.
         """
+        return self.rewritten(rewrites)[0]
+
+    def rewritten(self, rewrites: Mapping[Tensor, Sequence[Rewrite]]) -> tuple["Graph", Current]:
+        """Like `edited`, with what stands for the nodes of this graph in that one."""
         made: dict[Tensor, Tensor] = {}
 
         def current(tensor: Tensor) -> Tensor:
@@ -66,7 +70,7 @@ class Graph:
                 now = rewrite(now, current)
             made[node] = now
         ends = (self.outputs, self.effects, self.pauses)
-        return Graph.of(*([current(one) for one in each] for each in ends))
+        return Graph.of(*([current(one) for one in each] for each in ends)), current
 
     def text(self) -> str:
         """One line a node: name = (type) op(sources) = {shape}."""

@@ -436,7 +436,8 @@ def _first_order(
     base: LoadedModel, other: GGUFFile, swap: WeightSwap, squares: InputSquares
 ) -> Iterator[TensorLoss]:
     """The tensors of another type than the base's, with their first-order losses."""
-    for name in dict.fromkeys(base.built.sources.values()):
+    own = (name for t, name in base.built.sources.items() if t not in base.built.of_adapters)
+    for name in dict.fromkeys(own):
         ours, theirs = base.file.tensors[name], other.tensors.get(name)
         if theirs is None or theirs.fmt is ours.fmt:
             continue

@@ -122,7 +122,7 @@ def product_inputs(built: BuiltModel, with_output: bool) -> ProductInputs:
     """
 
     def name_of(leaf: Tensor) -> str | None:
-        name = built.sources.get(leaf)
+        name = None if leaf in built.of_adapters else built.sources.get(leaf)
         if name is None or name.startswith("blk."):
             return name
         is_output = name in ("output.weight", "token_embd.weight")

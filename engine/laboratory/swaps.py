@@ -26,7 +26,8 @@ class WeightSwap:
     def __init__(self, model: LoadedModel) -> None:
         self._model = model
         self._swapped: set[str] = set()
-        sources = model.built.sources
+        of_adapters = model.built.of_adapters
+        sources = {t: n for t, n in model.built.sources.items() if t not in of_adapters}
         self._leaves = {
             name: [leaf for leaf, own in sources.items() if own == name]
             for name in dict.fromkeys(sources.values())

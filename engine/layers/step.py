@@ -90,6 +90,7 @@ class Step(NamedTuple):
     states: Sequence[StateStep] = ()  # of each sequence, in the tokens' order
     n_real: int = 0  # of the tokens
     edits: StepEdits | None = None
+    scales: NDArray[np.float64] | None = None  # [adapters, T]: of each adapter
 
 
 Fill = Callable[[Step], Array]
@@ -334,6 +335,20 @@ class Pass:
             table = self._input(name, F32, (width, n_vectors), lambda s: _edits(s).vectors[width])
         given = (each("first"), each("count"), code, number, table)
         return ops.edit(x, *given, entered, experts)
+
+    def adapter_scales(self, adapter: int, factor: float, n: int) -> Tensor:
+        """f32 [1, n]: an adapter's scale times `factor` for each token, or each of the outputs."""
+        of_outputs = n != self.n_tokens
+
+        def fill(s: Step) -> Array:
+            assert s.scales is not None
+            values: NDArray[np.float64] = s.scales[adapter] * factor
+            if of_outputs:
+                values = np.where(s.outputs < 0, 0, values[s.outputs])
+            return values[:, None].astype(np.float32)
+
+        key = ("adapter", adapter, factor, of_outputs)
+        return self._input(key, F32, (1, n), fill, f"inp_lora_scale_{adapter}")
 
     def attend(
         self,

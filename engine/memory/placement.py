@@ -104,8 +104,11 @@ class Placement:
         return len(self.layers) - 1
 
     def override(self, name: str) -> str | None:
-        """Where a pattern sends a weight, if one does."""
-        return next((d for pattern, d in self.overrides if placing(pattern).is_in(name)), None)
+        """Where a pattern sends a weight, if one does; an adapter's go with the matrix that they
+        change.
+        """
+        matrix = name.partition(".lora_")[0]
+        return next((d for pattern, d in self.overrides if placing(pattern).is_in(matrix)), None)
 
     def device_of(self, name: str, layer: int | None) -> str | None:
         """Where a weight of a layer lies; None for those of none, which the host reads in the

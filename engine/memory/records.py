@@ -55,8 +55,8 @@ NOTHING = MemoryEntry()
 
 @dataclass(frozen=True)
 class DeviceMemory:
-    """One device: `weights`, `cache`, recurrent `state` and its `checkpoints` by layer (the last
-    entry is the output block's; empty where there are none).
+    """One device: `weights`, `adapters` (LoRA), `cache`, recurrent `state` and its `checkpoints` by
+    layer (the last entry is the output block's; empty where there are none).
 
     `vision` is the tower, `rows` what it has made of pictures.
     """
@@ -70,12 +70,14 @@ class DeviceMemory:
     rows: MemoryEntry = NOTHING
     state: tuple[MemoryEntry, ...] = ()
     checkpoints: tuple[MemoryEntry, ...] = ()
+    adapters: tuple[MemoryEntry, ...] = ()
 
     @property
     def columns(self) -> tuple[tuple[Component, tuple[MemoryEntry, ...]], ...]:
         """The components that are counted by layer."""
         return (
             (Component.WEIGHTS, self.weights),
+            (Component.ADAPTERS, self.adapters),
             (Component.CACHE, self.cache),
             (Component.STATE, self.state),
             (Component.CHECKPOINTS, self.checkpoints),
@@ -87,7 +89,7 @@ class DeviceMemory:
         return sum(entries[i].size for _, entries in self.columns if entries) + vision
 
     def __str__(self) -> str:
-        names = ("Weights", "Cache", "State", "Checkpoints")
+        names = ("Weights", "Adapters", "Cache", "State", "Checkpoints")
         lists = zip(names, (entries for _, entries in self.columns), strict=True)
         said = [f"{k}:[{' '.join(map(str, v))}]" for k, v in lists if any(e.size for e in v)]
         ends = (
@@ -130,6 +132,7 @@ class BackendMemory:
                 sums[name, Component.VISION, None],
                 column(name, Component.STATE),
                 column(name, Component.CHECKPOINTS),
+                column(name, Component.ADAPTERS),
             )
             for name in names
         )
@@ -171,6 +174,7 @@ class BackendMemory:
         lines, total = [], 0
         for what, components in (
             ("model weights", (Component.WEIGHTS, Component.INPUT)),
+            ("adapters", (Component.ADAPTERS,)),
             ("vision", (Component.VISION,)),
             ("kv cache", (Component.CACHE,)),
             ("recurrent state", (Component.STATE,)),

@@ -8,8 +8,9 @@ from importlib import import_module
 from typing import Literal, NamedTuple, cast
 
 from engine.device.backend import Component, Owner
-from engine.errors import BadFile, BadSetting, ShapeError, UnsupportedModel
+from engine.errors import BadFile, BadSetting, NotSupported, ShapeError, UnsupportedModel
 from engine.gguf import GGUFFile
+from engine.gguf.adapters import TYPE, is_adapter
 from engine.gguf.formats import F16, Format
 from engine.gguf.projectors import is_projector
 from engine.graph import ops
@@ -20,6 +21,7 @@ from engine.kvcache.group import CacheGroup
 from engine.layers.edits import NO_EDITS, EditShape
 from engine.layers.step import LayerCache, LayerState, Pass
 from engine.models import text
+from engine.models.adapters import EXAMINED, Adapter, Base, Use, adapted, bind_adapter, uses_of
 from engine.models.axes import Counts
 from engine.models.base import (
     N_BEST,
@@ -53,7 +55,8 @@ class StepShape(NamedTuple):
     that a picture brings for each of its places, 0 where all are tokens. `encoded` is how many rows
     enter the cache of cross attention, and how many of its cells may be looked at. `output` is by
     default what the model is for. `parts` are the sequences at most, where a state is carried.
-    `hidden` are the states beside it, which a `predicting` block reads, and gives.
+    `hidden` are the states beside it, which a `predicting` block reads, and gives. `adapters` are
+    the numbers of those that are active.
     """
 
     n_tokens: int
@@ -65,6 +68,7 @@ class StepShape(NamedTuple):
     parts: int = 1
     edits: EditShape = NO_EDITS
     hidden: HiddenRows = ""
+    adapters: tuple[int, ...] = ()
 
     @property
     def counts(self) -> Counts:
@@ -87,7 +91,8 @@ class BuiltModel:
     to `n_ctx` as long as there are cells. Where it sees, those of its `tower` are among the first
     two, `planes` counts the rows that a picture brings for each of its places, and `limits` hold
     for every picture. `predicting` is the block behind its layers that predicts further tokens, as
-    a model of that one layer, which reads the `hidden` states that this one gives.
+    a model of that one layer, which reads the `hidden` states that this one gives. `adapters` may
+    join the products of its matrices, in steps whose shape names them.
     """
 
     arch: str
@@ -105,6 +110,7 @@ class BuiltModel:
     limits: Limits = Limits()
     predicting: "BuiltModel | None" = None
     hidden: HiddenRows = "all"
+    adapters: tuple[Adapter, ...] = ()
 
     @property
     def n_layer(self) -> int:
@@ -195,7 +201,25 @@ class BuiltModel:
         if output is Output.BEST:
             x = ops.best(x, min(N_BEST, x.shape[0])).named("result_best")
         graph = Graph.of([x, hidden] if shape.hidden else [x], p.effects)
+        if shape.adapters:
+            graph = adapted(p, graph, {i: self.adapters[i] for i in shape.adapters})
         return p, edited(p, graph, shape.edits, self.results) if shape.edits.points else graph
+
+    @property
+    def all_adapters(self) -> tuple[int, ...]:
+        """The numbers of all adapters."""
+        return tuple(range(len(self.adapters)))
+
+    @cached_property
+    def of_adapters(self) -> frozenset[Tensor]:
+        """The leaves among its sources that are adapters', of files of their own."""
+        return frozenset(tensor for one in self.adapters for tensor in one.sources)
+
+    @property
+    def _uses(self) -> dict[Tensor, Use | None]:
+        empty = self.buckets([0] * len(self.caches.caches))
+        tokens, outputs, _ = EXAMINED
+        return uses_of(self.build(StepShape(tokens, outputs, empty))[1])
 
     @cached_property
     def results(self) -> EditableResults:
@@ -390,6 +414,25 @@ def with_tower(
     )
 
 
+def with_adapters(built: BuiltModel, files: Sequence[GGUFFile]) -> BuiltModel:
+    """The model with the adapters of these files, none of them active. Raises `UnsupportedModel`,
+    `BadFile`, and `NotSupported` for models whose layers look at pictures by themselves.
+    """
+    if not files:
+        return built
+    if built.caches.encoded is not None:
+        raise NotSupported("an adapter for a model with cross-attention to pictures")
+    further = {} if built.predicting is None else built.predicting.sources
+    own = {tensor: name for tensor, name in built.sources.items() if tensor not in further}
+    base = Base(built.arch, own, built.owners, built._uses)
+    adapters = tuple(bind_adapter(file, base, i) for i, file in enumerate(files))
+    sources, owners = dict(built.sources), dict(built.owners)
+    for one in adapters:
+        sources.update(one.sources)
+        owners.update(one.owners)
+    return replace(built, adapters=adapters, sources=sources, owners=owners)
+
+
 def _bind(module: Architecture, file: GGUFFile, params: TextParams) -> Bound[TextWeights]:
     """The text model's weights; a tower in the same file is left alone, and so are blocks behind
     the last, which predict further tokens (`_with_predicting`).
@@ -450,9 +493,9 @@ def check(file: GGUFFile, supported: list[str]) -> None:
     if is_projector(file):
         what = "an image projector; open the language model in the same folder, which loads it too"
         raise UnsupportedModel("architecture", "clip", supported, what)
-    if file.metadata.get("general.type", str, "") == "adapter":
-        kind = file.metadata.get("adapter.type", str, "lora")
-        what = "a LoRA adapter; merge it into its model and open that"
+    if is_adapter(file):
+        kind = file.metadata.get(TYPE, str, "lora")
+        what = "a LoRA adapter; open its model and give it this file with --lora"
         raise UnsupportedModel("adapter", kind, supported, what)
     if FIRST_EXPERT in file.tensors:
         what = "a file from before April 2024; convert or download the model again"

@@ -20,6 +20,18 @@ class Vision(msgspec.Struct, frozen=True):
     size: int
 
 
+class LoraAdapter(msgspec.Struct, frozen=True):
+    """An adapter of the open model: its name, file and scale, how many matrices it changes, and its
+    bytes in the file. Its number is its place among them.
+    """
+
+    name: str
+    path: str
+    scale: float
+    matrices: int
+    size: int
+
+
 class LoadCost(msgspec.Struct, frozen=True):
     """The cost of a load. `seconds` are by the clock, of parts that follow each other: "opening"
     (the header, the vocabulary, devices), "planning" (placement, memory, plans with their
@@ -38,7 +50,7 @@ class Loaded(Reply, frozen=True):
     `vision` is None where it reads text only. `details` are for the log: why layers lie where they
     do, and the memory records. `prepared` bytes of weights were not packed, but mapped as an
     earlier load had packed them. `general` are the file's `general.*` values. `cost` is None where
-    nothing was loaded for this reply.
+    nothing was loaded for this reply. `adapters` join the model's matrices.
     """
 
     path: str
@@ -56,6 +68,7 @@ class Loaded(Reply, frozen=True):
     prepared: int = 0
     general: dict[str, str | int | float | bool] = {}
     cost: LoadCost | None = None
+    adapters: list[LoraAdapter] = []
 
 
 class Load(Request[Loaded], frozen=True):
@@ -66,6 +79,20 @@ class Load(Request[Loaded], frozen=True):
     path: str
     options: EngineOptions
     embeds: bool = False
+
+
+class AdaptersScaled(Reply, frozen=True):
+    """The adapters as they are from now on."""
+
+    adapters: list[LoraAdapter]
+
+
+class ScaleAdapters(Request[AdaptersScaled], frozen=True):
+    """Scale the open model's adapters, all of them in order; 0 turns one off. What sequences have
+    read with other scales is not continued. Without scales they only are listed.
+    """
+
+    scales: list[float] | None = None
 
 
 class Unloaded(Reply, frozen=True):

@@ -53,9 +53,11 @@ class Model:
         images: Sequence[Image] = (),
         form: AnswerForm | None = None,
         edits: Sequence[Edit] = (),
+        lora: Mapping[int, float] | None = None,
     ) -> Iterator[str]:
         """Text of an answer as it comes, held to a `form` where one is given: `prompt` is a text to
-        continue, or chat messages. With `edits` the model's results are changed while it writes.
+        continue, or chat messages. With `edits` the model's results are changed while it writes;
+        `lora` are scales of its adapters by number, for this answer alone.
 
         Images stand before what the last message says; with them a text is a message too. Raises
         `CannotSee` where nothing makes the model see, `BadPicture`, and as `runner.generate`.
@@ -70,6 +72,7 @@ class Model:
             stop=list(stop),
             form=form,
             edits=list(edits),
+            lora=None if lora is None else dict(lora),
         )
         for event in generate(self.loaded, self.conversation, request, lambda: False):
             if isinstance(event, Piece) and event.text:
@@ -143,6 +146,13 @@ class Model:
         self.conversation.items.clear()
         found = embed(self.loaded, texts, width, normalized)
         return np.stack([one.vector for one in found])
+
+    def scale_adapters(self, *scales: float) -> None:
+        """Scale the adapters that it was opened with (`lora`), all of them in order; 0 turns one
+        off. The conversation is forgotten. Raises `BadSetting`.
+        """
+        self.loaded.scale_adapters(scales)
+        self.conversation.clear()
 
     def tensor(self, name: str) -> NDArray[np.float32]:
         """A weight of the file, dequantised, in reversed (NumPy) shape."""

@@ -2,7 +2,7 @@
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from engine.errors import BadSetting, NotSupported
 from engine.layers.edits import NONE, EditShape, Point, StepEdits
+from engine.models.adapters import check_scale
 from engine.models.build import BuiltModel
 from engine.models.sites import BY_EXPERT, Editable, unknown
 from engine.protocol import MOST_EDITS, Change, Edit
@@ -78,12 +79,14 @@ class Instruction(NamedTuple):
 @dataclass(frozen=True)
 class SequenceEdits:
     """Hold the instructions for one sequence. A shift of its context has moved items from
-    `moved` on down by `gone`: positions count from where these were.
+    `moved` on down by `gone`: positions count from where these were. `scales` are those of the
+    model's adapters in this sequence, None those that the model has for all.
     """
 
     instructions: tuple[Instruction, ...] = ()
     moved: int = ALL
     gone: int = 0
+    scales: tuple[float, ...] | None = None
 
     def __bool__(self) -> bool:
         return bool(self.instructions)
@@ -131,8 +134,28 @@ PLAIN = SequenceEdits()
 
 def common(n: int, edits: SequenceEdits, other: SequenceEdits) -> int:
     """How many of the first n items two sequences compute alike."""
+    if edits.scales != other.scales:
+        return 0
     same = edits == other
     return n if same else min(n, edits.first, other.first, edits.moved, other.moved)
+
+
+def with_scales(
+    edits: SequenceEdits, built: BuiltModel, lora: Mapping[int, float] | None
+) -> SequenceEdits:
+    """The edits with a request's scales of adapters, by number: 0 for those that it does not name.
+    Raises `BadSetting`.
+    """
+    if lora is None:
+        return edits
+    for number, scale in lora.items():
+        if not 0 <= number < len(built.adapters):
+            if not built.adapters:
+                raise BadSetting("lora", number, "none: the model is open without adapters")
+            expected = f"a number from 0 to {len(built.adapters) - 1}"
+            raise BadSetting("lora", number, expected)
+        check_scale(f"adapter {number}", scale)
+    return replace(edits, scales=tuple(lora.get(i, 0.0) for i in built.all_adapters))
 
 
 def edits_for(

@@ -1,6 +1,6 @@
 """From a path to a model that answers: devices, weights, caches, arenas."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,10 +12,11 @@ from engine.errors import BadFile, BadSetting, GivesNoText
 from engine.gguf import GGUFFile
 from engine.gguf.formats import Format, by_name
 from engine.gguf.general import general_values
+from engine.models.adapters import Adapter, check_scale
 from engine.models.base import Output
 from engine.models.build import BuiltModel
 from engine.progress import part
-from engine.protocol import Load, Loaded
+from engine.protocol import Load, Loaded, LoraAdapter
 from engine.runner.batch import MAX_BATCH
 from engine.runner.devices import OpenedDevices, open_devices
 from engine.runner.drafting.model import DraftModel, Guesser
@@ -93,6 +94,29 @@ class LoadedModel:
         """The device that holds the most layers."""
         return self.dry.main
 
+    @property
+    def adapters(self) -> list[LoraAdapter]:
+        """Its adapters as they are now."""
+        opened, scales = self.opened, self.stepper.scales
+        return [
+            LoraAdapter(name_of(file), str(file.paths[0]), scale, len(one.pairs), _size(one))
+            for file, one, scale in zip(
+                opened.adapter_files, self.built.adapters, scales, strict=True
+            )
+        ]
+
+    def scale_adapters(self, scales: Sequence[float]) -> None:
+        """Scale all adapters, in order; whoever holds sequences without scales of their own clears
+        them before. Raises `BadSetting`.
+        """
+        files = self.opened.adapter_files
+        if len(scales) != len(files):
+            expected = f"{len(files)} scales, one for each adapter that is open"
+            raise BadSetting("scales", list(scales), expected)
+        for file, scale in zip(files, scales, strict=True):
+            check_scale(str(file.paths[0]), scale)
+        self.stepper.scales = tuple(scales)
+
     def plans(self) -> Iterator[None]:
         """Make the plan of a short first prompt, as long as nothing was read; yields before."""
         stepper = self.stepper
@@ -106,7 +130,9 @@ class LoadedModel:
         to the whole embedding table.
         """
         looked_up = [t for t, owner in self.dry.mapped if owner.component is Component.INPUT]
-        self.file.drop_pages(self.built.sources[t] for t in looked_up)
+        for tensor in looked_up:
+            stored = self.opened.stored(tensor)
+            stored.file.drop_pages([stored.name])
 
     def describe(self, request: Load) -> Loaded:
         """Describe the model for the app."""
@@ -143,11 +169,13 @@ class LoadedModel:
                 *[f"draft model: {self.options.model_draft}"] * (self.draft_source == "draft"),
                 *["mtp: a block of the model predicts further tokens"]
                 * (self.draft_source == "mtp"),
+                *(f"adapter {a.name} x {a.scale:g}: {a.matrices} matrices" for a in self.adapters),
                 *records(self.dry).log_lines(),
             ],
             vision=self.opened.vision,
             prepared=self.room.prepared.size,
             general=general_values(metadata),
+            adapters=self.adapters,
         )
 
     def _taken_over(self) -> list[str]:
@@ -223,9 +251,11 @@ def load_model(
         if isinstance(draft, DraftModel):
             draft.costs.ratio = _step_seconds(draft.stepper) / _step_seconds(room.stepper)
         viewer = _viewer(built, room.stepper, dry.backends[-1], template, stack)
-        files = {opened.stored(tensor).file for tensor in built.sources}
+        adapters = opened.adapter_files
+        files = {opened.stored(tensor).file for tensor in built.sources} - {*adapters}
         identities = sorted(one[1:] for each in files for one in each.identity)
-        prefixes = KeptPrefixes(built, room, dry.backends[-1], identities, options)
+        added = [[one[1:] for one in each.identity] for each in adapters]
+        prefixes = KeptPrefixes(built, room, dry.backends[-1], identities, options, added)
         stack.callback(prefixes.ram.clear)
         opening.pop_all()  # devices may come and go from now on
         parts = (opened, tokenizer, template, room, viewer, devices, dry, prefixes, draft)
@@ -282,6 +312,7 @@ def _draft_model(
         model_draft="",
         spec_type="none",
         mmproj="none",
+        lora={},
         place="",
         gpu_layers=None,
         kept_chats=0,
@@ -334,6 +365,11 @@ def warm_up(stepper: Stepper) -> None:
         with part("first token"):
             stepper.step([0] * n_tokens, 0, [n_tokens - 1])
             stepper.forget(0)
+
+
+def _size(adapter: Adapter) -> int:
+    """Bytes of its tensors."""
+    return sum(tensor.nbytes for tensor in adapter.sources)
 
 
 def name_of(file: GGUFFile) -> str:

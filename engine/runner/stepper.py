@@ -112,6 +112,8 @@ class Stepper:
     chooses: bool = False
     """Whether the device of the last step's output finds the best logits itself."""
     follower: Follower | None = None
+    scales: tuple[float, ...] = ()
+    """Of the model's adapters, in sequences whose edits say none."""
     patience: Patience = field(init=False)
 
     def __post_init__(self) -> None:
@@ -249,9 +251,10 @@ class Stepper:
         planes = 0 if extras.rows is None else self.built.planes
         seen = None if encoded is None else (len(encoded.ids), len(encoded.cells))
         n_parts = bucket_of(max(1, len(states)))
-        edits = self._edits.of(joined.edited, bucket)
+        edits, scales = self._edits.of(joined.edited, bucket), self._scales(joined.edited, bucket)
         edit_shape = NO_EDITS if edits is None else edits.shape
-        kind = (planes, seen, output, n_parts, edit_shape, hidden)
+        active = _active(scales)
+        kind = (planes, seen, output, n_parts, edit_shape, hidden, active)
         shape = StepShape(bucket, n_outputs, cells, *kind)
         plan, p, axes = self._plan(shape, probes)
         self.chooses = plan.outline.splits[-1].split.backend.chooses
@@ -266,12 +269,23 @@ class Stepper:
             states,
             n_tokens,
             edits,
+            scales if active else None,
         )
         inputs = p.fill(step)
         recorder.done("prepare")
         begun = perf_counter()
         plan.start(inputs, recorder)
         return plan, axes, begun
+
+    def _scales(self, parts: Sequence[EditedPart], size: int) -> NDArray[np.float64]:
+        """[adapters, size]: the scale of each adapter at each token."""
+        found = np.zeros((len(self.scales), size))
+        begin = 0
+        for part in parts if len(found) else ():
+            own = self.scales if part.edits.scales is None else part.edits.scales
+            found[:, begin : begin + part.n] = np.array(own)[:, None]
+            begin += part.n
+        return found
 
     def _encoded(
         self, positions: Ints, owners: Ints, entering: Sequence[Entering]
@@ -358,7 +372,8 @@ class Stepper:
         size, output = bucket_of(n_tokens), self.built.output
         hidden = self._hidden(output)
         planes = self.built.planes if hidden == "wanted" else 0
-        given = (planes, None, output, parts, NO_EDITS, hidden)
+        active = _active(np.array(self.scales))
+        given = (planes, None, output, parts, NO_EDITS, hidden, active)
         return StepShape(size, n_outputs, cells, *given)
 
     def one_token(self, edits: SequenceEdits = PLAIN) -> Outline:
@@ -366,7 +381,8 @@ class Stepper:
         cells = self.built.buckets([0] * len(self.built.caches.caches))
         points = tuple(sorted({one.point for one in edits.instructions}))
         hooked = EditShape(points, len(edits.instructions))
-        shape = StepShape(1, 1, cells, output=self.built.output, edits=hooked)
+        active = _active(np.array(self.scales if edits.scales is None else edits.scales))
+        shape = StepShape(1, 1, cells, output=self.built.output, edits=hooked, adapters=active)
         return self._plan(shape)[0].outline
 
     def _plan(self, shape: StepShape, probes: Probes = NO_PROBES) -> tuple[Plan, Pass, Axes]:
@@ -413,6 +429,11 @@ def shift_of(built: BuiltModel, cache: int) -> Shift:
     held = [layer for layer in built.layers if layer is not None and not layer.borrowed]
     layers = [layer for layer in held if layer.cache == cache]
     return build_shift(layers, min(MAX_BATCH, built.caches.caches[cache].n_cells))
+
+
+def _active(scales: NDArray[np.float64]) -> tuple[int, ...]:
+    """The adapters of scales [adapters] or [adapters, T] that do anything."""
+    return tuple(i for i, each in enumerate(scales) if np.any(each))
 
 
 class _Joined(NamedTuple):

@@ -20,6 +20,7 @@ from engine.memory.records import BackendMemory
 from engine.prefixes import forget_chat
 from engine.progress import Clock
 from engine.protocol import (
+    AdaptersScaled,
     AnswerScored,
     Bench,
     BenchDone,
@@ -65,6 +66,7 @@ from engine.protocol import (
     Rendered,
     RoofsMeasured,
     SavePrefixes,
+    ScaleAdapters,
     ScoreAnswer,
     SlotTable,
     Speed,
@@ -135,6 +137,20 @@ def _load(service: Service, request: Load) -> Loaded:
     service.send(held(model.dry))
     used = Usage(*map(sub, after, before)) if after is not None and before is not None else None
     return msgspec.structs.replace(model.describe(request), cost=LoadCost(clock.seconds, used))
+
+
+@answers(ScaleAdapters)
+def _scale_adapters(service: Service, request: ScaleAdapters) -> AdaptersScaled:
+    answering = service.answering
+    model, scales = answering.model, request.scales
+    before = model.stepper.scales
+    if scales is not None and tuple(scales) != before:
+        for sequence in answering.slots.sequences:
+            model.prefixes.remember(sequence)
+        model.scale_adapters(scales)
+        for sequence in answering.slots.sequences:
+            sequence.clear()
+    return AdaptersScaled(request.id, model.adapters)
 
 
 @answers(Prepare)

@@ -131,10 +131,11 @@ class Service:
         told = f"{damage}; its weights are read from the model's file again"
         self.send(Progress(request.id, "load", 0, 0, note=told))
         model = self.answering.model
-        path, options = model.path, model.options
+        path, options, scales = model.path, model.options, model.stepper.scales
         self.close_model()
         stop = self.asked_to_stop(request)
         self.take(load_model(path, options, self.progress(request), stop, embeds=True))
+        self.answering.model.scale_adapters(scales)
 
     def _send_of_model(self, reply: Reply) -> None:
         """Send; an answer without numbers names the prepared weights where these are damaged."""

@@ -302,7 +302,8 @@ class Generate(Request[Finished], frozen=True):
     thoughts, answer and calls told as pieces of their own; `prompt_logprobs` asks for the
     prompt's tokens, as `logprobs` does for the answer's, in a first piece without text. `chat` is
     a key of the chat, whose cells may be kept on the disk where the engine does that; None where
-    they may not.
+    they may not. `lora` are scales of adapters by their numbers, 0 for those that it does not name;
+    None takes those that the model has.
     """
 
     stage: ClassVar[StageName] = "prefill"
@@ -331,6 +332,7 @@ class Generate(Request[Finished], frozen=True):
     edits: list[Edit] = []
     speculation: Speculation = Speculation()
     chat: str | None = None
+    lora: dict[int, float] | None = None
 
 
 class Rendered(Reply, frozen=True):

@@ -28,7 +28,7 @@ from engine.runner.answering.tally import Tally
 from engine.runner.drafting.drafts import NO_DRAFT, Draft, Drafts
 from engine.runner.drafting.economy import MOST, Chances
 from engine.runner.drafting.model import Guesser
-from engine.runner.edits import edits_for
+from engine.runner.edits import edits_for, with_scales
 from engine.runner.forms.apart import Apart, Plain
 from engine.runner.forms.turns import has_tools
 from engine.runner.loading import LoadedModel
@@ -180,7 +180,8 @@ class RunningAnswer:
         most, given_most = CONTEXTS_AT_MOST * built.n_ctx, request.max_tokens
         self.limit = most if given_most is None else given_most
         n_prompt = max(1, len(self.prompt.items) - len(request.prefix_tokens))
-        self.edits = edits_for(built, request.edits, n_prompt, request.changes)
+        edits = edits_for(built, request.edits, n_prompt, request.changes)
+        self.edits = with_scales(edits, built, request.lora)
         self._n_prompt, self._revised = n_prompt, revised
         self._revision: ReviseEdits | None = None
         self.pending: list[Item] = list(self.prompt.items)

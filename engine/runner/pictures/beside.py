@@ -1,9 +1,9 @@
-"""The files of a model: its own, and the one that makes it see."""
+"""The files of a model: its own, the one that makes it see, and those of adapters."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -14,7 +14,8 @@ from engine.gguf.formats import Q8_0, Format
 from engine.gguf.metadata import Metadata
 from engine.gguf.values import Array
 from engine.graph.tensor import Tensor
-from engine.models.build import BuiltModel, build_model, with_tower
+from engine.models.adapters import check_scale
+from engine.models.build import BuiltModel, build_model, with_adapters, with_tower
 from engine.models.vision.build import has_tower
 from engine.protocol import Vision
 from engine.settings import MOST_PARALLEL, EngineOptions, drafters
@@ -95,10 +96,14 @@ class Opened:
     built: BuiltModel
     tower_file: GGUFFile | None = None
     notes: tuple[str, ...] = ()
+    adapter_files: tuple[GGUFFile, ...] = ()
 
     def file_of(self, tensor: Tensor) -> GGUFFile:
         """Where a weight is read."""
         tower = self.built.tower
+        if tensor in self.built.of_adapters:
+            pairs = zip(self.built.adapters, self.adapter_files, strict=True)
+            return next(file for adapter, file in pairs if tensor in adapter.sources)
         if tower is not None and tensor in tower.sources:
             assert self.tower_file is not None
             return self.tower_file
@@ -128,8 +133,21 @@ def open_model(
     """Open a model's file and, by `options.mmproj`, the one of its tower. Reads no weights.
 
     A file that was named must fit; one that was found beside the model is left, with a note, where
-    it does not. Raises `BadFile`, `UnsupportedModel`, `TensorMismatch`, `BadSetting`.
+    it does not; adapters are those of `options.lora`. Raises `BadFile`, `UnsupportedModel`,
+    `TensorMismatch`, `BadSetting`, `NotSupported`.
     """
+    opened = _open(path, options, n_batch, kv, stack)
+    if not options.lora:
+        return opened
+    for name, scale in options.lora.items():
+        check_scale(name, scale)
+    files = tuple(stack.enter_context(open_gguf(name)) for name in options.lora)
+    return replace(opened, built=with_adapters(opened.built, files), adapter_files=files)
+
+
+def _open(
+    path: str | Path, options: EngineOptions, n_batch: int, kv: Format, stack: ExitStack
+) -> Opened:
     if options.image_tokens is not None and options.image_tokens < 1:
         raise BadSetting("image_tokens", options.image_tokens, "a number of tokens from 1 up")
     file = stack.enter_context(open_gguf(path))

@@ -40,6 +40,13 @@ class ModelGraphs:
         cells = self.built.buckets([0] * len(self.built.caches.caches))
         return self.built.build(StepShape(1, 1, cells), self.fused)[1]
 
+    @property
+    def _adapted(self) -> Graph:
+        """A decode step with all adapters."""
+        cells = self.built.buckets([0] * len(self.built.caches.caches))
+        shape = StepShape(1, 1, cells, adapters=self.built.all_adapters)
+        return self.built.build(shape, self.fused)[1]
+
     @cached_property
     def worst(self) -> tuple[Graph, ...]:
         """The graphs with the highest memory use; a full batch over whole caches is the first."""
@@ -48,7 +55,7 @@ class ModelGraphs:
     @cached_property
     def tiled(self) -> frozenset[Tensor]:
         """Weights that may have a layout which only matrix products read."""
-        found = matmul_only(self.one_token)
+        found = matmul_only(self._adapted if self.built.adapters else self.one_token)
         predicting = self.built.predicting
         if predicting is not None:
             cells = predicting.buckets([0] * len(predicting.caches.caches))
@@ -69,7 +76,7 @@ def worst_cases(built: BuiltModel, fused_attention: bool = True) -> list[Graph]:
     n_outputs = most if built.model.whole else several
     parts = several if built.caches.states.n_slots else 1
     hidden: HiddenRows = "all" if built.predicting is not None else ""
-    shape = StepShape(most, n_outputs, cells, hidden=hidden)
+    shape = StepShape(most, n_outputs, cells, hidden=hidden, adapters=built.all_adapters)
     _, batch = built.build(shape._replace(parts=parts), fused_attention)
     graphs = [batch, *(shift_of(built, cache).graph for cache in with_rope(built))]
     if built.caches.encoded is not None:

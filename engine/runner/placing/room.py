@@ -74,6 +74,7 @@ class Room:
         self._shelf = shelf or WeightShelf()
         self._fused = options.flash_attention is not False
         self._drafts = options.spec_type != "none" or bool(options.model_draft)
+        self._scales = tuple(options.lora.values())
         self._stack = ExitStack()
         self.placed: dict[Tensor, Location] = {}
         self.filled: set[Tensor] = set()
@@ -93,7 +94,7 @@ class Room:
             host = dry.backends[-1]
             self.mapped = {t: host.map(self._opened.data(t)) for t in dry.built.sources}
             planner = self.planner(dry, self.placed)
-            self.stepper = Stepper(dry.built, planner, self._fused)
+            self.stepper = Stepper(dry.built, planner, self._fused, scales=self._scales)
             self._stack.callback(lambda: self.stepper.planner.close())
             planner.take((w.backend, w.size, w.owner) for w in dry.arenas)
         except NoMem as refused:

@@ -33,6 +33,10 @@ class Parts:
                 self.of[tensor] = layer, name
                 if name == "experts":
                     experts[layer] = max(experts.get(layer, 0), tensor.shape[2])
+        for adapter in built.adapters:
+            for matrix, pair in adapter.pairs.items():
+                part = self.of.get(matrix)
+                self.of |= {t: part for t in (pair.a, pair.b) if part and t in self.of}
         names: dict[Part, list[str]] = defaultdict(list)
         for tensor, part in self.of.items():
             names[part].append(tensor.name)

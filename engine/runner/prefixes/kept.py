@@ -28,7 +28,15 @@ from engine.runner.edits import PLAIN, SequenceEdits
 from engine.runner.pictures.items import Item, before_group
 from engine.runner.placing.room import Room
 from engine.runner.prefixes.ram import RamPrefixes
-from engine.runner.prefixes.rows import CacheRows, Key, Wanted, chain, facts_of, key_of
+from engine.runner.prefixes.rows import (
+    CacheRows,
+    Key,
+    Wanted,
+    chain,
+    facts_of,
+    key_of,
+    with_adapters,
+)
 from engine.runner.sequence import Sequenced
 from engine.settings import EngineOptions
 
@@ -63,11 +71,13 @@ class KeptPrefixes:
         host: Backend,
         files: Sequence[object],
         options: EngineOptions,
+        adapters: Sequence[object] = (),
     ) -> None:
         self.built, self._room = built, room
         self.ram = RamPrefixes(host, options.cache_ram)
         self.most = limit(options.kept_chats)
         self._facts = facts_of(built, files, options.activations)
+        self._adapters = adapters
         self._rows = CacheRows(built)
         caches = built.caches.caches
         self._whole = [i for i, one in enumerate(caches) if one.window is one.chunk is None]
@@ -80,6 +90,11 @@ class KeptPrefixes:
     def placed(self) -> Mapping[Tensor, Location]:
         """Where caches are now."""
         return self._room.placed
+
+    def _facts_of(self, edits: SequenceEdits) -> bytes:
+        """The digest of all that rows of a sequence with these edits depend on but its items."""
+        scales = self._room.stepper.scales if edits.scales is None else edits.scales
+        return with_adapters(self._facts, self._adapters, scales)
 
     def measured(self, n: int, seconds: float) -> None:
         """The model has read n items of a prompt in so long."""
@@ -101,7 +116,7 @@ class KeptPrefixes:
 
     def blocks(self, sequence: Sequenced) -> list[str]:
         """The names of a sequence's blocks."""
-        return chain(self._facts, sequence.items[: _savable(sequence)])[1:]
+        return chain(self._facts_of(sequence.edits), sequence.items[: _savable(sequence)])[1:]
 
     def files(
         self, sequence: Sequenced, known: Callable[[str], bool], chat: str = ""
@@ -111,7 +126,7 @@ class KeptPrefixes:
         """
         if _savable(sequence) < LEAST:
             return
-        names = chain(self._facts, sequence.items[: _savable(sequence)])
+        names = chain(self._facts_of(sequence.edits), sequence.items[: _savable(sequence)])
         for i, name in enumerate(names[1:]):
             if self._whole and not known(name):
                 block = self._block(sequence, i)
@@ -139,7 +154,7 @@ class KeptPrefixes:
 
     def before(self, sequence: Sequenced, chat: str) -> list[Path]:
         """The tails of a chat that a sequence's own goes on from: they are needed no more."""
-        names = chain(self._facts, sequence.items[: _savable(sequence)])
+        names = chain(self._facts_of(sequence.edits), sequence.items[: _savable(sequence)])
         own, found = self._tails(sequence, names, chat), []
         for path in tails_of(chat):
             block, head = path.name.partition(".")[0], read_head(path)
@@ -200,7 +215,7 @@ class KeptPrefixes:
         """
         if edits or len(items) <= max(LEAST, held + GAIN) or not (self.most or self.ram.most):
             return None
-        names = chain(self._facts, items[:-1])
+        names = chain(self._facts_of(edits), items[:-1])
         n_there = len(names) - 1
         if self._whole:
             there = (i for i, name in enumerate(names[1:]) if not self._has(name))

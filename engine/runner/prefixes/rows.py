@@ -41,6 +41,12 @@ def facts_of(built: BuiltModel, files: Sequence[object], bits: int) -> bytes:
     return sha256(repr(facts).encode()).digest()
 
 
+def with_adapters(facts: bytes, adapters: Sequence[object], scales: Sequence[float]) -> bytes:
+    """The digest where adapters of these files are scaled so: the same where none does anything."""
+    active = [pair for pair in zip(adapters, scales, strict=True) if pair[1]]
+    return sha256(facts + repr(active).encode()).digest() if active else facts
+
+
 def _layer_facts(layer: LayerCache) -> object:
     leaves = [(leaf.name, leaf.fmt.name, leaf.shape[0]) for leaf in layer.leaves]
     return leaves, layer.heads, layer.cache, layer.rope, layer.borrowed

@@ -47,7 +47,7 @@ def test_a_name_that_nobody_knows(tmp_path: Path) -> None:
 
 def test_an_adapter_is_no_model(tmp_path: Path) -> None:
     said = refusal(tmp_path / "m.gguf", **{"general.type": "adapter", "adapter.type": "lora"})
-    assert said.startswith("adapter 'lora' is not supported (a LoRA adapter; merge")
+    assert said.startswith("adapter 'lora' is not supported (a LoRA adapter; open its model")
 
 
 def test_nothing_that_opens_is_called_one_that_does_not() -> None:
