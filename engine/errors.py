@@ -242,6 +242,17 @@ class CannotSee(CutawayError):
         )
 
 
+class CannotFill(CutawayError):
+    """A place in a text for a model without the tokens that mark one; `missing` are their names."""
+
+    def __init__(self, missing: Sequence[str]) -> None:
+        self.missing = tuple(missing)
+        super().__init__(
+            "the open model cannot fill in the middle of a text: its vocabulary has no token for"
+            f" {', '.join(missing)}; choose a code model that has them, such as Qwen2.5-Coder"
+        )
+
+
 class UnknownPictures(CutawayError):
     """Pictures that a request names and the engine does not hold; `digests` tell which."""
 

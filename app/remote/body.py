@@ -96,7 +96,7 @@ def named(fields: Mapping[str, Any], said: str) -> list[str]:
 
 
 def _check(asked: Generate, kind: ServerKind) -> None:
-    if asked.prompt is not None or asked.prompt_tokens is not None:
+    if asked.prompt is not None or asked.prompt_tokens is not None or asked.infill is not None:
         raise NotSupported("continuing a text without a chat on a server")
     if asked.changes or asked.edits:
         raise NotSupported("trying a changed model on a server")

@@ -27,5 +27,6 @@ from engine.protocol.quality import *
 from engine.protocol.record import *
 from engine.protocol.selftest import *
 from engine.protocol.talk.chat import *
+from engine.protocol.talk.infill import *
 from engine.protocol.talk.picture import *
 from engine.protocol.talk.texts import *

@@ -49,8 +49,9 @@ class Loaded(Reply, frozen=True):
 
     `vision` is None where it reads text only. `details` are for the log: why layers lie where they
     do, and the memory records. `prepared` bytes of weights were not packed, but mapped as an
-    earlier load had packed them. `general` are the file's `general.*` values. `cost` is None where
-    nothing was loaded for this reply. `adapters` join the model's matrices.
+    earlier load had packed them. `general` are the file's `general.*` values. `fills` is true if it
+    fills in the middle of a text. `cost` is None where nothing was loaded for this reply.
+    `adapters` join the model's matrices.
     """
 
     path: str
@@ -67,6 +68,7 @@ class Loaded(Reply, frozen=True):
     vision: Vision | None = None
     prepared: int = 0
     general: dict[str, str | int | float | bool] = {}
+    fills: bool = False
     cost: LoadCost | None = None
     adapters: list[LoraAdapter] = []
 

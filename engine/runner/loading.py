@@ -176,6 +176,7 @@ class LoadedModel:
             prepared=self.room.prepared.size,
             general=general_values(metadata),
             adapters=self.adapters,
+            fills=not self.tokenizer.fim.missing,
         )
 
     def _taken_over(self) -> list[str]:

@@ -10,6 +10,7 @@ from engine.errors import BadSetting, CannotSee, ContextFull
 from engine.protocol import Generate, PicturePart, WhenFull
 from engine.runner.aside import check_length, least_tokens
 from engine.runner.forms.turns import AskedChat, Turn, has_tools, turns_of, variables_of
+from engine.runner.infill import infill_tokens
 from engine.runner.pictures.compose import compose
 from engine.runner.pictures.items import Item, Shown, extents, whole
 from engine.runner.pictures.marking import mended
@@ -47,8 +48,8 @@ def make_prompt(
 ) -> Prompt:
     """The items of the request; a part is left out if it is too long and may be cut.
 
-    Raises `BadSetting`, `TemplateError`, `ContextFull`, `CannotSee` for pictures without a
-    viewer, and `UnknownPictures`.
+    Raises `BadSetting`, `TemplateError`, `ContextFull`, `CannotFill`, `CannotSee` for pictures
+    without a viewer, and `UnknownPictures`.
     """
     # Ids are taken as they are; a text is encoded with the prompt, so that spaces come out right.
     begun = "" if request.prefix_tokens else request.prefix
@@ -59,6 +60,11 @@ def make_prompt(
         prompt = _given(tokenizer, request.prompt_tokens, begun)
     elif request.prompt is not None:
         prompt = _plain(tokenizer, request.prompt + begun, fits)
+    elif request.infill is not None:
+        if request.infill.window is None:
+            fits(request.infill.text)
+        tokens = infill_tokens(tokenizer, request.infill, n_ctx, request.max_tokens)
+        prompt = _given(tokenizer, tokens, begun)
     elif not request.messages:
         raise BadSetting("prompt", "", "some text, or at least one message")
     elif any(message.pictures for message in request.messages):
@@ -112,6 +118,7 @@ def answer_opening(tokenizer: Tokenizer, template: ChatTemplate, request: Genera
     the answer is given. None where they cannot be told apart.
     """
     plain = request.prompt is not None or request.prompt_tokens is not None
+    plain = plain or request.infill is not None
     if plain or not request.messages or template.source == "none":
         return []
     turns = turns_of(template, request)

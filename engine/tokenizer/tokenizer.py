@@ -103,7 +103,8 @@ class Tokenizer:
     """The tokenizer of one file.
 
     `add_bos` and `add_eos` say whether `encode` puts these tokens around a text, `eog` are the
-    ids that end a generation, `suppressed` those that no answer may have.
+    ids that end a generation, `suppressed` those that no answer may have, `fim` those between
+    which an answer fills in a text.
     """
 
     def __init__(
@@ -120,6 +121,7 @@ class Tokenizer:
         self._space_prefix = space_prefix
         self.bos, self.eos = vocab.bos, vocab.eos
         self.eog = frozenset(vocab.eog)
+        self.fim = vocab.fim
         self.suppressed = vocab.suppressed
         self.add_bos = add_bos and vocab.bos is not None
         self.add_eos = add_eos and vocab.eos is not None

@@ -52,11 +52,41 @@ _FIM_TEXTS: dict[tuple[str, ...], tuple[str, ...]] = {
     ("fim_sep",): ("<|file_sep|>",),
 }  # fmt: skip
 _FIM_ENDS = ("fim_pad", "fim_rep", "fim_sep")
+# What llama.cpp does not know: Codestral's pair, StarCoder2's marks of files, and what else is
+# behind a completion in the training texts of Granite, CodeGemma and CodeLlama.
+_FIM_PAIR = {"fim_pre": "[PREFIX]", "fim_suf": "[SUFFIX]"}
+_FIM_FILES = {"fim_rep": "<repo_name>", "fim_sep": "<file_sep>"}
+_FIM_BEHIND = ("<repo_name>", "<file_sep>", "<filename>", "<|file_separator|>", "\u2581<EOT>")
 
 # Parts of a harmony conversation: to be shown, though the files call them control tokens.
 _HARMONY_TEXTS = ("<|channel|>", "<|message|>", "<|start|>", "<|constrain|>")
 
 _NONE = (-1, 0xFFFFFFFF)
+
+
+@dataclass(frozen=True)
+class FimTokens:
+    """Tokens for filling in the middle: before the text in front, the text behind, and the answer;
+    None where there is none. `repo` and `file` mark a repository's name and a file's. `ends` end
+    such an answer, besides what ends any. Where it is a `pair`, the text behind comes first, and
+    the answer begins where the text in front ends.
+    """
+
+    prefix: int | None = None
+    suffix: int | None = None
+    middle: int | None = None
+    repo: int | None = None
+    file: int | None = None
+    ends: frozenset[int] = frozenset()
+    pair: bool = False
+
+    @property
+    def missing(self) -> list[str]:
+        """Name those of the three that are not there; none where a model can fill in."""
+        named = {"prefix": self.prefix, "suffix": self.suffix, "middle": self.middle}
+        if self.pair:
+            del named["middle"]
+        return [name for name, token in named.items() if token is None]
 
 
 @dataclass
@@ -72,6 +102,7 @@ class Vocab:
     bos: int | None = None
     eos: int | None = None
     unknown: int | None = None
+    fim: FimTokens = FimTokens()
 
     def id(self, text: str) -> int | None:
         """The token of that text; the last one where two have the same."""
@@ -152,6 +183,7 @@ def _inside(meta: Metadata, key: str, token: int, size: int) -> int:
 
 def _find_fim(meta: Metadata, vocab: Vocab) -> None:
     size = len(vocab.texts)
+    has: dict[str, int] = {}
     for names, texts in _FIM_TEXTS.items():
         given = [token_of(meta, name, size) for name in names]
         found = next((token for token in given if token is not None), None)
@@ -160,8 +192,26 @@ def _find_fim(meta: Metadata, vocab: Vocab) -> None:
             if found is None:
                 continue
             vocab.types[found] = TokenType.CONTROL
+        has[names[0]] = found
         if names[0] in _FIM_ENDS:
             vocab.eog.add(found)
+    vocab.fim = _fim(vocab, has)
+
+
+def _fim(vocab: Vocab, has: dict[str, int]) -> FimTokens:
+    pair = {name: vocab.id(text) for name, text in _FIM_PAIR.items()}
+    is_pair = "fim_pre" not in has and None not in pair.values()
+    others = {name: vocab.id(text) for name, text in _FIM_FILES.items()} | (pair if is_pair else {})
+    has = {name: token for name, token in others.items() if token is not None} | has
+    return FimTokens(
+        prefix=has.get("fim_pre"),
+        suffix=has.get("fim_suf"),
+        middle=has.get("fim_mid"),
+        repo=has.get("fim_rep"),
+        file=has.get("fim_sep"),
+        ends=frozenset([*has.values(), *known(vocab, _FIM_BEHIND)]),
+        pair=is_pair,
+    )
 
 
 def _find_ends(meta: Metadata, vocab: Vocab) -> None:

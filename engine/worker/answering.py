@@ -224,7 +224,7 @@ class AnswersAtOnce:
 def _length(request: Generate) -> int:
     """Characters of all that is to be tokenised."""
     texts = [request.prompt or "", request.prefix, *(one.text for one in request.messages)]
-    return sum(map(len, texts))
+    return sum(map(len, texts)) + (len(request.infill.text) if request.infill else 0)
 
 
 def failed(number: int, error: BaseException) -> Failed:

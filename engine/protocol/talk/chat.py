@@ -9,6 +9,7 @@ from engine.protocol.inside.change import Change
 from engine.protocol.inside.edit import Edit
 from engine.protocol.inside.live import Live
 from engine.protocol.message import Reply, Request, StageName
+from engine.protocol.talk.infill import Infill
 from engine.protocol.talk.picture import PictureLimits, PictureStats, PlacedRows
 
 ToolChoice = Literal["none", "auto", "required"]
@@ -284,7 +285,8 @@ class Speculation(msgspec.Struct, frozen=True):
 
 
 class Generate(Request[Finished], frozen=True):
-    """Answer a chat, or continue `prompt` as it stands, or `prompt_tokens`.
+    """Answer a chat, or continue `prompt` as it stands, or `prompt_tokens`, or write what `infill`
+    asks for.
 
     `when_full` is what becomes of a prompt or an answer that outgrows the context: its oldest part
     after the system prompt is dropped (shift), as much from a prompt's middle (middle), or neither:
@@ -311,6 +313,7 @@ class Generate(Request[Finished], frozen=True):
     messages: list[ChatMessage] = []
     prompt: str | None = None
     prompt_tokens: list[int] | None = None
+    infill: Infill | None = None
     sampling: Sampling = Sampling()
     max_tokens: int | None = None
     stop: list[str] = []

@@ -46,7 +46,8 @@ class Drawing:
         never = [token for token in model.tokenizer.suppressed if token < self._n_vocab]
         self.sampler = Sampler(request.sampling, request.bias, self._n_vocab, never)
         self.seen = [item for item in prompt.items if isinstance(item, int)]
-        self._ends: Container[int] = () if request.endless else model.tokenizer.eog
+        filled = model.tokenizer.fim.ends if request.infill is not None else frozenset()
+        self._ends: Container[int] = () if request.endless else model.tokenizer.eog | filled
         rule = rule_of(model.tokenizer, model.template, request, prompt.opened)
         self.guide = None if rule is None else Guide(model.form_words, rule, so_far)
         free = rule is None and not request.endless
