@@ -80,6 +80,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="default sampling: the model's (cutaway) or OpenAI's",
     )  # fmt: skip
     group.add_argument("--stop-loops", action="store_true", help="stop repetitive answers")
+    group.add_argument(
+        "--spm-infill",
+        action="store_true",
+        help="fill-in: suffix before prefix, which some models prefer",
+    )
     add_sampling_options(parser)
     add_edit_options(parser)
     add_engine_options(parser, without=OWN)
@@ -228,6 +233,7 @@ def _settings(args: argparse.Namespace) -> ServeSettings:
         suggested=not args.no_suggested,
         sampling=chosen_values(args),
         stop_loops=args.stop_loops,
+        spm_infill=args.spm_infill,
         edits=tuple(edits_of(args)),
     )
 

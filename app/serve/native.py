@@ -1,11 +1,12 @@
 """Routes for monitors and llama-server's clients: the server's state (/health, /metrics, /props,
-/slots), /completion, and texts as tokens and back.
+/slots), /completion and /infill, and texts as tokens and back.
 """
 
 from collections.abc import AsyncIterator
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from app.serve import request_fields as fields
 from app.serve.answers import all_of
@@ -21,9 +22,11 @@ from engine.protocol import (
     EncodeText,
     Finished,
     Generate,
+    Infill,
     ListSlots,
     Piece,
     Render,
+    Snippet,
 )
 
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
@@ -174,23 +177,69 @@ def _piece(data: bytes) -> str | list[int]:
         return list(data)
 
 
-class CompletionBody(fields.TextRequest):
-    """A request; `n_predict` is llama-server's name of `max_tokens`."""
+class PredictBody(fields.TextRequest):
+    """Fields of both; `n_predict` is llama-server's name of `max_tokens`."""
+
+    n_predict: fields.Count | None = None
+
+
+class CompletionBody(PredictBody):
+    """A text to go on with."""
 
     prompt: str | list[int] = ""
-    n_predict: fields.Count | None = None
+
+
+class FileBody(Struct):
+    """A part of another file."""
+
+    text: str
+    filename: str = ""
+
+
+class InfillBody(PredictBody, kw_only=True):
+    """A place in a file; `prompt` is what of its line is there already."""
+
+    input_prefix: str
+    input_suffix: str
+    input_extra: list[FileBody] = []
+    prompt: str = ""
+
+
+WINDOW = 2048
+"""Tokens around a place that is filled in, llama-server's usual batch."""
 
 
 async def completion(call: HttpCall) -> Reply:
     """Go on with one text."""
     body = decoded(call.body, CompletionBody)
     model = await call.model(body.model)
-    text = isinstance(body.prompt, str)
+    request = _request(call, body)
+    if isinstance(body.prompt, str):
+        request = replace(request, prompt=body.prompt)
+        return await _answered(call, body, request, model.name, {"prompt": body.prompt})
+    return await _answered(call, body, replace(request, prompt_tokens=body.prompt), model.name)
+
+
+async def infill(call: HttpCall) -> Reply:
+    """Write the text between two parts of a file."""
+    body = decoded(call.body, InfillBody)
+    model = await call.model(body.model)
+    place = Infill(
+        body.input_prefix,
+        body.input_suffix,
+        body.prompt,
+        [Snippet(one.text, one.filename) for one in body.input_extra],
+        window=WINDOW,
+        suffix_first=call.desk.settings.spm_infill,
+    )
+    return await _answered(call, body, replace(_request(call, body), infill=place), model.name)
+
+
+def _request(call: HttpCall, body: PredictBody) -> Generate:
+    """Make the request, without its text. Raises `Refusal`."""
     most = body.max_tokens if body.n_predict is None else body.n_predict
-    request = Generate(
+    return Generate(
         0,
-        prompt=body.prompt if isinstance(body.prompt, str) else None,
-        prompt_tokens=None if isinstance(body.prompt, str) else body.prompt,
         sampling=call.sampling(fields.sampling(body), openai=True),
         max_tokens=fields.limit(most),
         stop=fields.stops(body.stop),
@@ -201,12 +250,21 @@ async def completion(call: HttpCall) -> Reply:
         when_full="stop",
         speculation=fields.speculation(body),
     )
+
+
+async def _answered(
+    call: HttpCall,
+    body: PredictBody,
+    request: Generate,
+    model: str,
+    more: dict[str, Any] = {},  # noqa: B006
+) -> Reply:
+    """Answer as a stream, or whole with the fields of `more`."""
     if body.stream:
-        return FrameStream(_frames(call, request, model.name), error_event)
+        return FrameStream(_frames(call, request, model), error_event)
     (made,) = await all_of(call.answers([request]))
-    told = _end(made.end, model.name, [token.token for token in made.tokens])
-    prompt = {"prompt": body.prompt} if text else {}
-    return json({"content": made.text} | told | prompt)
+    told = _end(made.end, model, [token.token for token in made.tokens])
+    return json({"content": made.text} | told | more)
 
 
 async def _frames(call: HttpCall, request: Generate, model: str) -> AsyncIterator[bytes]:
@@ -254,6 +312,7 @@ NATIVE = Dialect(
         ),
         ("GET", "/metrics"): metrics,
         ("POST", "/completion"): completion,
+        ("POST", "/infill"): infill,
         ("GET", "/props"): props,
         ("GET", "/slots"): slots,
     },

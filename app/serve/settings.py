@@ -26,7 +26,8 @@ class ServeSettings:
     requests are answered at once and `queue` more may wait.
 
     Values of `sampling` come before the model's own, which count where `suggested`; `stop_loops`
-    ends answers that repeat themselves; `edits` come before those of a request. What requests say
+    ends answers that repeat themselves; with `spm_infill` what stands behind a place that is
+    filled in is read first; `edits` come before those of a request. What requests say
     is kept on the disk, as the engine does that, only where it `keeps`.
     """
 
@@ -46,6 +47,7 @@ class ServeSettings:
     suggested: bool = True
     sampling: Mapping[str, float] = field(default_factory=dict)
     stop_loops: bool = False
+    spm_infill: bool = False
     edits: tuple[Edit, ...] = ()
     keeps: bool = False
 

@@ -16,7 +16,7 @@ from app.serve.web.body import decoded
 from app.serve.web.refusal import Refusal
 from app.serve.web.site import HttpCall
 from app.serve.web.stream import FrameStream, Reply, json
-from engine.protocol import ChatMessage, Finished, Generate, Piece, TokenInfo, ToolCall
+from engine.protocol import ChatMessage, Finished, Generate, Infill, Piece, TokenInfo, ToolCall
 
 
 def error(refusal: Refusal) -> bytes:
@@ -100,15 +100,20 @@ async def chat(call: HttpCall) -> Reply:
 
 
 async def generate(call: HttpCall) -> Reply:
-    """Answer a prompt: as a chat of one message, or as it stands where it is `raw`."""
+    """Answer a prompt: as a chat of one message, as it stands where it is `raw`, or what stands
+    between it and a `suffix`.
+    """
     body = decoded(call.body, bodies.GenerateRequest)
-    if body.suffix:
-        raise Refusal(400, "suffix: fill-in-the-middle is not supported")
     request = bodies.asked_for(call, await call.model(body.model), body)
     style = _style(body, _generate_fields)
-    if not body.prompt and not body.images:
+    if not body.prompt and not body.images and not body.suffix:
         return json(style.line() | {"done": True, "done_reason": "load"})
-    if body.raw:
+    if body.suffix:
+        if body.images:
+            raise Refusal(400, "suffix: expected no images")
+        place = Infill(body.prompt, body.suffix, suffix_first=call.desk.settings.spm_infill)
+        request = msgspec.structs.replace(request, infill=place, apart=False)
+    elif body.raw:
         request = msgspec.structs.replace(request, prompt=body.prompt, apart=False)
     else:
         content = await bodies.shown(body.prompt, body.images, call.pictures)

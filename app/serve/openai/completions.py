@@ -17,7 +17,7 @@ from app.serve.web.body import decoded
 from app.serve.web.refusal import Refusal
 from app.serve.web.site import HttpCall
 from app.serve.web.stream import FrameStream, Reply, error_event, event, json
-from engine.protocol import DecodeTokens, Finished, Generate, Piece, TokenInfo
+from engine.protocol import DecodeTokens, Finished, Generate, Infill, Piece, TokenInfo
 
 MOST_PROMPTS = 256
 USUAL_TOKENS = 16  # as OpenAI's
@@ -51,12 +51,13 @@ async def completions(call: HttpCall) -> Reply:
     """Go on with texts."""
     body = decoded(call.body, TextBody)
     model = await call.model(body.model)
-    if body.suffix:
-        raise Refusal(400, "suffix: fill-in-the-middle is not supported", param="suffix")
     if (body.best_of or 1) > (body.n or 1):
         raise Refusal(400, "best_of: not supported", param="best_of")
     n = fields.n_choices(body, call.gate.turns.slots)
     prompts = _prompts(body.prompt)
+    if body.suffix and (body.echo or not all(isinstance(one, str) for one in prompts)):
+        text = "suffix: expected prompts as text, and no echo"
+        raise Refusal(400, text, param="suffix")
     requests = [one for prompt in prompts for one in choices(_request(call, body, prompt), n)]
     wants_usage = bool(body.stream_options and body.stream_options.include_usage)
     echoes = [
@@ -83,9 +84,13 @@ def _prompts(given: str | list[str | int | list[int]]) -> list[Prompt]:
 
 def _request(call: HttpCall, body: TextBody, prompt: Prompt) -> Generate:
     top = body.logprobs
+    place = None
+    if body.suffix and isinstance(prompt, str):
+        place = Infill(prompt, body.suffix, suffix_first=call.desk.settings.spm_infill)
     return Generate(
         0,
-        prompt=prompt if isinstance(prompt, str) else None,
+        infill=place,
+        prompt=prompt if isinstance(prompt, str) and place is None else None,
         prompt_tokens=None if isinstance(prompt, str) else prompt,
         sampling=call.sampling(fields.sampling(body), openai=True),
         max_tokens=fields.limit(body.max_tokens, USUAL_TOKENS),

@@ -22,7 +22,7 @@ from app.serve.settings import PORT, ServeSettings
 from app.state.models.model import ModelState
 from app.state.session import Session
 from engine.errors import CutawayError
-from engine.protocol import ChatMessage, FileContent, Loaded
+from engine.protocol import ChatMessage, FileContent, Generate, Loaded
 
 OWN = Connection("this machine", "http://localhost")  # whose key the keyring has
 EVERYWHERE = "0.0.0.0"
@@ -203,7 +203,7 @@ class ServingState(QObject):
         number = event.row.number
         if isinstance(event, RequestBegan):
             request = event.request
-            messages = request.messages or [ChatMessage("user", request.prompt or "")]
+            messages = request.messages or [ChatMessage("user", _plain(request))]
             self.texts[number] = ServedText(messages)
             while len(self.texts) > KEPT:
                 self.texts.popitem(last=False)
@@ -212,6 +212,13 @@ class ServingState(QObject):
             text.answer = (text.answer + event.text)[:LONGEST]
         elif isinstance(event, RequestEnded) and number in self.texts:
             self.ended.emit(event, self.texts[number])
+
+
+def _plain(request: Generate) -> str:
+    """The text of a request that is no chat; a cursor marks a place that is to be filled in."""
+    if (place := request.infill) is not None:
+        return f"{place.prefix}{place.line}\u2038{place.suffix}"
+    return request.prompt or ""
 
 
 def _names() -> tuple[str, ...]:
