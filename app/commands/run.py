@@ -26,6 +26,7 @@ from engine.protocol import (
     ChatMessage,
     Generate,
     Grammar,
+    Infill,
     JsonSchema,
     Loaded,
     Regex,
@@ -150,6 +151,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add_tool_options(parser)
     parser.add_argument("--system", metavar="TEXT", help="system prompt")
+    parser.add_argument(
+        "--suffix",
+        metavar="TEXT",
+        help="write the text between the prompt and this one (code models)",
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object after the answer")
     group = parser.add_argument_group("answer")
     group.add_argument(
@@ -192,7 +198,10 @@ def run(args: argparse.Namespace) -> int:
     template = _template(args)
     options = engine_options(args)
     system = _utf8("--system", args.system)
-    chats = args.prompt is None and not args.json and _is_terminal()
+    if args.suffix is not None and (args.image or args.tool or args.mcp or args.system):
+        raise BadSetting("--suffix", args.suffix, "a prompt alone, without pictures and tools")
+    plain = args.prompt is not None or args.suffix is not None or args.json
+    chats = not plain and _is_terminal()
     prompt = None if chats else _prompt(args.prompt, "-" in args.file)
     documents = [_document(name) for name in args.file]
     tools = tools_of(args, documents)
@@ -215,6 +224,7 @@ def run(args: argparse.Namespace) -> int:
             tools.start()
         if prompt is not None:
             prompt = with_documents(prompt, documents)
+            template = _filling(args, template, prompt)
             return _answer_once(args, engine, loaded, template, prompt, tools, suits)
         chat = Chat(engine, loaded, template, system, tools=tools)
         chat.waiting = [chat.pictures.bring(path) for path in args.image]
@@ -295,6 +305,14 @@ def _template(args: argparse.Namespace) -> Generate:
         edits=edits_of(args),
         chat="",
     )
+
+
+def _filling(args: argparse.Namespace, template: Generate, prompt: str) -> Generate:
+    """The request that fills in, where --suffix asks for it."""
+    if args.suffix is None:
+        return template
+    infill = Infill(prompt, _utf8("--suffix", args.suffix) or "")
+    return structs.replace(template, infill=infill)
 
 
 def _suited(template: Generate, suits: Suggested) -> Generate:

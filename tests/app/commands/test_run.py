@@ -415,3 +415,17 @@ def test_a_form_that_cannot_be(tiny: str, tmp_path: Path) -> None:
     assert_one_line_error(run_here("run", tiny, "-p", "a", "--grammar", str(schema)), "UTF-8")
     schema.write_bytes(b" " * 300_000)
     assert_one_line_error(run_here("run", tiny, "-p", "a", "--grammar", str(schema)), "262144")
+
+
+def test_the_middle_of_a_text(tiny: str, tmp_path: Path) -> None:
+    """What `--suffix` has written stands between both; a chat's tokens are not there."""
+    marks = {"fim_pre": 4, "fim_suf": 5, "fim_mid": 6}
+    kind = gguf.GGUFValueType.UINT32
+    keys = {f"tokenizer.ggml.{name}_token_id": (token, kind) for name, token in marks.items()}
+    path = write_tiny(tmp_path / "fim.gguf", "llama", metadata=keys)
+    words = (*HOST, *GREEDY, "--max-tokens", "4", "-p", "q", "--suffix", "xy")
+    found = json.loads(run_here("run", str(path), *words, "--json").stdout)
+    assert found["stats"]["n_prompt"] == len("q") + len("xy") + 3
+    assert run_here("run", str(path), *words).stdout.strip() == found["text"].strip()
+    assert_one_line_error(run_here("run", tiny, *words), "no token for prefix, suffix, middle")
+    assert_one_line_error(run_here("run", tiny, *words, "--system", "a"), "--suffix")
