@@ -101,7 +101,8 @@ class Panes(QWidget):
         if self._unfolded or not self._has_room:
             return self._unfolded
         chosen = self.kept.chats_listed
-        usual = self.width() >= fonts.px(LISTED) and self.arrangement != INSIDE
+        least = {ALONE: NARROW, BALANCED: LISTED}.get(self.arrangement)
+        usual = least is not None and self.width() >= fonts.px(least)
         return usual if chosen is None else chosen
 
     def show_tab(self, id: str) -> None:

@@ -46,11 +46,24 @@ def click_a_word(window: MainWindow) -> None:
     QApplication.processEvents()
 
 
-def test_a_new_window_shows_the_chat_alone(answered: MainWindow) -> None:
+def test_a_new_window_shows_the_chats_and_the_chat(answered: MainWindow) -> None:
     assert not answered.inspector.isVisible()
+    assert answered.chats.isVisible()
+    assert not answered.rail.isVisible()
+    assert answered.talk.width() > 1000
+
+
+def test_the_list_of_chats_makes_room_for_the_inspector(answered: MainWindow) -> None:
+    press(answered, Qt.Key.Key_J, CTRL)
+    assert answered.inspector.isVisible()
     assert answered.rail.isVisible()
     assert not answered.chats.isVisible()
-    assert answered.talk.width() > 1200
+    press(answered, Qt.Key.Key_J, CTRL)
+    press(answered, Qt.Key.Key_J, CTRL)
+    assert answered.chats.isVisible()
+    answered.resize(1000, 700)
+    come_to_rest(answered)
+    assert not answered.chats.isVisible(), "one pane at a time"
 
 
 def test_a_click_on_a_word_opens_the_inspector_at_it(answered: MainWindow) -> None:
@@ -120,7 +133,7 @@ def test_the_chat_keeps_its_width_and_nothing_is_cut(answered: MainWindow) -> No
                 answered.panes.show_tab("memory")
             come_to_rest(answered, answered.bench)
             assert answered.talk.width() >= LEAST_TALK, width
-            assert answered.chats.isVisible() == (width >= 1440), width
+            assert answered.chats.isVisible() == (not inside or width >= 1440), width
             assert answered.inspector.isVisible() == inside, width
             assert [*faults(answered), *overlapping(answered)] == [], width
             settings = answered.talk.composer.settings_button
@@ -130,7 +143,9 @@ def test_the_chat_keeps_its_width_and_nothing_is_cut(answered: MainWindow) -> No
 
 def test_a_choice_between_list_and_icons_stays(answered: MainWindow, qtbot: QtBot) -> None:
     press(answered, Qt.Key.Key_B, CTRL)
-    assert answered.chats.isVisible(), "at 1280, where it would be icons"
+    assert not answered.chats.isVisible()
+    press(answered, Qt.Key.Key_B, CTRL)
+    assert answered.chats.isVisible(), "also beside the inspector, where it would be icons"
     answered.resize(1600, 1000)
     answered.resize(1280, 800)
     qtbot.waitUntil(lambda: answered.width() == 1280)
