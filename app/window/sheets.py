@@ -153,10 +153,12 @@ class Sheets(QObject):
     def show_chooser(self) -> None:
         self.chooser.refresh()
         self._open(self.chooser)
+        self.chooser.show_usual()
 
     def add_server(self) -> None:
         """Open the chooser with the form of a new server."""
-        self.show_chooser()
+        self.chooser.refresh()
+        self._open(self.chooser)
         self.chooser.add_server()
 
     def show_file(self) -> None:

@@ -26,7 +26,7 @@ from app.widgets.lists.table import Table
 from app.widgets.numbers import file_size
 from engine.protocol import ListDevices
 
-DISK, DISCOVER, SERVERS = range(3)
+DISCOVER, SERVERS = 1, 2  # pages, after that of the disk
 LEAST_ROWS = 6  # of the table of models
 BESIDE = 680  # pixels at normal text; in less, the options stand below the models
 
@@ -176,9 +176,12 @@ class Chooser(QWidget):
         if event.type() in TEXT_SIZE:
             self.table.setMinimumHeight(fonts.px(LEAST_ROWS * ROW))
 
-    def show_disk(self) -> None:
-        """The models on this disk."""
-        self.tabs.setCurrentIndex(DISK)
+    def show_usual(self) -> None:
+        """The models to download where there is none on the disk; else what was shown last."""
+        library = self._bench.library
+        if library.known and not library.models and not library.problem:
+            self.tabs.setCurrentIndex(DISCOVER)
+            self.discover.words.setFocus()
 
     def add_server(self) -> None:
         """Show the form of a new server."""
@@ -199,7 +202,8 @@ class Chooser(QWidget):
                 self.options.show_model(None)
                 self.storage.show_model(None)
         looking = tr("Searching the disk …") if library.looking else ""
-        self._empty.setText(library.problem or looking or tr("No models on this disk yet."))
+        none = tr("No models on this disk yet. Download one under “Discover”, or open a GGUF file.")
+        self._empty.setText(library.problem or looking or none)
         self._empty.setVisible(bool(library.problem) or not library.models)
 
     def _choose_open_one(self, always: bool = False) -> None:

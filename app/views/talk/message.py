@@ -5,8 +5,8 @@ from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QEvent, QPoint, QRect, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QEnterEvent, QPainter, QPaintEvent
-from PySide6.QtWidgets import QApplication, QWidget
+from PySide6.QtGui import QColor, QContextMenuEvent, QEnterEvent, QPainter, QPaintEvent
+from PySide6.QtWidgets import QApplication, QMenu, QWidget
 
 from app.language import tr
 from app.state.talk.message import Picture
@@ -218,6 +218,18 @@ class MessageView(Row):
         super().leaveEvent(event)
         self.show_actions()
 
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:  # noqa: N802
+        """Beside its text, or where it is shown as tokens."""
+        if self.edit is None:
+            menu = QMenu(self)
+            self.buttons.fill_menu(menu)
+            menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+            menu.popup(event.globalPos())
+
+    def _add_to_menu(self, menu: QMenu) -> None:
+        menu.addSeparator()
+        self.buttons.fill_menu(menu)
+
     def heightForWidth(self, width: int) -> int:  # noqa: N802
         if self.end is not None:
             self.end.arrange(width)
@@ -327,6 +339,7 @@ class MessageView(Row):
         if self.body is None:
             self._remove_body()
             self.body = MarkdownView(self.row.speaker_says)
+            self.body.menu_made.connect(self._add_to_menu)
             self.body.height_changed.connect(self.height_changed)
             self.body.link_clicked.connect(self.row.link_wanted)
             self.body.dragged.connect(self._dragged)

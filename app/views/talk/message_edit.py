@@ -33,7 +33,7 @@ class MessageEdit(QFrame):
         self.field.cancelled.connect(self.cancelled)
         self.field.textChanged.connect(self._refresh)
         hint = tr("Sent as a new branch.") if question else tr("Saved as a new branch.")
-        self.send_button = Button(tr("Send") if question else tr("Keep"), self._submit, "primary")
+        self.send_button = Button(tr("Send") if question else tr("Save"), self._submit, "primary")
         self._hint = label(hint, "quiet", "small", wrap=True)
         self.pictures: EditedPictures | None = None
         self.attachments: Attachments | None = None

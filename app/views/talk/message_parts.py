@@ -6,7 +6,7 @@ from datetime import datetime
 
 from PySide6.QtCore import QDateTime, QLocale, QRect, Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QGuiApplication, QPainter, QPaintEvent, QResizeEvent
-from PySide6.QtWidgets import QBoxLayout, QProgressBar, QSizePolicy, QWidget
+from PySide6.QtWidgets import QBoxLayout, QMenu, QProgressBar, QSizePolicy, QWidget
 
 from app.language import tr, used
 from app.state.session import PastStage, StageProgress
@@ -113,6 +113,20 @@ class MessageButtons(QWidget):
             self.after.setEnabled(message.place < message.siblings - 1)
         if not row.is_question:
             self.on.setVisible(bool(message.text) and message.finish != "died")
+
+    def fill_menu(self, menu: QMenu) -> None:
+        """Add what the buttons do, as far as it can be done now."""
+        row = self._row
+        menu.addAction(tr("Copy the message"), self._do_copy)
+        if row.answering:
+            return
+        menu.addAction(tr("Edit"), row.edit_wanted.emit)
+        if not row.is_question:
+            menu.addAction(tr("Regenerate"), row.regenerate)
+            if not self.on.isHidden():
+                menu.addAction(tr("Continue"), row.continue_answer)
+        menu.addSeparator()
+        menu.addAction(tr("Delete this and later messages"), row.delete)
 
     @property
     def whole_width(self) -> int:

@@ -55,7 +55,7 @@ def in_words(bench: Workbench) -> str:
     drawn = bench.chat.details.sampling
     name = preset_of(bench)
     words = (
-        [tr("T {temperature:g}", temperature=drawn.temperature)]
+        [tr("Temperature {temperature:g}", temperature=drawn.temperature)]
         if name in ("", SUGGESTED.name)
         else [preset_title(name)]
     )

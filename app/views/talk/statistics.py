@@ -33,8 +33,6 @@ def summary(message: Message) -> str:
         )
     if stats is not None and stats.encode_s:
         parts.append(tr("looked {encode_s}", encode_s=duration(stats.encode_s)))
-    if stats is not None and stats.n_generated:
-        parts.append(tr("seed {seed}", seed=stats.seed))
     return "  ·  ".join(parts)
 
 

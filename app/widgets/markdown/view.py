@@ -28,6 +28,7 @@ class MarkdownView(MarkdownText):
     word_clicked = Signal(int)  # the character of the text that was set
     dragged = Signal(int)  # the height at which a selection is being drawn
     copied = Signal(str)  # what went to the clipboard
+    menu_made = Signal(QMenu)  # the context menu, to be extended before it is shown
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -143,6 +144,7 @@ class MarkdownView(MarkdownText):
             menu.addAction(
                 tr("Copy {address}", address=address), partial(self._to_clipboard, address)
             )
+        self.menu_made.emit(menu)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         menu.popup(event.globalPos())
 

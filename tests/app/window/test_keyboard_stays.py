@@ -70,7 +70,7 @@ def keeps(window: MainWindow) -> None:
     edit = answer(window).edit
     assert edit is not None
     QTest.keyClicks(edit.field, "!")
-    press_button(window, edit, "Keep")
+    press_button(window, edit, "Save")
     assert window.bench.chat.path[1].siblings == 2
 
 

@@ -6,6 +6,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QApplication, QLabel, QWidget
 
 from app.state.models.downloads import Download
+from app.theme.theme import Theme
 from app.views.models.chooser import DISCOVER, Chooser
 from app.views.models.server_form import ServerForm
 from app.views.news import NewsView
@@ -149,7 +150,9 @@ def test_a_sheet_that_is_made_late_shows_what_an_early_one_does(window: MainWind
 
 
 @pytest.mark.styled
-def test_fields_of_a_fixed_height_grow_with_the_text_of_an_open_sheet(window: MainWindow) -> None:
+def test_fields_of_a_fixed_height_grow_with_the_text_of_an_open_sheet(
+    window: MainWindow, theme: Theme
+) -> None:
     window.sheets.show_runs()
     window.sheets.add_server()
     words = window.sheets.runs.features.words
@@ -157,5 +160,6 @@ def test_fields_of_a_fixed_height_grow_with_the_text_of_an_open_sheet(window: Ma
     assert len(fields) == 2
     before = [field.height() for field in fields]
     window.bench.preferences.update(font_scale=2.0)
+    theme.finish()  # it changes hidden widgets in slices
     come_to_rest(window, window.bench)
     assert [field.height() for field in fields] == [2 * height for height in before]

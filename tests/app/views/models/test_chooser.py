@@ -48,6 +48,22 @@ def models(window: MainWindow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     return found
 
 
+def test_without_a_model_it_opens_at_those_to_download(
+    window: MainWindow, models: list[Stored]
+) -> None:
+    chooser = window.sheets.chooser
+    assert chooser.tabs.tabText(chooser.tabs.currentIndex()) == "On this disk"
+    window.bench.library.models = []
+    window.sheets.show_chooser()
+    assert chooser.tabs.tabText(chooser.tabs.currentIndex()) == "Discover"
+    assert chooser.discover.isVisible()
+    assert chooser.discover.words.hasFocus()
+    window.bench.library.models, window.bench.library.problem = [], "a folder cannot be read"
+    chooser.tabs.setCurrentIndex(0)
+    window.sheets.show_chooser()
+    assert chooser.tabs.tabText(chooser.tabs.currentIndex()) == "On this disk"
+
+
 @pytest.fixture
 def client(window: MainWindow) -> ScriptedEngine:
     assert isinstance(window.bench.engine, ScriptedEngine)

@@ -28,7 +28,7 @@ def test_statistics_of_a_continued_answer_count_all_of_it(
     engine.say(Finished(engine.last.id, "stop", Stats(161, 160, 20, 0.0, 0.1, 0.3, 0.2, 9, 181)))
     footer = view(talk, 1).footer
     assert footer is not None
-    assert footer.numbers.text() == "123 t/s  ·  60 tok  ·  TTFT 213 ms  ·  seed 9"
+    assert footer.numbers.text() == "123 t/s  ·  60 tok  ·  TTFT 213 ms"
     assert "Prompt: 120 tokens" in footer.toolTip()
     assert chat.context.used == used + 20
 

@@ -73,7 +73,7 @@ def test_each_number_says_where_it_comes_from(
         f: getattr(same, f) for f in panel.numbers
     }
     assert panel.presets.currentText() == SUGGESTED.name
-    assert in_words(talk.bench) == "T 0.2"
+    assert in_words(talk.bench) == "Temperature 0.2"
 
 
 def test_a_number_of_ones_own_goes_back(talk: Talk, panel: SamplingPopover) -> None:
