@@ -34,6 +34,7 @@ from engine.settings import EngineOptions
 SMALLEST_CTX = 512
 UNKNOWN_CTX = 4096  # halved when a model that never opened is to take less
 AT_ONCE = 2  # chats that are answered at once
+ANSWER_ROOM = 512  # tokens of an answer for which a longer context has room
 HISTORY = 60  # measured rates that are kept
 RATE_EVERY = 1.0  # seconds over which a rate is measured
 
@@ -139,6 +140,16 @@ class Session(QObject):
         """The tokens of context that were asked for, where the model took fewer."""
         asked = self.options.ctx
         return asked if self.model is not None and asked and self.model.n_ctx < asked else None
+
+    def longer_context(self, needed: int) -> int | None:
+        """A context for a prompt of so many tokens and its answer with which the open file can be
+        loaded again; None where the model was made for fewer, or the memory took fewer.
+        """
+        model = self.model
+        if model is None or self.connection is not None or self.context_cut is not None:
+            return None
+        longer = min(1 << (needed + ANSWER_ROOM - 1).bit_length(), model.n_ctx_train)
+        return longer if longer > max(needed, model.n_ctx) else None
 
     def open(self, path: str | Path, options: EngineOptions | None = None) -> None:
         """Load a model in place of the one before, which stays where the file is broken."""

@@ -1,6 +1,7 @@
 """Buttons and lines around the field of a message: sending, waiting, length, the other model."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 from PySide6.QtCore import QSize, Signal
@@ -15,7 +16,7 @@ from app.state.workbench import Workbench
 from app.views.talk.settings import WhenFullChoice
 from app.widgets.basics import Button, label, literal, set_tone
 from app.widgets.controls.growing_edit import GrowingEdit
-from app.widgets.layouts import hbox
+from app.widgets.layouts import STRETCH, hbox, vbox
 from app.widgets.numbers import grouped
 from app.widgets.tips import set_tip
 
@@ -39,8 +40,11 @@ class Overflow(QWidget):
         self.words = label("", "warn", "small", wrap=True)
         self.words.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         self.choice = WhenFullChoice(bench)
+        self.longer = Button("", self._use_longer, "link")
+        self._n_ctx: int | None = None  # what `longer` offers
         self.parts = Button(tr("Choose parts…"), self._choose_parts, "link")
-        hbox((self.words, 1), self.parts, self.choice, on=self)
+        steps = hbox(self.longer, self.parts, STRETCH, self.choice)
+        vbox(self.words, steps, on=self, spacing=0)
         self.hide()
 
     @property
@@ -67,6 +71,19 @@ class Overflow(QWidget):
         self.words.setText(words.replace(THIN_SPACE, NARROW_SPACE))
         set_tone(self.words, "bad" if self._policy == "stop" else "warn")
         self.parts.setVisible(bool(self._bench.chat.documents.documents))
+        self._offer_longer(needed)
+
+    def _offer_longer(self, needed: int) -> None:
+        n_ctx = self._n_ctx = self._bench.session.longer_context(needed)
+        self.longer.setVisible(n_ctx is not None)
+        if n_ctx is not None:
+            self.longer.setText(tr("Reload with {n_ctx} tokens", n_ctx=grouped(n_ctx)))
+
+    def _use_longer(self) -> None:
+        """Load the model again with a context in which the message fits, and remember that."""
+        session = self._bench.session
+        if session.path is not None and self._n_ctx is not None:
+            self._bench.open_model(session.path, replace(session.options, ctx=self._n_ctx))
 
     def _choose_parts(self) -> None:
         """Open the longest document, of which less can be sent."""

@@ -106,14 +106,16 @@ class ScriptedEngine(Engine):
         fields = msgspec.structs.asdict(memory) | {"id": self.last_of(Predict).id}
         self.say(PredictedMemory(**fields))
 
-    def load_done(self, name: str = "SmolLM2 135M Instruct", n_ctx: int = 2048) -> None:
-        """The model that was asked for is open."""
+    def load_done(
+        self, name: str = "SmolLM2 135M Instruct", n_ctx: int = 2048, trained: int | None = None
+    ) -> None:
+        """The model that was asked for is open; it was `trained` with as many tokens, or more."""
         request = self.last_of(Load)
         assert isinstance(request, Load)
         self.say(
             Loaded(
-                request.id, request.path, name, "llama", "intel:0", "Intel CPU", n_ctx, n_ctx,
-                49152, "file",
+                request.id, request.path, name, "llama", "intel:0", "Intel CPU", n_ctx,
+                trained or n_ctx, 49152, "file",
             )
         )  # fmt: skip
 

@@ -333,6 +333,34 @@ def test_a_question_that_does_not_fit_says_what_is_left_out(
     assert talk.composer.send_button.isEnabled()
 
 
+def test_a_model_made_for_a_longer_context_is_loaded_with_one(
+    talk: Talk, engine: ScriptedEngine, qtbot: QtBot, tiny_path: Path
+) -> None:
+    session, longer = talk.bench.session, talk.composer.overflow.longer
+    too_long(talk, qtbot)
+    assert longer.isHidden(), "2,048 tokens are all that it was made for"
+    session.unload()
+    talk.bench.open_model(tiny_path)
+    engine.load_done(trained=32768)
+    too_long(talk, qtbot, 40_000)
+    assert longer.isHidden(), "not even that is enough"
+    too_long(talk, qtbot)
+    assert longer.text().replace("\u2009", " ") == "Reload with 8 192 tokens"
+    too_long(talk, qtbot, 32_700)
+    assert longer.text().replace("\u2009", " ") == "Reload with 32 768 tokens"
+    too_long(talk, qtbot)
+    QTest.mouseClick(longer, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: session.options.ctx == 8192 and session.status == "loading")
+    qtbot.waitUntil(lambda: isinstance(engine.last, Load) and engine.last.options.ctx == 8192)
+    engine.load_done(n_ctx=8192, trained=32768)
+    assert talk.composer.overflow.isHidden()
+    assert talk.composer.field.text.startswith("word")
+    assert talk.bench.preferences.of_model(str(tiny_path)).ctx == 8192
+    engine.load_done(n_ctx=4096, trained=32768)
+    too_long(talk, qtbot)
+    assert longer.isHidden(), "the memory had room for 4,096 alone"
+
+
 @pytest.mark.parametrize(("row", "policy"), [(0, "shift"), (1, "middle"), (2, "stop")])
 def test_the_person_chooses_what_is_left_out(
     talk: Talk, engine: ScriptedEngine, qtbot: QtBot, row: int, policy: str
