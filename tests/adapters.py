@@ -12,9 +12,12 @@ from numpy.typing import NDArray
 
 from engine.gguf import open_gguf
 from tests.gguf_files import Blocks, drafted
+from tests.goldens.tiny import Draws, write_tiny
 
 Floats = NDArray[np.float64]
 TABLES = ("token_embd.weight",)
+PEER_SCALE, PEER_EACH = 0.5, 5
+"""Of the golden that llama.cpp made: the adapter's scale, and every which token has logits."""
 
 
 class Halves(NamedTuple):
@@ -44,16 +47,16 @@ def matrices(path: Path) -> dict[str, tuple[int, ...]]:
 
 
 def drawn(shapes: Mapping[str, tuple[int, ...]], rank: int = 4, seed: int = 1) -> dict[str, Halves]:
-    """Random halves for matrices, which float32 holds."""
-    draws = np.random.default_rng(seed)
+    """Random halves for matrices, which float16 holds, the same in every NumPy."""
+    draws = Draws(seed)
     found = {}
     for name, (*more, out, inner) in shapes.items():
         is_table = name.endswith(TABLES)
         first = (out, rank) if is_table else (*more, rank, inner)
         second = (inner, rank) if is_table else (*more, out, rank)
-        a, b = draws.normal(size=first), draws.normal(size=second)
-        a /= np.sqrt(rank if is_table else inner)
-        found[name] = Halves(a.astype("f4").astype("f8"), b.astype("f4").astype("f8"), is_table)
+        a = draws.uniform(*first) * np.sqrt(3 / (rank if is_table else inner))
+        b = draws.uniform(*second) * np.sqrt(3)
+        found[name] = Halves(a.astype("f2").astype("f8"), b.astype("f2").astype("f8"), is_table)
     return found
 
 
@@ -94,3 +97,9 @@ def merged(path: Path, to: Path, parts: Collection[tuple[Mapping[str, Halves], f
             dims = values.shape[::-1]
             draft.tensors[name] = Blocks(0, dims, values.astype("<f4").tobytes())
     return draft.write(to)
+
+
+def write_pair(folder: Path) -> tuple[Path, Path]:
+    """The tiny llama model's file and that of an adapter for all its matrices, of alpha 8."""
+    model = write_tiny(folder / "base.gguf", "llama")
+    return model, write_adapter(folder / "adapter.gguf", "llama", drawn(matrices(model)), 8.0)

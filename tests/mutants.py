@@ -390,7 +390,7 @@ OTHERS = (
     Mutant(
         "scaling adapters leaves what was read before",
         "engine/worker/handlers.py",
-        "        for sequence in answering.slots.sequences:\n            sequence.clear()\n",
+        "        for sequence in sequences:\n            sequence.clear()\n",
         "",
         "tests/engine/runner/test_adapters.py::test_the_worker_scales_them_without_loading",
     ),

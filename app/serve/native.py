@@ -1,5 +1,5 @@
 """Routes for monitors and llama-server's clients: the server's state (/health, /metrics, /props,
-/slots), /completion and /infill, and texts as tokens and back.
+/slots, /lora-adapters), /completion and /infill, and texts as tokens and back.
 """
 
 from collections.abc import AsyncIterator
@@ -23,9 +23,11 @@ from engine.protocol import (
     Finished,
     Generate,
     Infill,
+    ListAdapters,
     ListSlots,
     Piece,
     Render,
+    ScaleAdapters,
     Snippet,
 )
 
@@ -87,6 +89,30 @@ async def slots(call: HttpCall) -> Reply:
         for row in table.slots
     ]
     return json(rows)
+
+
+async def lora_adapters(call: HttpCall) -> Reply:
+    """The adapters by their numbers, and their scales."""
+    call.desk.shelf.check()
+    found = (await call.gate.get(ListAdapters(0))).adapters
+    return json(
+        [
+            {"id": i, "path": _file_name(one.path), "scale": one.scale, "name": one.name}
+            for i, one in enumerate(found)
+        ]
+    )
+
+
+async def scale_adapters(call: HttpCall) -> Reply:
+    """Scale the adapters for all requests that do not say otherwise; those left out are off."""
+    wanted = fields.lora(decoded(call.body, list[fields.LoraField])) or {}
+    call.desk.shelf.check()
+    adapters = (await call.gate.get(ListAdapters(0))).adapters
+    if wrong := [number for number in wanted if number >= len(adapters)]:
+        raise Refusal(400, f"id: there is no adapter {wrong[0]}, of {len(adapters)}", param="id")
+    scales = [wanted.get(i, 0.0) for i in range(len(adapters))]
+    await call.gate.get(ScaleAdapters(0, scales))
+    return json({"success": True})
 
 
 def _params(model: OpenModel) -> dict[str, Any]:
@@ -249,6 +275,7 @@ def _request(call: HttpCall, body: PredictBody) -> Generate:
         endless=bool(body.ignore_eos),
         when_full="stop",
         speculation=fields.speculation(body),
+        lora=fields.lora(body.lora),
     )
 
 
@@ -315,6 +342,8 @@ NATIVE = Dialect(
         ("POST", "/infill"): infill,
         ("GET", "/props"): props,
         ("GET", "/slots"): slots,
+        ("GET", "/lora-adapters"): lora_adapters,
+        ("POST", "/lora-adapters"): scale_adapters,
     },
     error,
 )

@@ -1,5 +1,6 @@
 """Fields that requests for text share, with their ranges (OpenAI's, and llama-server's beside)."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Raw, Struct
@@ -55,6 +56,13 @@ class SpeculationField(Struct):
     n_max: Count | None = None
 
 
+class LoraField(Struct):
+    """An adapter by its number, and its scale."""
+
+    id: Annotated[int, Meta(ge=0, le=(1 << 31) - 1)]
+    scale: float = 0.0
+
+
 class TextRequest(Struct):
     """Fields that chat and plain completions have in common."""
 
@@ -80,6 +88,12 @@ class TextRequest(Struct):
     json_schema: Raw = NULL
     grammar: str | None = None
     speculative: SpeculationField | None = None
+    lora: list[LoraField] | None = None
+
+
+def lora(given: Sequence[LoraField] | None) -> dict[int, float] | None:
+    """Scales of adapters by their numbers; those that are not named are off, as in llama-server."""
+    return {one.id: one.scale for one in given} if given else None
 
 
 def speculation(body: TextRequest) -> Speculation:

@@ -83,18 +83,24 @@ class Load(Request[Loaded], frozen=True):
     embeds: bool = False
 
 
-class AdaptersScaled(Reply, frozen=True):
-    """The adapters as they are from now on."""
+class AdapterTable(Reply, frozen=True):
+    """The adapters of the open model as they are now, by number."""
 
     adapters: list[LoraAdapter]
 
 
-class ScaleAdapters(Request[AdaptersScaled], frozen=True):
+class ListAdapters(Request[AdapterTable], frozen=True):
+    """List the open model's adapters."""
+
+    between: ClassVar[bool] = True
+
+
+class ScaleAdapters(Request[AdapterTable], frozen=True):
     """Scale the open model's adapters, all of them in order; 0 turns one off. What sequences have
-    read with other scales is not continued. Without scales they only are listed.
+    read with other scales is not continued.
     """
 
-    scales: list[float] | None = None
+    scales: list[float]
 
 
 class Unloaded(Reply, frozen=True):

@@ -20,7 +20,7 @@ from engine.memory.records import BackendMemory
 from engine.prefixes import forget_chat
 from engine.progress import Clock
 from engine.protocol import (
-    AdaptersScaled,
+    AdapterTable,
     AnswerScored,
     Bench,
     BenchDone,
@@ -42,6 +42,7 @@ from engine.protocol import (
     ForgetChat,
     FormChecked,
     GraphDone,
+    ListAdapters,
     ListDevices,
     ListSlots,
     Load,
@@ -139,18 +140,21 @@ def _load(service: Service, request: Load) -> Loaded:
     return msgspec.structs.replace(model.describe(request), cost=LoadCost(clock.seconds, used))
 
 
+@answers(ListAdapters)
+def _adapters(service: Service, request: ListAdapters) -> AdapterTable:
+    return AdapterTable(request.id, service.answering.model.adapters)
+
+
 @answers(ScaleAdapters)
-def _scale_adapters(service: Service, request: ScaleAdapters) -> AdaptersScaled:
-    answering = service.answering
-    model, scales = answering.model, request.scales
-    before = model.stepper.scales
-    if scales is not None and tuple(scales) != before:
-        for sequence in answering.slots.sequences:
+def _scale_adapters(service: Service, request: ScaleAdapters) -> AdapterTable:
+    model, sequences = service.answering.model, service.answering.slots.sequences
+    if tuple(request.scales) != model.stepper.scales:
+        for sequence in sequences:
             model.prefixes.remember(sequence)
-        model.scale_adapters(scales)
-        for sequence in answering.slots.sequences:
+        model.scale_adapters(request.scales)
+        for sequence in sequences:
             sequence.clear()
-    return AdaptersScaled(request.id, model.adapters)
+    return AdapterTable(request.id, model.adapters)
 
 
 @answers(Prepare)

@@ -8,7 +8,7 @@ Needs llama-cpp-python, which the tests themselves do not.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import llama_cpp
@@ -26,6 +26,7 @@ class Peer:
         *,
         exact: bool = False,
         embeds: bool = False,
+        lora: Mapping[Path, float] | None = None,
     ) -> None:
         self._silence = llama_cpp.llama_log_callback(lambda level, text, data: None)
         llama_cpp.llama_log_set(self._silence, ctypes.c_void_p(0))
@@ -45,11 +46,22 @@ class Peer:
             params.embeddings, params.pooling_type = True, llama_cpp.LLAMA_POOLING_TYPE_NONE
         self.width: int = llama_cpp.llama_model_n_embd(self._model)
         self._context = llama_cpp.llama_init_from_model(self._model, params)
+        self._adapt(lora or {})
         self._vocab = llama_cpp.llama_model_get_vocab(self._model)
         self.vocabulary: int = llama_cpp.llama_vocab_n_tokens(self._vocab)
         self.bos: int | None = None
         if llama_cpp.llama_vocab_get_add_bos(self._vocab):
             self.bos = llama_cpp.llama_vocab_bos(self._vocab)
+
+    def _adapt(self, lora: Mapping[Path, float]) -> None:
+        """Apply adapters' files by their scales."""
+        made = [llama_cpp.llama_adapter_lora_init(self._model, str(path).encode()) for path in lora]
+        if not all(made):
+            raise ValueError(f"llama.cpp does not load one of {[*lora]}")
+        adapters = (llama_cpp.llama_adapter_lora_p_ctypes * len(made))(*made)
+        scales = (ctypes.c_float * len(made))(*lora.values())
+        if llama_cpp.llama_set_adapters_lora(self._context, adapters, len(made), scales):
+            raise RuntimeError("llama_set_adapters_lora")
 
     def tokenize(self, text: bytes) -> np.ndarray:
         """Ids of the text, BOS by the file's rule, special tokens not parsed: int32 [T]."""

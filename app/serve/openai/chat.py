@@ -92,6 +92,7 @@ async def _request(call: HttpCall, body: ChatBody) -> Generate:
         logprobs=0 if top is None else max(1, top),
         when_full="stop",
         speculation=fields.speculation(body),
+        lora=fields.lora(body.lora),
     )
 
 

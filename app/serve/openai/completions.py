@@ -103,6 +103,7 @@ def _request(call: HttpCall, body: TextBody, prompt: Prompt) -> Generate:
         prompt_logprobs=top if body.echo and top is not None else None,
         when_full="stop",
         speculation=fields.speculation(body),
+        lora=fields.lora(body.lora),
     )
 
 

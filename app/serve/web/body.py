@@ -7,7 +7,7 @@ import msgspec
 
 from app.serve.web.refusal import Refusal
 
-T = TypeVar("T", bound=msgspec.Struct)
+T = TypeVar("T")
 NULL = msgspec.Raw(b"null")
 """A value of any kind that is not there: `Raw | None` would take none but null."""
 PLACE = re.compile(r" - at `(?:key in )?\$\.?(.*)`$")

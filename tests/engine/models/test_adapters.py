@@ -15,8 +15,18 @@ from engine.models.build import find
 from engine.protocol import Edit
 from engine.runner import load
 from engine.runner.api import Model
-from tests.adapters import Halves, architecture, drawn, matrices, merged, write_adapter
-from tests.engine.models.text.files import golden, write
+from tests.adapters import (
+    PEER_EACH,
+    PEER_SCALE,
+    Halves,
+    architecture,
+    drawn,
+    matrices,
+    merged,
+    write_adapter,
+    write_pair,
+)
+from tests.engine.models.text.files import GOLDENS, golden, write
 from tests.engine.models.text.rows import ROWS, Row
 from tests.engine.models.text.test_rows import MIXED, first_driver, logits
 from tests.engine.runner.memory import drivers
@@ -31,6 +41,7 @@ UNCHANGED = re.compile(
 """What is no matrix that multiplies, and tables that are looked up."""
 SCALE, ALPHA, RANK = 0.15, 8.0, 4
 FACTOR = SCALE * ALPHA / RANK
+GOLDEN = GOLDENS.parent / "adapter.npz"
 
 
 @pytest.fixture(params=ROWS.values(), ids=lambda row: row.name)
@@ -196,6 +207,17 @@ def test_edits_name_what_the_adapter_gives(tmp_path: Path) -> None:
         got = model.dump("the others", "result_output", edits=edits)
     for key, values in want.items():
         assert nmse(got[key], values) < 1e-10
+
+
+def test_llama_cpp_computes_the_same(tmp_path: Path) -> None:
+    """It rounds activations of float16 matrices to float16."""
+    path, adapter = write_pair(tmp_path)
+    with np.load(GOLDEN) as arrays:
+        want = arrays["logits"]
+    with load(path, device="host", kv="f32", ctx=64, lora={str(adapter): PEER_SCALE}) as model:
+        assert nmse(answers(model)[PEER_EACH - 1 :: PEER_EACH], want) < 1e-5
+        model.scale_adapters(PEER_SCALE * 1.01)
+        assert nmse(answers(model)[PEER_EACH - 1 :: PEER_EACH], want) > 1e-5
 
 
 Spoil = Callable[[Path], Path]

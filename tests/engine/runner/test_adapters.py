@@ -9,9 +9,10 @@ import pytest
 from engine.backends.opencl.drivers.device import list_devices
 from engine.errors import BadSetting
 from engine.protocol import (
-    AdaptersScaled,
+    AdapterTable,
     Finished,
     Generate,
+    ListAdapters,
     Load,
     Loaded,
     Piece,
@@ -205,11 +206,11 @@ def test_the_worker_scales_them_without_loading(worker: Worker, path: Path, adap
     assert (off != on, n) == (True, 0)
     assert answer() == (on, 0)
     scaled = worker.get(ScaleAdapters(worker.new_id(), [0.0]))
-    assert isinstance(scaled, AdaptersScaled)
+    assert isinstance(scaled, AdapterTable)
     assert scaled.adapters[0].scale == 0.0
     assert answer() == (off, 0)
     assert answer()[1] > 0
-    listed = worker.get(ScaleAdapters(worker.new_id()))
+    listed = worker.get(ListAdapters(worker.new_id()))
     assert listed.adapters == scaled.adapters
     assert answer()[1] > 0
     assert worker.get(ScaleAdapters(worker.new_id(), [1.0])).adapters[0].scale == 1.0
