@@ -19,6 +19,7 @@ STAGES: dict[StageName, str] = {
     "look": mark("Inspecting a token"),
     "score": mark("Scoring the text"),
     "embed": mark("Embedding the texts"),
+    "rank": mark("Ranking the texts"),
     "bench": mark("Measuring"),
 }
 """What the engine does, as a title; in a line of text without the capital."""

@@ -83,6 +83,35 @@ class GivesNoText(CutawayError):
         )
 
 
+class OnlyRanks(CutawayError):
+    """A reranker, which is asked to write or to embed."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "this model is a reranker: it scores texts for a query, and neither writes nor embeds;"
+            " use `cutaway rerank` or POST /v1/rerank"
+        )
+
+
+class GivesNoScores(CutawayError):
+    """A model that is asked to rank texts and has no head for it, or one of several labels."""
+
+    def __init__(self, arch: str, labels: Sequence[str] = ()) -> None:
+        self.arch, self.labels = arch, tuple(labels)
+        if labels:
+            shown = ", ".join(_quoted(label) for label in labels[:8])
+            listed = f"{shown}{', ...' if labels[8:] else ''}"
+            super().__init__(
+                f"the file classifies texts by {len(labels)} labels ({listed}), and ranks none;"
+                " open a reranker, such as bge-reranker-v2-m3"
+            )
+        else:
+            super().__init__(
+                f"the file of {_quoted(arch)} has no head that scores texts (cls.output.weight);"
+                " open a reranker, such as bge-reranker-v2-m3"
+            )
+
+
 class TensorMismatch(CutawayError):
     """Names or shapes in the file do not fit the model's fields; every one is listed."""
 

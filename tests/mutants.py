@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.engine.models.text.encoders import ENCODERS
+from tests.engine.models.text.rankers import RANKERS
 from tests.engine.models.text.rows import ROWS
 from tests.program import ROOT
 
@@ -346,6 +347,20 @@ OTHERS = (
         "tests/app/window/panes/test_vitals.py",
     ),
     Mutant(
+        "a document writes marks of the form that rerankers read it in",
+        "engine/tokenizer/tokenizer.py",
+        "ids += self.encode(filled, add_special=False, parse_special=False)",
+        "ids += self.encode(filled, add_special=False)",
+        "tests/engine/test_rank.py",
+    ),
+    Mutant(
+        "a head chooses between tokens without softmax",
+        "engine/models/head.py",
+        "chooses=arch in CHOOSING and count > 1",
+        "chooses=False",
+        "tests/engine/models/text/test_rankers.py",
+    ),
+    Mutant(
         "memory is freed while threads take its pages",
         "engine/backends/opencl/pages.py",
         "        wait(self._coming)\n",
@@ -398,9 +413,10 @@ OTHERS = (
 
 ROW_TEST = "tests/engine/models/text/test_rows.py::test_on_the_host[{}]"
 ENCODER_TEST = "tests/engine/models/text/test_encoders.py::test_on_the_host[{}]"
+RANKER_TEST = "tests/engine/models/text/test_rankers.py::test_on_the_host[{}]"
 OF_ROWS = tuple(
     Mutant(f"architecture: {row.name}", *row.fault, tests=test.format(row.name))
-    for rows, test in ((ROWS.values(), ROW_TEST), (ENCODERS, ENCODER_TEST))
+    for rows, test in ((ROWS.values(), ROW_TEST), (ENCODERS, ENCODER_TEST), (RANKERS, RANKER_TEST))
     for row in rows
 )
 MUTANTS = (*OTHERS, *OF_ROWS)

@@ -33,6 +33,7 @@ from engine.protocol import (
     Look,
     PlanPictures,
     PutPicture,
+    Rank,
     ReadCells,
     Render,
     Reply,
@@ -72,7 +73,7 @@ class NoSharedModel(Reply, frozen=True):
 ALLOWED: frozenset[type[Request[Any]]] = frozenset(
     {
         *(Generate, PutPicture, PlanPictures, ShowPicture, Render, EncodeText, DecodeTokens),
-        *(Embed, CheckForm, ListSlots, Examine, DescribeGraph, DescribePlan, DumpResults),
+        *(Embed, Rank, CheckForm, ListSlots, Examine, DescribeGraph, DescribePlan, DumpResults),
         *(ReadCells, ScoreAnswer, Compare, CompareTexts),
     }
 )

@@ -1,14 +1,22 @@
 """From an open file to a bound architecture with its caches. Reads metadata, no weights."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
 from typing import Literal, NamedTuple, cast
 
 from engine.device.backend import Component, Owner
-from engine.errors import BadFile, BadSetting, NotSupported, ShapeError, UnsupportedModel
+from engine.errors import (
+    BadFile,
+    BadSetting,
+    GivesNoText,
+    NotSupported,
+    OnlyRanks,
+    ShapeError,
+    UnsupportedModel,
+)
 from engine.gguf import GGUFFile
 from engine.gguf.adapters import TYPE, is_adapter
 from engine.gguf.formats import F16, Format
@@ -33,6 +41,7 @@ from engine.models.base import (
     modules_in,
 )
 from engine.models.constants import read_constants
+from engine.models.head import Head, Pooling, pooling_of, read_head
 from engine.models.kept import CELL_STEP, CHECKPOINTS, make_caches, make_states
 from engine.models.mtp import NextToken, bind_predicting
 from engine.models.sites import EditableResults, edited
@@ -92,7 +101,8 @@ class BuiltModel:
     two, `planes` counts the rows that a picture brings for each of its places, and `limits` hold
     for every picture. `predicting` is the block behind its layers that predicts further tokens, as
     a model of that one layer, which reads the `hidden` states that this one gives. `adapters` may
-    join the products of its matrices, in steps whose shape names them.
+    join the products of its matrices, in steps whose shape names them. `head` makes scores of a
+    text's rows, where the file has one; `pooling` is how it wants its rows.
     """
 
     arch: str
@@ -111,6 +121,8 @@ class BuiltModel:
     predicting: "BuiltModel | None" = None
     hidden: HiddenRows = "all"
     adapters: tuple[Adapter, ...] = ()
+    head: Head | None = None
+    pooling: Pooling = Pooling.LAST
 
     @property
     def n_layer(self) -> int:
@@ -146,6 +158,11 @@ class BuiltModel:
     def output(self) -> Output:
         """The output by default."""
         return Output.LOGITS if Output.LOGITS in self.model.gives else Output.EMBEDDINGS
+
+    def check_writes(self) -> None:
+        """Raise `GivesNoText`, or `OnlyRanks`, for a model without logits."""
+        if self.output is not Output.LOGITS:
+            raise GivesNoText(self.arch) if self.head is None else OnlyRanks
 
     def width(self, output: Output) -> int:
         """How many numbers of that kind there are for a token."""
@@ -321,7 +338,8 @@ def build_model(
     params = read_params(module.Params, file)
     if problem := params.problem():
         raise BadFile(path, f"metadata: {arch}.{problem}")
-    bound = _bind(module, file, params)
+    head = read_head(file, params, module.Model.whole)
+    bound = _bind(module, file, params, () if head is None else head.names)
     constants = read_constants(params.constants(), file)
     try:
         wanted = _context(n_ctx, params)
@@ -334,6 +352,8 @@ def build_model(
         held = (caches, layers, make_states(kept, n_sequences))
         sizes = (wanted, wanted if model.whole else n_batch, n_sequences)
         built = BuiltModel(arch, model, bound.sources, bound.owners, *held, *sizes)
+        pooling = pooling_of(file.metadata, model.whole, head is not None)
+        built = replace(built, head=head, pooling=pooling)
         assert built.width(built.output)  # every shape fits
         if predicts:
             built = _with_predicting(built, file, module, bound.weights, kv, together)
@@ -433,14 +453,16 @@ def with_adapters(built: BuiltModel, files: Sequence[GGUFFile]) -> BuiltModel:
     return replace(built, adapters=adapters, sources=sources, owners=owners)
 
 
-def _bind(module: Architecture, file: GGUFFile, params: TextParams) -> Bound[TextWeights]:
-    """The text model's weights; a tower in the same file is left alone, and so are blocks behind
-    the last, which predict further tokens (`_with_predicting`).
+def _bind(
+    module: Architecture, file: GGUFFile, params: TextParams, of_head: Collection[str]
+) -> Bound[TextWeights]:
+    """The text model's weights; a tower in the same file is left alone, and so are the tensors of
+    a head and blocks behind the last, which predict further tokens (`_with_predicting`).
 
     Nothing walks `block_count` before it is compared with the blocks that are there.
     """
     weights = {name: t for name, t in file.tensors.items() if not _is_left(name, params)}
-    others = [constant.name for constant in params.constants()]
+    others = [*of_head, *(constant.name for constant in params.constants())]
     arch = file.metadata.architecture
     bound = bind(module.Weights, weights, arch, params.n_layer, others)
     if not bound.weights.blocks and params.n_layer < params.n_block:

@@ -1,6 +1,6 @@
 """A model is opened and closed."""
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import msgspec
 
@@ -44,6 +44,9 @@ class LoadCost(msgspec.Struct, frozen=True):
     used: Usage | None = None
 
 
+Gives = Literal["text", "embeddings", "scores"]
+
+
 class Loaded(Reply, frozen=True):
     """A model is open. `chat` says how messages become text: file, chatml or none.
 
@@ -51,7 +54,8 @@ class Loaded(Reply, frozen=True):
     do, and the memory records. `prepared` bytes of weights were not packed, but mapped as an
     earlier load had packed them. `general` are the file's `general.*` values. `fills` is true if it
     fills in the middle of a text. `cost` is None where nothing was loaded for this reply.
-    `adapters` join the model's matrices.
+    `adapters` join the model's matrices. `gives` is what can be asked: answers, embeddings, and
+    scores of how well texts fit a query.
     """
 
     path: str
@@ -71,11 +75,12 @@ class Loaded(Reply, frozen=True):
     fills: bool = False
     cost: LoadCost | None = None
     adapters: list[LoraAdapter] = []
+    gives: tuple[Gives, ...] = ("text",)
 
 
 class Load(Request[Loaded], frozen=True):
-    """Open a model; the one before is closed first. One that gives embeddings alone is refused
-    unless it `embeds`: nothing else could be asked of it.
+    """Open a model; the one before is closed first. One that gives embeddings or scores alone is
+    refused unless it `embeds`: nothing else could be asked of it.
     """
 
     path: str

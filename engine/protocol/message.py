@@ -5,8 +5,9 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar, get_args
 import msgspec
 
 StageName = Literal[
-    "load", "compile", "decode", "encode", "form", "prefill", "look", "score", "embed", "bench"
-]
+    "load", "compile", "decode", "encode", "form", "prefill", "look", "score", "embed", "rank",
+    "bench",
+]  # fmt: skip
 
 
 class WireMessage(msgspec.Struct, frozen=True, tag=True):

@@ -26,6 +26,7 @@ from engine.runner.embed import embed
 from engine.runner.generate import generate
 from engine.runner.loading import LoadedModel, load_model
 from engine.runner.pictures.album import read_picture
+from engine.runner.rank import rank
 from engine.runner.sequence import Sequenced
 from engine.runner.stepper import Logits
 from engine.scheduler.probes import Probes
@@ -153,6 +154,14 @@ class Model:
         """
         self.loaded.scale_adapters(scales)
         self.conversation.clear()
+
+    def rank(self, query: str, texts: Sequence[str]) -> NDArray[np.float32]:
+        """f32 [texts]: how well each text fits the query, as `runner.rank.rank`, which also says
+        what is raised. The conversation is forgotten.
+        """
+        self.conversation.items.clear()
+        found = rank(self.loaded, query, texts)
+        return np.array([one.score for one in found], np.float32)
 
     def tensor(self, name: str) -> NDArray[np.float32]:
         """A weight of the file, dequantised, in reversed (NumPy) shape."""

@@ -8,15 +8,16 @@ from pathlib import Path
 from time import perf_counter
 
 from engine.device.backend import Backend, Component
-from engine.errors import BadFile, BadSetting, GivesNoText
+from engine.errors import BadFile, BadSetting
 from engine.gguf import GGUFFile
 from engine.gguf.formats import Format, by_name
 from engine.gguf.general import general_values
 from engine.models.adapters import Adapter, check_scale
 from engine.models.base import Output
 from engine.models.build import BuiltModel
+from engine.models.head import Pooling
 from engine.progress import part
-from engine.protocol import Load, Loaded, LoraAdapter
+from engine.protocol import Gives, Load, Loaded, LoraAdapter
 from engine.runner.batch import MAX_BATCH
 from engine.runner.devices import OpenedDevices, open_devices
 from engine.runner.drafting.model import DraftModel, Guesser
@@ -177,6 +178,7 @@ class LoadedModel:
             general=general_values(metadata),
             adapters=self.adapters,
             fills=not self.tokenizer.fim.missing,
+            gives=_gives(self.built),
         )
 
     def _taken_over(self) -> list[str]:
@@ -202,6 +204,17 @@ class LoadedModel:
                 backend.close()
 
 
+def _gives(built: BuiltModel) -> tuple[Gives, ...]:
+    """The results that can be asked for."""
+    rows = Output.EMBEDDINGS in built.model.gives
+    there: dict[Gives, bool] = {
+        "text": built.output is Output.LOGITS,
+        "embeddings": rows and built.pooling is not Pooling.RANK,
+        "scores": rows and built.head is not None and built.head.ranks,
+    }
+    return tuple(what for what, is_there in there.items() if is_there)
+
+
 def load_model(
     path: str | Path,
     options: EngineOptions,
@@ -218,8 +231,8 @@ def load_model(
 
     Where memory runs out `NoMem` has the records, and everything is freed again.
 
-    Raises `BadFile`, `UnsupportedModel`, `GivesNoText`, `TensorMismatch`, `NoMem`, `DeviceError`,
-    `BadSetting`, `Cancelled`.
+    Raises `BadFile`, `UnsupportedModel`, `GivesNoText`, `OnlyRanks`, `TensorMismatch`, `NoMem`,
+    `DeviceError`, `BadSetting`, `Cancelled`.
     """
     if options.ctx is not None and options.ctx < 1:
         raise BadSetting("ctx", options.ctx, "a number of tokens from 1 up")
@@ -269,8 +282,8 @@ def _open(
 ) -> tuple[Opened, Tokenizer, ChatTemplate]:
     """Read what the files say, until the stack closes. Raises as `load_model`."""
     opened = open_model(path, options, MAX_BATCH, cache_format(options), stack)
-    if opened.built.output is not Output.LOGITS and not embeds:
-        raise GivesNoText(opened.built.arch)
+    if not embeds:
+        opened.built.check_writes()
     tokenizer = _tokenizer(opened.file, opened.built.n_vocab)
     return opened, tokenizer, load_chat_template(opened.file.metadata, tokenizer)
 

@@ -2,11 +2,11 @@
 
 import codecs
 import re
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Protocol, Self, runtime_checkable
+from typing import NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,9 +83,19 @@ def letter_weights(vocab: Vocab, encoder: object, swallows: bool) -> LetterWeigh
 FIRST_ALIKE, MOST_MORE = 5, 128
 """From which token on two vocabularies are compared, and by how many they may differ in size."""
 KINDS = ("bert", "gemma4", "gpt2", "llama", "rwkv", "t5")
+DOUBLED = ("jina-v1-en", "jina-v2-code", "roberta-bpe")
+"""Pre-tokenizers of models that were trained with EOS and SEP between two texts, as RoBERTa."""
 
 _LONE_SURROGATES = re.compile("[\ud800-\udfff]")
 _MARKED = (TokenType.CONTROL, TokenType.UNKNOWN)
+
+
+class PairMarks(NamedTuple):
+    """Tokens before, between and after two texts that are read together, as cross encoders do."""
+
+    before: Sequence[int]
+    between: Sequence[int]
+    after: Sequence[int]
 
 
 class Encoder(Protocol):
@@ -104,7 +114,7 @@ class Tokenizer:
 
     `add_bos` and `add_eos` say whether `encode` puts these tokens around a text, `eog` are the
     ids that end a generation, `suppressed` those that no answer may have, `fim` those between
-    which an answer fills in a text.
+    which an answer fills in a text, `pair` the marks of two texts.
     """
 
     def __init__(
@@ -116,6 +126,7 @@ class Tokenizer:
         add_bos: bool,
         add_eos: bool,
         space_prefix: bool,
+        separator: int | None = None,
     ) -> None:
         self._vocab, self._encoder, self._special = vocab, encoder, special
         self._space_prefix = space_prefix
@@ -127,6 +138,9 @@ class Tokenizer:
         self.add_eos = add_eos and vocab.eos is not None
         self.shown = lru_cache(_KEPT)(self._shown)
         self._pause: Pause = no_pause
+        begins = [self.bos] if self.bos is not None and self.add_bos else []
+        ends = [self.eos] if self.eos is not None and self.add_eos else []
+        self.pair = PairMarks(begins, ends + ([] if separator is None else [separator]), ends)
 
     @property
     def size(self) -> int:
@@ -209,6 +223,20 @@ class Tokenizer:
         ids = self.encode(text, add_special=False)
         if self.add_bos and self.bos is not None and ids[:1] != [self.bos]:
             ids.insert(0, self.bos)
+        return ids
+
+    def fill(self, form: str, texts: Mapping[str, str]) -> list[int]:
+        """The ids of a form in which each `{name}` stands for the text of that name. Control tokens
+        are read in the form alone, never in a text.
+        """
+        ids: list[int] = []
+        place = re.compile("|".join(re.escape(f"{{{name}}}") for name in texts))
+        for fragment in self._special.split(form, parse_special=True):
+            if isinstance(fragment, int):
+                ids.append(fragment)
+            else:
+                filled = place.sub(lambda found: texts[found[0][1:-1]], fragment)
+                ids += self.encode(filled, add_special=False, parse_special=False)
         return ids
 
     def decode(self, ids: Iterable[int], special: bool = False) -> str:
@@ -309,6 +337,15 @@ def load_tokenizer(meta: Metadata) -> Tokenizer:
     raise UnsupportedModel("tokenizer", kind, KINDS)
 
 
+def _separator(meta: Metadata, vocab: Vocab, usual: bool = False) -> int | None:
+    """The token that stands between two texts, besides EOS; None where there is none. `usual`
+    tells where the file does not say.
+    """
+    if not meta.get("tokenizer.ggml.add_sep_token", bool, usual):
+        return None
+    return token_of(meta, "seperator", len(vocab.texts), vocab.eos)
+
+
 def _sentence_piece(meta: Metadata) -> Tokenizer:
     from engine.tokenizer.merge import SentencePiece
 
@@ -320,6 +357,7 @@ def _sentence_piece(meta: Metadata) -> Tokenizer:
         add_bos=meta.get("tokenizer.ggml.add_bos_token", bool, True),
         add_eos=meta.get("tokenizer.ggml.add_eos_token", bool, False),
         space_prefix=meta.get("tokenizer.ggml.add_space_prefix", bool, True),
+        separator=_separator(meta, vocab),
     )
 
 
@@ -340,6 +378,7 @@ def _byte_pairs(meta: Metadata, kind: str) -> Tokenizer:
         add_bos=add_bos,
         add_eos=meta.get("tokenizer.ggml.add_eos_token", bool, False),
         space_prefix=False,
+        separator=_separator(meta, vocab, name in DOUBLED),
     )
 
 
@@ -359,6 +398,9 @@ def _word_piece(meta: Metadata) -> Tokenizer:
         add_bos=True,
         add_eos=True,
         space_prefix=True,
+        # BERT was trained with [SEP] after either text; llama.cpp leaves out the last one where a
+        # file says nothing.
+        separator=_separator(meta, vocab),
     )
 
 
@@ -373,6 +415,8 @@ def _unigram(meta: Metadata) -> Tokenizer:
         add_bos=meta.get("tokenizer.ggml.add_bos_token", bool, False),
         add_eos=meta.get("tokenizer.ggml.add_eos_token", bool, True),
         space_prefix=False,
+        # XLM-RoBERTa was trained with both; files of 2024 do not say so.
+        separator=_separator(meta, vocab, "tokenizer.ggml.seperator_token_id" in meta),
     )
 
 

@@ -63,6 +63,8 @@ from engine.protocol import (
     Profile,
     ProfileDone,
     Progress,
+    Rank,
+    Ranked,
     Render,
     Rendered,
     RoofsMeasured,
@@ -92,6 +94,7 @@ from engine.runner.placing.speed import Timings
 from engine.runner.placing.tiles import Parts
 from engine.runner.profile import profile, roof_of
 from engine.runner.prompt import encoded, prompt_text
+from engine.runner.rank import TextRank, rank_in_parts
 from engine.runner.records import foreseen, held
 from engine.sampling.constraint import problem_of
 from engine.system import Usage, usage
@@ -101,6 +104,7 @@ from engine.worker import (  # noqa: F401  their handlers
     probing,
     seeing,
 )
+from engine.worker.answering import AnswersAtOnce
 from engine.worker.service import HANDLERS, InParts, Service, answers
 
 AT_ONCE = 0.1
@@ -378,28 +382,47 @@ def _score(service: Service, request: ScoreAnswer) -> InParts[AnswerScored]:
             yield
 
 
+class _Claim:
+    """The cells that texts take at most. Raises `SequenceBusy` where there are not so many."""
+
+    def __init__(self, answering: AnswersAtOnce) -> None:
+        self._answering, self.most = answering, 0
+
+    def __call__(self, n: int) -> None:
+        self.most = n
+        if not self._answering.has_room(n):
+            raise SequenceBusy
+
+
 @answers(Embed)
 def _embed(service: Service, request: Embed) -> InParts[Embedded]:
     answering, stop = service.answering, service.asked_to_stop(request)
     found: list[TextEmbedding] = []
-    most = 0
-
-    def claim(n: int) -> None:
-        nonlocal most
-        most = n
-        if not answering.has_room(n):
-            raise SequenceBusy
-
+    claim = _Claim(answering)
     asked = (request.texts, request.width, request.normalized, stop, claim)
     for part in embed_in_parts(answering.model, *asked):
         found += part
         if part:
             service.send(Progress(request.id, "embed", len(found), len(request.texts)))
         yield
-        answering.free(most)
+        answering.free(claim.most)
     vectors = np.stack([one.vector for one in found]).astype("<f4") if found else np.empty((0, 0))
     counts = [one.n_tokens for one in found]
     return Embedded(request.id, vectors.shape[1], vectors.tobytes(), counts)
+
+
+@answers(Rank)
+def _rank(service: Service, request: Rank) -> InParts[Ranked]:
+    answering, stop = service.answering, service.asked_to_stop(request)
+    found: list[TextRank] = []
+    claim = _Claim(answering)
+    for part in rank_in_parts(answering.model, request.query, request.texts, stop, claim):
+        found += part
+        if part:
+            service.send(Progress(request.id, "rank", len(found), len(request.texts)))
+        yield
+        answering.free(claim.most)
+    return Ranked(request.id, [one.score for one in found], [one.n_tokens for one in found])
 
 
 @answers(EncodeText)

@@ -36,6 +36,7 @@ from engine.protocol import (
     MemoryEvent,
     MemoryEvents,
     Perplexity,
+    Rank,
     RecordDataset,
     Render,
     Reply,
@@ -56,7 +57,7 @@ Requests = SimpleQueue[Request[Any] | None]
 BEAT = 1.0
 """Seconds between two heartbeats."""
 COMPUTED = (
-    *(Embed, Examine, ScoreAnswer, Perplexity, DumpResults, Compare, CompareTexts),
+    *(Embed, Rank, Examine, ScoreAnswer, Perplexity, DumpResults, Compare, CompareTexts),
     *(MapPatches, RecordDataset, MeasureQuality, FindFeatures),
 )
 """Requests whose replies are numbers of the open model, beside answers."""

@@ -27,6 +27,7 @@ class Peer:
         exact: bool = False,
         embeds: bool = False,
         lora: Mapping[Path, float] | None = None,
+        ranks: bool = False,
     ) -> None:
         self._silence = llama_cpp.llama_log_callback(lambda level, text, data: None)
         llama_cpp.llama_log_set(self._silence, ctypes.c_void_p(0))
@@ -44,6 +45,8 @@ class Peer:
             params.flash_attn_type = llama_cpp.LLAMA_FLASH_ATTN_TYPE_DISABLED
         if embeds:
             params.embeddings, params.pooling_type = True, llama_cpp.LLAMA_POOLING_TYPE_NONE
+        if ranks:
+            params.embeddings, params.pooling_type = True, llama_cpp.LLAMA_POOLING_TYPE_RANK
         self.width: int = llama_cpp.llama_model_n_embd(self._model)
         self._context = llama_cpp.llama_init_from_model(self._model, params)
         self._adapt(lora or {})
@@ -83,6 +86,13 @@ class Peer:
         self._decode(tokens, range(len(tokens)))
         found = llama_cpp.llama_get_embeddings(self._context)
         return np.ctypeslib.as_array(found, (len(tokens), self.width)).copy()
+
+    def scores(self, tokens: Sequence[int]) -> np.ndarray:
+        """Of a text for each label, of a model that `ranks`: float32 [labels]."""
+        self._decode(tokens, range(len(tokens)))
+        found = llama_cpp.llama_get_embeddings_seq(self._context, 0)
+        count = llama_cpp.llama_model_n_cls_out(self._model)
+        return np.ctypeslib.as_array(found, (count,)).copy()
 
     def _decode(self, tokens: Sequence[int], rows: range) -> None:
         llama_cpp.llama_memory_clear(llama_cpp.llama_get_memory(self._context), True)

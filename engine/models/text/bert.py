@@ -1,4 +1,4 @@
-"""BERT: MiniLM, BGE, mxbai, arctic-embed and XLM-R embedders, by learned positions.
+"""BERT, its embedders and rerankers: MiniLM, BGE, mxbai, arctic-embed, XLM-RoBERTa.
 
 Devlin et al. 2019; tensor names and keys by the GGUF spec.
 """

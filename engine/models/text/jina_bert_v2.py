@@ -1,4 +1,4 @@
-"""Jina embeddings 2: BERT whose scores fall with the distance (ALiBi), a gated feed-forward.
+"""Jina embeddings 2, Jina Reranker 1: BERT whose scores fall with the distance (ALiBi).
 
 Günther et al. 2023; tensor names and keys by the GGUF spec. The GELU is the exact one. Where one
 matrix has the rows of gate and up, those of code have up first, by Jina's own class; llama.cpp

@@ -1,4 +1,4 @@
-"""ModernBERT: its embedders, two windowed layers to each global one, and no norm before the first.
+"""ModernBERT, its embedders and rerankers: two windowed layers to each global one.
 
 Warner et al. 2024; tensor names and keys by the GGUF spec.
 """

@@ -64,6 +64,25 @@ class Embed(Request[Embedded], frozen=True):
     normalized: bool = True
 
 
+class Ranked(Reply, frozen=True):
+    """How well each text fits, more is better, and its tokens, those of the query included."""
+
+    scores: list[float]
+    n_tokens: list[int]
+
+
+class Rank(Request[Ranked], frozen=True):
+    """How well each text fits the query, by the head of a reranker's file: probabilities or any
+    numbers, as it was trained.
+    """
+
+    stage: ClassVar[StageName] = "rank"
+    in_parts: ClassVar[bool] = True
+
+    query: str
+    texts: list[str]
+
+
 class SlotRow(msgspec.Struct, frozen=True):
     """One of the sequences that can be answered at once. `request` is 0 where it waits for one;
     `n_tokens` are in the cache, `n_prompt` of the prompt, of which `n_read` are computed.

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.answers.forms import MARKS
-from engine.errors import BadSetting, Cancelled, GivesNoText, NotSupported
+from engine.errors import BadSetting, Cancelled, NotSupported
 from engine.models.base import N_BEST, Output
 from engine.progress import telling
 from engine.protocol import (
@@ -116,9 +116,8 @@ MAX_LOGPROBS = 256
 
 
 def check(model: LoadedModel, request: Generate) -> None:
-    """Raise `GivesNoText`, `BadSetting`."""
-    if model.built.output is not Output.LOGITS:
-        raise GivesNoText(model.built.arch)
+    """Raise `GivesNoText`, `OnlyRanks`, `BadSetting`."""
+    model.built.check_writes()
     if not 0 <= request.logprobs <= MAX_LOGPROBS:
         raise BadSetting("logprobs", request.logprobs, f"a number from 0 to {MAX_LOGPROBS}")
     if not 0 <= (request.prompt_logprobs or 0) <= MAX_LOGPROBS:
@@ -153,7 +152,7 @@ class RunningAnswer:
     the logits behind the part. It has ended when there is a `reason`. Who drives it calls `step`
     again and again, or what `step` calls, with parts of other answers beside.
 
-    Raises `GivesNoText`, `BadSetting`, `TemplateError`, `ContextFull`, `CannotSee`,
+    Raises `GivesNoText`, `OnlyRanks`, `BadSetting`, `TemplateError`, `ContextFull`, `CannotSee`,
     `UnknownPictures`, `BadForm`; its steps raise what a device may raise, and `FormFailed`.
     """
 

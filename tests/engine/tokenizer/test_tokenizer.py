@@ -253,3 +253,41 @@ def test_ids_outside_the_vocabulary(token: int) -> None:
             use(token)
     with pytest.raises(TokenizerError):
         SPM.decode([token])
+
+
+def word_piece(**values: Any) -> Metadata:
+    texts = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "\u2581a"]
+    given = {"model": "bert", "tokens": texts, "token_type": [3, 3, 3, 3, 1], "bos_token_id": 2}
+    ids = {"seperator_token_id": 3, "unknown_token_id": 1}
+    return metadata({f"tokenizer.ggml.{k}": v for k, v in {**given, **ids, **values}.items()})
+
+
+def unigrams(**values: Any) -> Metadata:
+    given = {"model": "t5", "tokens": ["<s>", "</s>", "<unk>", "\u2581a"]}
+    more = {"scores": [0.0, 0.0, 0.0, -1.0], "token_type": [3, 3, 2, 1], "bos_token_id": 0}
+    return metadata({f"tokenizer.ggml.{k}": v for k, v in {**given, **more, **values}.items()})
+
+
+ENDED = {"bos_token_id": 0, "eos_token_id": 1, "add_bos_token": True, "add_eos_token": True}
+
+
+@pytest.mark.parametrize(
+    ("meta", "pair"),
+    [
+        (word_piece(), ([2], [3], [3])),
+        (word_piece(add_sep_token=False, add_eos_token=True), ([2], [3], [3])),
+        (unigrams(seperator_token_id=1, add_bos_token=True), ([0], [1, 1], [1])),
+        (unigrams(add_bos_token=True), ([0], [1], [1])),
+        (unigrams(seperator_token_id=1, add_sep_token=False), ([], [1], [1])),
+        (byte_pairs([], **ENDED), ([0], [1], [1])),
+        (byte_pairs([], **ENDED, pre="roberta-bpe", seperator_token_id=3), ([0], [1, 3], [1])),
+        (byte_pairs([], **ENDED, pre="jina-v1-en"), ([0], [1, 1], [1])),
+        (byte_pairs([], bos_token_id=0, eos_token_id=1), ([], [], [])),
+        (sentence_piece(WORDS), ([1], [], [])),
+    ],
+)
+def test_a_pair_has_the_marks_that_models_were_trained_with(
+    meta: Metadata, pair: tuple[list[int], ...]
+) -> None:
+    """BERT: [CLS] a [SEP] b [SEP]; RoBERTa: <s> a </s></s> b </s>."""
+    assert load_tokenizer(meta).pair == pair

@@ -36,9 +36,11 @@ def make(row: str, recipe: Direct) -> str:
         path = Path(folder) / "made.gguf"
         write(path, recipe, draws)
         ids = draws.integers(3, V, (2, T)).astype(np.int32)
-        peer = Peer(path, T, exact=True, embeds=recipe.encodes)
+        peer = Peer(path, T, exact=True, embeds=recipe.encodes, ranks=recipe.ranks)
         texts = [text.tolist() for text in ids]
-        if recipe.encodes:
+        if recipe.ranks:
+            logits = np.stack([peer.scores(text) for text in texts])
+        elif recipe.encodes:
             logits = np.stack([peer.embeddings(text) for text in texts])
         else:
             logits = np.stack([peer.logits(text, range(T)) for text in texts])

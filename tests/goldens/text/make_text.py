@@ -42,7 +42,7 @@ def make(row: str, recipe: Recipe) -> str:
     randomise(model, recipe.peaked, recipe.seed)
     ids = torch.randint(3, V, (2, T), generator=torch.Generator().manual_seed(recipe.seed))
     with torch.no_grad():
-        cached = {} if recipe.encodes else {"use_cache": False}
+        cached = {} if recipe.encodes or recipe.ranks else {"use_cache": False}
         seen = model(input_ids=ids, output_attentions=True, **cached)
     with TemporaryDirectory() as folder:
         model.save_pretrained(folder)

@@ -46,7 +46,7 @@ class Recipe:
     them; `renamed` are parts of names that those call otherwise. `peaked` multiplies parameters by
     a part of their names, so that attention looks at few tokens; `convert` is what the converter is
     given besides, `beside` holds JSON files for the model's folder. One that `encodes` has no
-    logits: its last hidden states are taken.
+    logits: its last hidden states are taken; of one that `ranks` those of its labels, [2, labels].
     """
 
     model: str
@@ -57,6 +57,7 @@ class Recipe:
     convert: Mapping[str, Any] = field(default_factory=dict)
     beside: Mapping[str, Any] = field(default_factory=dict)
     encodes: bool = False
+    ranks: bool = False
     swapped: str = ""
     renamed: Mapping[str, str] = field(default_factory=dict)
     seed: int = 1

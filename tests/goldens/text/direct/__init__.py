@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from pkgutil import iter_modules
 
-Key = int | float | bool | str | list[int] | list[float]
+Key = int | float | bool | str | list[int] | list[float] | list[str]
 Shape = tuple[int, ...]
 """In ggml's order: what a product reads comes first."""
 
@@ -19,7 +19,7 @@ class Direct:
     """A file's keys, without its `architecture` before them but for those of the tokenizer, and its
     tensors; `peaked` multiplies those with a part of their names, so that attention looks at few
     tokens; `values` are those of vectors that are not drawn. One that `encodes` has no logits: its
-    rows are taken.
+    rows are taken; of one that `ranks` the scores of its labels.
     """
 
     architecture: str
@@ -29,6 +29,7 @@ class Direct:
     seed: int = 1
     values: Mapping[str, Sequence[float]] = field(default_factory=dict)
     encodes: bool = False
+    ranks: bool = False
 
 
 def directs() -> dict[str, Direct]:

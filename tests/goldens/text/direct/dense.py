@@ -86,6 +86,23 @@ NEO_BLOCK: Tensors = {
     "ffn_down.weight": (96, 64),
 }
 
+NEO: Tensors = {
+    "token_embd.weight": (64, V),
+    "enc.output_norm.weight": (64,),
+    **{f"blk.{i}.{name}": s for i in range(LAYERS) for name, s in NEO_BLOCK.items()},
+}
+
+BERT_BLOCK: Tensors = {
+    f"{name}.{part}": shape if part == "weight" else shape[-1:]
+    for name, shape in {
+        **dict.fromkeys(("attn_q", "attn_k", "attn_v", "attn_output"), (64, 64)),
+        "ffn_up": (64, 96),
+        "ffn_down": (96, 64),
+        **dict.fromkeys(("attn_output_norm", "layer_output_norm"), (64,)),
+    }.items()
+    for part in ("weight", "bias")
+}
+
 SPLIT = "attn_q attn_k attn_v"
 FUSED: Tensors = {
     f"blk.{i}.attn_qkv.{part}": shape
@@ -140,13 +157,43 @@ RECIPES = {
     "neo-bert": Direct(
         "neo-bert",
         keys(attention__head_count_kv=4, attention__causal=False),
-        {
-            "token_embd.weight": (64, V),
-            "enc.output_norm.weight": (64,),
-            **{f"blk.{i}.{name}": s for i in range(LAYERS) for name, s in NEO_BLOCK.items()},
-        },
+        NEO,
         peaked={"attn_qkv": 2.0},
         encodes=True,
+    ),
+    "neo-bert-labels": Direct(
+        "neo-bert",
+        keys(
+            attention__head_count_kv=4,
+            attention__causal=False,
+            classifier__output_labels=["against", "neither", "for"],
+        ),
+        {
+            **NEO,
+            "cls.weight": (64, 64),
+            "cls.bias": (64,),
+            "cls.output.weight": (64, 3),
+            "cls.output.bias": (3,),
+        },
+        peaked={"attn_qkv": 2.0},
+        ranks=True,
+    ),
+    "bert-rank": Direct(
+        "bert",
+        keys("layer_norm_epsilon", attention__head_count_kv=4, attention__causal=False)
+        | {"tokenizer.ggml.token_type_count": 2},
+        {
+            "token_embd.weight": (64, V),
+            "position_embd.weight": (64, 512),
+            "token_types.weight": (64, 2),
+            "cls.output.weight": (64, 1),
+            **{f"token_embd_norm.{part}": (64,) for part in ("weight", "bias")},
+            "cls.output.bias": (1,),
+            **{f"blk.{i}.{name}": s for i in range(LAYERS) for name, s in BERT_BLOCK.items()},
+        },
+        # llama.cpp's GELU is a table of halves: a smaller part of the result.
+        peaked={"attn_q.": 3.0, "attn_k.": 3.0, "ffn_down": 0.03125},
+        ranks=True,
     ),
     "nanbeige": Direct("nanbeige", keys(num_loops=2, block_count=2), tensors(layers=2)),
 }

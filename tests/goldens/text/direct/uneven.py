@@ -111,6 +111,18 @@ RECIPES = {
         peaked={**PEAKED, **FAINT},
         encodes=True,
     ),
+    "jina-bert-v2-rank": Direct(
+        "jina-bert-v2",
+        JINA,
+        {
+            **ENTRANCE,
+            **blocks(*[encoding(False)] * 3),
+            "cls.weight": (E, 1),
+            "cls.bias": (1,),
+        },
+        peaked={**PEAKED, **FAINT},
+        ranks=True,
+    ),
     "jina-bert-v2-code": Direct(
         "jina-bert-v2",
         JINA,

@@ -6,7 +6,16 @@ from tests.goldens.text.recipe import ABSENT, NORMS, Config, Recipe, V
 from tests.goldens.text.recipes.dense import LLAMA3
 
 HEADS = dict.fromkeys(("num_key_value_heads", "head_dim", "tie_word_embeddings"), ABSENT)
+MODERN = {
+    **HEADS,
+    "num_hidden_layers": 4,
+    "local_attention": 16,
+    "cls_token_id": 1,
+    "sep_token_id": 2,
+    "pad_token_id": 0,
+}
 ENCODER = partial(Recipe, encodes=True)
+RANKER = partial(Recipe, ranks=True)
 
 
 def nomic(config: Config) -> Config:
@@ -34,6 +43,11 @@ def nomic(config: Config) -> Config:
 def modern(config: Config) -> Config:
     """With the epsilon under a name that the converter knows."""
     return config | {"layer_norm_eps": config["norm_eps"]}
+
+
+def silent(config: Config) -> Config:
+    """As files from before the key of a head's pooling."""
+    return {key: value for key, value in modern(config).items() if key != "classifier_pooling"}
 
 
 def named(name: str, config: Config) -> Config:
@@ -65,29 +79,13 @@ RECIPES = {
     ),
     "modern-bert": ENCODER(
         "ModernBertModel",
-        {
-            **HEADS,
-            "num_hidden_layers": 4,
-            "local_attention": 16,
-            "cls_token_id": 1,
-            "sep_token_id": 2,
-            "pad_token_id": 0,
-        },
+        MODERN,
         edit=modern,
         peaked={"Wqkv": 4.0},
     ),
     "modern-bert-silu": ENCODER(
         "ModernBertModel",
-        {
-            **HEADS,
-            "num_hidden_layers": 4,
-            "local_attention": 16,
-            "global_attn_every_n_layers": 2,
-            "hidden_activation": "silu",
-            "cls_token_id": 1,
-            "sep_token_id": 2,
-            "pad_token_id": 0,
-        },
+        {**MODERN, "global_attn_every_n_layers": 2, "hidden_activation": "silu"},
         edit=modern,
         peaked={"Wqkv": 4.0},
     ),
@@ -119,5 +117,28 @@ RECIPES = {
         {**HEADS, "type_vocab_size": 1},
         edit=jina,
         beside={"tokenizer.json": {"model": {"type": "WordPiece"}}},
+    ),
+    "xlm-roberta-rank": RANKER(
+        "XLMRobertaForSequenceClassification",
+        {**HEADS, "type_vocab_size": 1, "num_labels": 1},
+        peaked={"query": 4.0, "key": 4.0},
+    ),
+    "roberta-labels": RANKER(
+        "RobertaForSequenceClassification",
+        {**HEADS, "type_vocab_size": 1, "id2label": {0: "against", 1: "neither", 2: "for"}},
+        peaked={"query": 4.0, "key": 4.0},
+    ),
+    "modern-bert-rank": RANKER(
+        "ModernBertForSequenceClassification",
+        {**MODERN, "num_labels": 1, "classifier_pooling": "mean"},
+        edit=silent,
+        hparams=True,
+        peaked={"Wqkv": 4.0},
+    ),
+    "modern-bert-first": RANKER(
+        "ModernBertForSequenceClassification",
+        {**MODERN, "num_labels": 1, "classifier_pooling": "cls"},
+        edit=modern,
+        peaked={"Wqkv": 4.0},
     ),
 }
