@@ -47,6 +47,7 @@ BASE = "base_model:quantized:"
 PER_PAGE = 30
 MOST_BYTES = 32 << 20  # of one response
 MOST_PAGES = 50  # of a repository's file list, 1000 files each
+ERROR_NUMBER = re.compile(r"^\[Errno -?\d+\] ")  # of the system, before its words
 TIMEOUT = httpx2.Timeout(4.5, connect=4.5)  # seconds; nobody waits longer for an offline Hub
 NEXT = re.compile(r'<([^>]+)>\s*;\s*rel="?next"?')
 
@@ -304,7 +305,7 @@ class Hub:
         return HubError("failed", f"{self.host}: {problem}; try again later")
 
     def _offline(self, error: Exception) -> HubError:
-        reason = str(error) or type(error).__name__
+        reason = ERROR_NUMBER.sub("", str(error)) or type(error).__name__
         return HubError(
             "offline",
             f"{self.host} cannot be reached ({reason}); check the network and the proxy. Models "

@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from PySide6.QtCore import QEvent, QTimer, QUrl, Signal
+from PySide6.QtCore import QEvent, Qt, QTimer, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QBoxLayout, QCheckBox, QComboBox, QLineEdit, QWidget
 
@@ -175,11 +175,19 @@ class DiscoverView(QWidget):
         filters = Flow(tr("Filters"))
         filters.show_items([*self.filters.values()])
         found = QWidget()
-        left = vbox(search, filters, self.notice, self.again, on=found, margins=PADDING)
+        left = vbox(
+            search,
+            filters,
+            self.notice,
+            (self.again, Qt.AlignmentFlag.AlignLeft),
+            on=found,
+            margins=PADDING,
+        )
         for table in (self.shelf, self.results):
             left.addWidget(table, 1)
         left.addWidget(self.more)
         left.addWidget(self.downloads)
+        left.addStretch(0)  # where no table takes the room
         body = QWidget()
         self._halves = QBoxLayout(QBoxLayout.Direction.LeftToRight, body)
         self._halves.setContentsMargins(0, 0, 0, 0)
@@ -347,8 +355,8 @@ class RepoView(QWidget):
         state, repo = self.state, self.state.repo
         self.title.setText(repo.repo if repo is not None else "")
         self.title.setVisible(repo is not None)
-        facts = _facts(repo) if repo is not None else CHOOSE
-        self.facts.setText(f"{self._reason}\n{facts}" if self._reason else facts)
+        facts = _facts(repo, state.repo_state == "done") if repo is not None else CHOOSE
+        self.facts.setText("\n".join(part for part in (self._reason, facts) if part))
         busy = state.repo_state == "searching"
         problem = tr("Listing its files …") if busy else state.repo_problem
         if state.gated_page:
@@ -463,7 +471,9 @@ def _notice(state: Discover) -> str:
                 wait=wait,
             )
         return tr("Searching …")
-    if state.state in ("offline", "failed"):
+    if state.state == "offline":  # it says that models on this disk can be used
+        return _sentence(state.problem)
+    if state.state == "failed":
         return tr(
             "{sentence} Models that you have are under “On this disk”.",
             sentence=_sentence(state.problem),
@@ -478,8 +488,11 @@ def _sentence(text: str) -> str:
     return f"{text.rstrip('.')}."
 
 
-def _facts(repo: FoundRepo) -> str:
-    facts = [tr("Licence: {licence}", licence=repo.licence or tr("not stated"))]
+def _facts(repo: FoundRepo, listed: bool) -> str:
+    """What is known of a repository; a recommended one has facts once it is `listed`."""
+    facts = []
+    if repo.licence or listed:
+        facts.append(tr("Licence: {licence}", licence=repo.licence or tr("not stated")))
     if repo.parameters is not None:
         facts.append(tr("{parameters} parameters", parameters=_parameters(repo.parameters)))
     if repo.downloads:

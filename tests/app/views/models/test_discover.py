@@ -17,6 +17,7 @@ from app.work import close_jobs
 from engine.protocol import Load
 from tests.app.helpers.fake_hub import FakeHub
 from tests.app.helpers.scripted import ScriptedEngine
+from tests.app.rest import come_to_rest
 
 
 @pytest.fixture
@@ -109,7 +110,15 @@ def test_offline(
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     search(page, "fine", qtbot)
     assert "check the network" in page.notice.text()
+    assert page.notice.text().count("on this disk") == 1
+    assert "Errno" not in page.notice.text()
     assert page.again.isVisible()
+    come_to_rest(page)
+    assert page.again.y() - page.notice.y() < 80, "the button stands under the sentence"
+    page.words.clear()
+    page.shelf.picked.emit(page.shelf.rows.shown[0])
+    qtbot.waitUntil(lambda: bool(page.state.repo_problem))
+    assert "Licence" not in page.repo.facts.text(), "nothing is known of it"
     caplog.clear()
 
 
