@@ -12,10 +12,13 @@ def version() -> str:
 
 
 def changes() -> str:
-    """The changelog as Markdown, the newest version first."""
+    """The changelog as Markdown, the newest version first; a line of it is a paragraph or an item,
+    as the window shows line breaks.
+    """
     from importlib.resources import files
 
-    return (files("resources") / "changes.md").read_text("utf-8")
+    text = (files("resources") / "changes.md").read_text("utf-8")
+    return text.replace("\n  ", " ")
 
 
 def commit() -> str:

@@ -27,3 +27,5 @@ def test_the_version_and_its_changes_are_shown(qtbot: QtBot) -> None:
     assert view.title.text().startswith("Cutaway ")
     assert "The first version." in view.text.text
     assert view.text.laid[0].block.kind == "heading"
+    breaks = [span for block in view.text.blocks for span in block.spans if "\n" in span.text]
+    assert breaks == [], "the file's line breaks are not the window's"
