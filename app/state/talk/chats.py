@@ -146,9 +146,9 @@ class ChatList(QObject):
             return chat_id
         return None
 
-    def duplicate(self, chat_id: int) -> None:
-        """A copy with all branches: `arrived`."""
-        self._begin(tr("Copying the chat"), duplicate_chat, chat_id, done=self._on_arrived)
+    def duplicate(self, chat_id: int, until: int | None = None) -> None:
+        """A copy with all branches, or of the message `until` and those above it: `arrived`."""
+        self._begin(tr("Copying the chat"), duplicate_chat, chat_id, until, done=self._on_arrived)
 
     def export(self, chat_id: int, path: Path) -> None:
         """Write the active path as Markdown, or (`.json`) the whole tree: `exported`."""

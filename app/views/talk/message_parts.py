@@ -125,6 +125,7 @@ class MessageButtons(QWidget):
             menu.addAction(tr("Regenerate"), row.regenerate)
             if not self.on.isHidden():
                 menu.addAction(tr("Continue"), row.continue_answer)
+        menu.addAction(tr("Branch in a new chat"), row.branch_off)
         menu.addSeparator()
         menu.addAction(tr("Delete this and later messages"), row.delete)
 

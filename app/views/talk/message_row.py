@@ -198,6 +198,10 @@ class MessageRow(QObject):
         details.set_number("repeat_penalty", penalty)
         self.regenerate()
 
+    def branch_off(self) -> None:
+        """Go on from here in a new chat; this one stays as it is."""
+        self._bench.chats.duplicate(self.message.chat, until=self.message.id)
+
     def delete(self) -> None:
         """Delete the message with all that follows."""
         self._bench.chat.delete_message(self.number)

@@ -104,12 +104,18 @@ def import_chat(
 def duplicate_chat(
     store: ChatStore,
     chat_id: int,
+    until: int | None = None,
     report: Callable[[int, int], None] = silent,
     stopped: Callable[[], bool] = never,
 ) -> int:
-    """A copy with all branches; its id. Raises StoreError, and Cancelled once `stopped`."""
-    file, messages = _file(store, chat_id)
-    file.title = tr("{title} (copy)", title=file.title)
+    """A copy with all branches, or of the message `until` and those above it; its id. Raises
+    StoreError, and Cancelled once `stopped`.
+    """
+    file, messages = _file(store, chat_id, until)
+    if until is None:
+        file.title = tr("{title} (copy)", title=file.title)
+    else:
+        file.title = tr("{title} (branch)", title=file.title)
     return _shown(store, [_insert(store, file, messages, report, stopped)])
 
 
@@ -158,13 +164,16 @@ def as_markdown(store: ChatStore, chat_id: int, links: Mapping[Picture, str] = N
     return ("\n\n".join(parts) + "\n").encode()
 
 
-def _file(store: ChatStore, chat_id: int) -> tuple[ChatFile, list[ChatFileMessage]]:
+def _file(
+    store: ChatStore, chat_id: int, until: int | None = None
+) -> tuple[ChatFile, list[ChatFileMessage]]:
     chat, tree = store.chat(chat_id), store.tree(chat_id)
-    if chat is None:
+    if chat is None or (until is not None and until not in tree.messages):
         raise ChatGone
-    places = {number: place for place, number in enumerate(tree.messages)}
+    kept = tree.messages if until is None else _with_those_above(tree.messages, until)
+    places = {number: place for place, number in enumerate(kept)}
     messages = []
-    for message in tree.messages.values():
+    for message in kept.values():
         tokens = store.tokens(message)
         messages.append(
             ChatFileMessage(
@@ -202,6 +211,16 @@ def _file(store: ChatStore, chat_id: int) -> tuple[ChatFile, list[ChatFileMessag
         vectors=store.vectors.packed(named),
     )
     return file, messages
+
+
+def _with_those_above(messages: Mapping[int, Message], last: int) -> dict[int, Message]:
+    """A message and those above it, the first one first."""
+    kept: list[Message] = []
+    at: int | None = last
+    while at is not None:
+        kept.append(messages[at])
+        at = messages[at].parent
+    return {message.id: message for message in reversed(kept)}
 
 
 def _insert(

@@ -13,8 +13,9 @@ from tests.app.rest import come_to_rest
 from tests.app.views.talk.driving import view
 
 Ask = Callable[..., None]
-OF_ANSWER = ["Copy the message", "Edit", "Regenerate", "Continue", "Delete this and later messages"]
-OF_QUESTION = ["Copy the message", "Edit", "Delete this and later messages"]
+LAST = ["Branch in a new chat", "Delete this and later messages"]
+OF_ANSWER = ["Copy the message", "Edit", "Regenerate", "Continue", *LAST]
+OF_QUESTION = ["Copy the message", "Edit", *LAST]
 OF_TEXT = ["Copy", "Select all"]
 
 
@@ -80,3 +81,24 @@ def test_tokens_have_the_menu_too(talk: Talk, ask: Ask) -> None:
     menu = menu_of(shown.painter)
     assert titles(menu) == OF_ANSWER
     menu.close()
+
+
+def test_a_branch_in_a_new_chat_ends_at_its_message(
+    talk: Talk, ask: Ask, engine: ScriptedEngine
+) -> None:
+    chat = talk.bench.chat
+    ask("Which capital?", "Rome.")
+    assert chat.regenerate(1)
+    engine.write("Paris.")
+    engine.end()
+    ask("And of Italy?", "Rome.")
+    talk.bench.chats.arrived.connect(chat.open)  # as the list of chats does
+    before, texts = chat.chat_id, [message.text for message in chat.path]
+    run(menu_of(view(talk, 1).header), "Branch in a new chat")
+    come_to_rest(talk, talk.bench)
+    assert chat.chat_id != before
+    assert [message.text for message in chat.path] == ["Which capital?", "Paris."]
+    assert [message.siblings for message in chat.path] == [1, 1]
+    assert chat.details.title == "Which capital? (branch)"
+    chat.open(before)
+    assert [message.text for message in chat.path] == texts

@@ -14,7 +14,7 @@ from app.state.talk.disk.exchange import (
     export_chat,
     import_chat,
 )
-from app.state.talk.disk.store import ChatStore
+from app.state.talk.disk.store import ChatGone, ChatStore
 from app.state.talk.message import Message
 from app.state.talk.tokens import Tokens
 from engine.errors import CutawayError
@@ -93,6 +93,17 @@ def test_duplicate(store: ChatStore, chat: int) -> None:
     row = store.chat(copy)
     assert row is not None
     assert row.title == "On **cats** (copy)"
+
+
+def test_a_copy_up_to_a_message(store: ChatStore, chat: int) -> None:
+    path = store.tree(chat).path()
+    for last in path:
+        copy = duplicate_chat(store, chat, last.id)
+        texts = [message.text for message in store.tree(copy).path()]
+        assert texts == [message.text for message in path[: path.index(last) + 1]]
+        assert len(store.tree(copy).messages) == len(texts), "no other branches"
+    with pytest.raises(ChatGone):
+        duplicate_chat(store, chat, 10**6)
 
 
 def test_files_that_are_no_chats(store: ChatStore, chat: int, tmp_path: Path) -> None:
