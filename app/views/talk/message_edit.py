@@ -13,6 +13,8 @@ from app.widgets.controls.growing_edit import GrowingEdit
 from app.widgets.layouts import hbox, vbox
 from app.widgets.pictures.loader import PictureLoader
 
+LINES_OF_EDIT = 20  # of a text that is being rewritten, before it scrolls
+
 
 class MessageEdit(QFrame):
     """`done` carries the new text and the pictures. Esc leaves all as it was."""
@@ -26,7 +28,9 @@ class MessageEdit(QFrame):
         surface(self, "card")
         self._row = row
         question = row.is_question
-        self.field = GrowingEdit(tr("Edit the message"), takes_escape=True)
+        self.field = GrowingEdit(
+            tr("Edit the message"), takes_escape=True, most_lines=LINES_OF_EDIT
+        )
         self.field.submits_on_enter = row.send_key == "enter" and question
         self.field.set_text(row.message.text)
         self.field.submitted.connect(self._submit)

@@ -40,9 +40,15 @@ class GrowingEdit(QPlainTextEdit):
     long_text_given = Signal(str)  # pasted or dropped, where `hands_on_long`
     picture_given = Signal(object)  # what makes the bytes of a pasted picture, in a thread
 
-    def __init__(self, name: str, takes_escape: bool = False, hands_on_long: bool = False) -> None:
+    def __init__(
+        self,
+        name: str,
+        takes_escape: bool = False,
+        hands_on_long: bool = False,
+        most_lines: int = MOST_LINES,
+    ) -> None:
         super().__init__()
-        self._hands_on_long = hands_on_long
+        self._hands_on_long, self._most_lines = hands_on_long, most_lines
         self.submits_on_enter = True
         self._takes_escape = takes_escape
         self.setAccessibleName(name)
@@ -281,6 +287,12 @@ class GrowingEdit(QPlainTextEdit):
         if event.type() == QEvent.Type.FontChange:
             self._fit()
 
+    def setPlaceholderText(self, text: str) -> None:  # noqa: N802
+        """Set and draw it: Qt leaves the one before until the field is drawn for another reason."""
+        if text != self.placeholderText():
+            super().setPlaceholderText(text)
+            self.viewport().update()
+
     def _forget(self) -> None:
         self._known = None
 
@@ -292,8 +304,8 @@ class GrowingEdit(QPlainTextEdit):
         lines = max(1, round(self.document().size().height()))
         spacing = self.fontMetrics().lineSpacing()
         margins = 2 * round(self.document().documentMargin()) + 2
-        height = min(lines, MOST_LINES) * spacing + margins
-        more = lines > MOST_LINES
+        height = min(lines, self._most_lines) * spacing + margins
+        more = lines > self._most_lines
         policy = Qt.ScrollBarPolicy
         self.setVerticalScrollBarPolicy(
             policy.ScrollBarAsNeeded if more else policy.ScrollBarAlwaysOff

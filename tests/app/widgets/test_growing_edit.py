@@ -3,8 +3,8 @@
 import random
 
 import pytest
-from PySide6.QtCore import QMimeData, QPoint, Qt
-from PySide6.QtGui import QGuiApplication, QTextCursor
+from PySide6.QtCore import QEvent, QMimeData, QObject, QPoint, QRect, Qt
+from PySide6.QtGui import QGuiApplication, QPaintEvent, QTextCursor
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
@@ -12,6 +12,7 @@ from pytestqt.qtbot import QtBot
 from app.widgets.controls.growing_edit import GrowingEdit
 from app.widgets.controls.hidden_text import LONGEST, SHOWN
 from app.widgets.markdown.laid import cursor_x
+from tests.app.rest import come_to_rest
 
 LONG = "".join(f"{n} " for n in range(60_000))
 TEXTS = {
@@ -22,6 +23,19 @@ TEXTS = {
     "limit": "x" * LONGEST,
     "above": "x" * (LONGEST + 1) + "\ufffc",
 }
+
+
+class Paints(QObject):
+    """Collects the areas of a widget that are drawn."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.areas: list[QRect] = []
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
+        if isinstance(event, QPaintEvent):
+            self.areas.append(event.rect())
+        return False
 
 
 @pytest.fixture
@@ -253,3 +267,29 @@ def test_right_to_left(field: GrowingEdit) -> None:
         else:
             assert drawn.left() < 30
             assert cursor_x(line, 0) <= cursor_x(line, len(text))
+
+
+def test_other_words_in_an_empty_field_are_drawn_at_once(field: GrowingEdit, qtbot: QtBot) -> None:
+    field.setPlaceholderText("Message")
+    come_to_rest(field)
+    paints = Paints()
+    field.viewport().installEventFilter(paints)
+    field.setPlaceholderText("Message")
+    come_to_rest(field)
+    assert paints.areas == []
+    field.setPlaceholderText("Text to continue")
+    come_to_rest(field)
+    assert field.viewport().rect() in paints.areas
+
+
+def test_a_field_may_show_more_lines(qtbot: QtBot) -> None:
+    heights = []
+    for most in (8, 20):
+        field = GrowingEdit("Text", most_lines=most)
+        qtbot.addWidget(field)
+        field.resize(300, 100)
+        field.show()
+        field.set_text("line\n" * 40)
+        come_to_rest(field)
+        heights.append(field.height() // field.fontMetrics().lineSpacing())
+    assert heights == [8, 20]
