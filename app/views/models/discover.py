@@ -489,7 +489,7 @@ def _sentence(text: str) -> str:
 
 
 def _facts(repo: FoundRepo, listed: bool) -> str:
-    """What is known of a repository; a recommended one has facts once it is `listed`."""
+    """Say what is known of a repository; a recommended one has facts once it is `listed`."""
     facts = []
     if repo.licence or listed:
         facts.append(tr("Licence: {licence}", licence=repo.licence or tr("not stated")))

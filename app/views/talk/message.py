@@ -219,7 +219,7 @@ class MessageView(Row):
         self.show_actions()
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:  # noqa: N802
-        """Beside its text, or where it is shown as tokens."""
+        """Open the menu beside its text, or where it is shown as tokens."""
         if self.edit is None:
             menu = QMenu(self)
             self.buttons.fill_menu(menu)
