@@ -1,7 +1,11 @@
-"""RWKV-7's time mix and channel mix (Peng et al. 2025), which read each token with the last."""
+"""Time mixes and channel mixes of RWKV-7 (Peng et al. 2025) and RWKV-6 (Peng et al. 2024), which
+read each token with the last.
+"""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from functools import reduce
+from typing import Annotated, Generic, TypeVar
 
 from engine.graph import ops
 from engine.graph.tensor import Tensor
@@ -72,7 +76,7 @@ class TimeMix:
         made = ops.wkv(
             r, k, v, decay, kept.state, p.state_at, erased=(erased, rate), eps=LENGTH_EPS
         )
-        y = self._normed(p.carry(made, kept.state).named("wkv", i).reshape(*each))
+        y = by_head(p.carry(made, kept.state).named("wkv", i).reshape(*each), self.norm)
         reads = ops.mul(ops.mul(k, r), self.r_k.reshape(*each[:2]))
         y = ops.add(y, ops.mul(v, ops.sum_rows(reads))).reshape(*x.dims).named("wkv_read", i)
         if xg and self.g1 is not None and self.g2 is not None:
@@ -93,15 +97,104 @@ class TimeMix:
         share = ops.sigmoid(ops.add(lora, self.v0))
         return ops.add(v, ops.mul(ops.sub(p.first_values, v), share)).named("time_mix_v_mixed", i)
 
-    def _normed(self, y: Tensor) -> Tensor:
-        """y [D, H, T], each head normalised where there is a norm."""
-        if self.norm is None:
-            return y
-        y = ops.mul(
-            ops.layer_norm(y, None, None, GROUP_EPS), self.norm.weight.reshape(*y.shape[:2])
-        )
-        bias = self.norm.bias
-        return y if bias is None else ops.add(y, bias.reshape(*y.shape[:2]))
+
+def by_head(y: Tensor, norm: LayerNorm | None) -> Tensor:
+    """y [D, H, T], each head normalised where there is a norm."""
+    if norm is None:
+        return y
+    y = ops.mul(ops.layer_norm(y, None, None, GROUP_EPS), norm.weight.reshape(*y.shape[:2]))
+    return y if norm.bias is None else ops.add(y, norm.bias.reshape(*y.shape[:2]))
+
+
+@dataclass(frozen=True)
+class JoinedMixes:
+    """How much of the last token each projection reads, of all in one tensor."""
+
+    all: Annotated[Tensor, Name("time_mix_lerp_fused.weight")]
+
+    def __call__(self) -> Tensor:
+        """[E, 1, 5], in the order of `TimeMix6`."""
+        return self.all.reshape(self.all.shape[0], 1, 5)
+
+
+@dataclass(frozen=True)
+class SplitMixes:
+    """The same of early files, in a tensor each."""
+
+    w: Annotated[Tensor, Name("time_mix_lerp_w.weight")]
+    k: Annotated[Tensor, Name("time_mix_lerp_k.weight")]
+    v: Annotated[Tensor, Name("time_mix_lerp_v.weight")]
+    r: Annotated[Tensor, Name("time_mix_lerp_r.weight")]
+    g: Annotated[Tensor, Name("time_mix_lerp_g.weight")]
+
+    def __call__(self) -> Tensor:
+        """[E, 1, 5], in the order of `TimeMix6`."""
+        each = [t.reshape(t.nelements, 1, 1) for t in (self.w, self.k, self.v, self.r, self.g)]
+        return reduce(lambda a, b: ops.concat(a, b, 2), each)
+
+
+@dataclass(frozen=True)
+class TimeMix6:
+    """Each head's state forgets by channel and learns a value for a key; how much of the last token
+    is read depends on both. Without `first` (RWKV6-Qwen2) a key is as strong as its channel
+    forgets, heads may share keys, gates are sigmoids, and no head is normalised.
+    """
+
+    shift: Annotated[Tensor, Name("time_mix_lerp_x.weight")]
+    mixes: JoinedMixes | SplitMixes
+    w1: Annotated[Linear, Name("time_mix_w1")]
+    w2: Annotated[Tensor, Name("time_mix_w2.weight")]
+    decay: Annotated[Tensor, Name("time_mix_decay.weight")]
+    decay_w1: Annotated[Linear, Name("time_mix_decay_w1")]
+    decay_w2: Annotated[Linear, Name("time_mix_decay_w2")]
+    first: Annotated[Tensor | None, Name("time_mix_first.weight")]
+    r: Annotated[Linear, Name("time_mix_receptance")]
+    k: Annotated[Linear, Name("time_mix_key")]
+    v: Annotated[Linear, Name("time_mix_value")]
+    g: Annotated[Linear, Name("time_mix_gate")]
+    norm: Annotated[LayerNorm | None, Name("time_mix_ln")]
+    out: Annotated[Linear, Name("time_mix_output")]
+
+    def __call__(
+        self, x: Tensor, i: int, p: Pass, block: BlockSpec, cache: LayerCache | None
+    ) -> Tensor:
+        """x [E, T] -> [E, T] in layer i."""
+        spec, kept = block.recurrence, p.state(i)
+        assert spec is not None
+        assert kept.conv is not None
+        assert kept.state is not None
+        size, heads, n = spec.size, spec.heads, x.shape[1]
+        xw, xk, xv, xr, xg = p.shifted(x, self._mix(x, i, p, kept.conv), kept.conv)
+        r, k, v, g = self.r(xr, "", i), self.k(xk, "", i), self.v(xv, "", i), self.g(xg, "", i)
+        lora = self.decay_w2(ops.tanh(self.decay_w1(xw, "time_mix_decay_w1", i)), "", i)
+        decay = ops.neg(ops.exp(ops.add(lora, self.decay))).named("time_mix_decay", i)
+        k, v = (self._each(t, size, heads) for t in (k, v))
+        r, decay = r.reshape(size, heads, n), decay.reshape(size, heads, n)
+        if self.first is None:
+            k = ops.sub(k, ops.mul(k, ops.exp(decay)))
+            r = ops.scale(r, size**-0.5)
+        bonus = self.first and self.first.reshape(size, heads)
+        made = ops.wkv(r, k, v, decay, kept.state, p.state_at, bonus=bonus)
+        y = by_head(p.carry(made, kept.state).named("wkv", i).reshape(size, heads, n), self.norm)
+        y = y.reshape(*x.dims)
+        y = ops.mul(y, ops.sigmoid(g)) if self.first is None else ops.silu(g, y)
+        return self.out(y.named("wkv_gated", i), "time_mix_out", i)
+
+    def _mix(self, x: Tensor, i: int, p: Pass, leaf: Tensor) -> Tensor:
+        """How much of the last token each of w, k, v, r and g reads: [E, T, 5] of x [E, T]."""
+        (both,) = p.shifted(x, self.shift, leaf, keeps=False)
+        lora = ops.tanh(self.w1(both, "time_mix_w1", i))
+        planes = lora.reshape(lora.shape[0] // 5, 5, x.shape[1]).permute(0, 2, 1, 3)
+        mixed = ops.matmul(self.w2, ops.contiguous(planes))
+        return ops.add(mixed, self.mixes())
+
+    def _each(self, t: Tensor, size: int, heads: int) -> Tensor:
+        """Keys or values [D * K, T] as [D, H, T]."""
+        rows, n = t.shape[:2]
+        if rows != size * heads:
+            apart = t.reshape(size, 1, rows // size * n)
+            t = ops.repeat(apart, 1, size * heads // rows)
+        return t.reshape(size, heads, n)
 
 
 @dataclass(frozen=True)
@@ -112,18 +205,41 @@ class ChannelMix:
     key: Annotated[Linear, Name("channel_mix_key")]
     value: Annotated[Linear, Name("channel_mix_value")]
 
-    def __call__(self, x: Tensor, i: int) -> Tensor:
-        """x [E, T], as mixed, -> [E, T] in layer i."""
-        k = ops.sqr(ops.relu(self.key(x, "channel_mix_key", i))).named("channel_mix_relu_sqr", i)
-        return self.value(k, "ffn_out", i)
+    def shifted(self, x: Tensor, p: Pass, leaf: Tensor) -> list[Tensor]:
+        """x [E, T] as it is read."""
+        return p.shifted(x, self.mix, leaf)
+
+    def __call__(self, given: Sequence[Tensor], i: int) -> Tensor:
+        """Result [E, T] in layer i of what `shifted` gave."""
+        k = ops.sqr(ops.relu(self.key(given[0], "channel_mix_key", i)))
+        return self.value(k.named("channel_mix_relu_sqr", i), "ffn_out", i)
 
 
 @dataclass(frozen=True)
-class RwkvBlock:
+class GatedChannelMix(ChannelMix):
+    """The same, gated by a sigmoid of another mix."""
+
+    gate_mix: Annotated[Tensor, Name("channel_mix_lerp_r.weight")]
+    gate: Annotated[Linear, Name("channel_mix_receptance")]
+
+    def shifted(self, x: Tensor, p: Pass, leaf: Tensor) -> list[Tensor]:
+        return [*super().shifted(x, p, leaf), *p.shifted(x, self.gate_mix, leaf, keeps=False)]
+
+    def __call__(self, given: Sequence[Tensor], i: int) -> Tensor:
+        gate = ops.sigmoid(self.gate(given[1], "channel_mix_r", i))
+        return ops.mul(super().__call__(given, i), gate).named("ffn_gated", i)
+
+
+M = TypeVar("M", bound=TimeMix | TimeMix6)
+C = TypeVar("C", bound=ChannelMix)
+
+
+@dataclass(frozen=True)
+class RwkvBlock(Generic[M, C]):
     """x += T(norm x); x += C(norm x), which reads the token before as well."""
 
-    attn: TimeMix
-    ffn: ChannelMix
+    attn: M
+    ffn: C
     attn_norm: Annotated[LayerNorm, Name("attn_norm")]
     ffn_norm: Annotated[LayerNorm, Name("attn_norm_2")]
 
@@ -135,6 +251,6 @@ class RwkvBlock:
         x = joined(h, x, i, p, spec, "attention", "ffn_inp")
         fed = p.state(i).fed
         assert fed is not None
-        (h,) = p.shifted(self.ffn_norm(x, spec.eps, "ffn_norm", i), self.ffn.mix, fed)
-        h, x = pruned(p, last, h, x)
-        return joined(self.ffn(h, i), x, i, p, spec, "feed_forward", "l_out")
+        given = self.ffn.shifted(self.ffn_norm(x, spec.eps, "ffn_norm", i), p, fed)
+        x, *given = pruned(p, last, x, *given)
+        return joined(self.ffn(given, i), x, i, p, spec, "feed_forward", "l_out")

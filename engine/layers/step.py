@@ -501,13 +501,14 @@ class Pass:
         self.effects.append(ops.set_rows(leaf, behind, to).named(f"{leaf.name} (view)"))
         return packed.view(0, (width, columns))
 
-    def shifted(self, x: Tensor, mix: Tensor, leaf: Tensor) -> list[Tensor]:
+    def shifted(self, x: Tensor, mix: Tensor, leaf: Tensor, keeps: bool = True) -> list[Tensor]:
         """x [E, T] mixed with the token before by each row of `mix` [E, M elements], or of [E, T,
-        M] by each token's own: M times [E, T]. `leaf` [E, slots] keeps the last token.
+        M] by each token's own: M times [E, T]. `leaf` [E, slots] keeps the last token, once.
         """
         width, n = x.shape[:2]
         mixes = mix if mix.shape[1] == n > 1 else mix.reshape(width, 1, mix.nelements // width)
-        whole = self.carry(ops.token_shift(x, mixes, leaf, self.state_at), leaf)
+        whole = ops.token_shift(x, mixes, leaf, self.state_at)
+        whole = self.carry(whole, leaf) if keeps else whole
         size = n * whole.strides[1]
         return [whole.view(i * size, (width, n)) for i in range(mixes.shape[2])]
 

@@ -487,7 +487,6 @@ _KINDS = (
         "a diffusion language model",
         "dream llada llada-moe rnd1 diffusion-gemma",
     ),
-    ("an RWKV model", "rwkv6 rwkv6qwen2"),
     ("a model of speech", "wavtokenizer-dec qwen3tts pockettts talkie"),
     ("a draft model for speculative decoding", "eagle3 dflash gemma4-assistant"),
     (

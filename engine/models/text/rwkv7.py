@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 
 from engine.graph.tensor import Tensor
 from engine.layers.linear import LayerNorm
-from engine.layers.rwkv import RwkvBlock
+from engine.layers.rwkv import ChannelMix, RwkvBlock, TimeMix
 from engine.layers.step import Pass
 from engine.models.decoder import LayerNormWeights
 from engine.models.recurrent import RwkvDecoder, RwkvParams
@@ -24,10 +24,12 @@ class Params(RwkvParams):
 
 
 @dataclass(frozen=True)
-class Weights(LayerNormWeights[RwkvBlock]):
+class Weights(LayerNormWeights[RwkvBlock[TimeMix, ChannelMix]]):
     embedding_norm: Annotated[LayerNorm, Name("token_embd_norm")]
 
 
 class Model(RwkvDecoder[Params, Weights]):
+    """Layers are alike."""
+
     def embed(self, p: Pass) -> Tensor:
         return self.weights.embedding_norm(super().embed(p), self.params.eps, "inp_norm")

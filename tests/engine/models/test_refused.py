@@ -26,7 +26,6 @@ def refusal(path: Path, **metadata: str) -> str:
     [
         ("t5", "an encoder-decoder model like T5"),
         ("llada-moe", "a diffusion language model"),
-        ("rwkv6", "an RWKV model"),
         ("qwen3tts", "a model of speech"),
         ("eagle3", "a draft model for speculative decoding"),
         ("kimi-k3", "a model whose states decay by channel"),

@@ -33,11 +33,39 @@ def seventh(gated: bool, normed: bool) -> Tensors:
     return made
 
 
+def sixth(first: bool, heads_kv: int, joined: bool = True) -> Tensors:
+    """RWKV-6's time mix."""
+    mixes, decays, keys = 6, 14, heads_kv * SIZE
+    made: Tensors = {f"time_mix_{name}.weight": (E, E) for name in ["receptance", "output", "gate"]}
+    made |= {f"time_mix_{name}.weight": (E, keys) for name in ("key", "value")}
+    made |= {"time_mix_w1.weight": (E, 5 * mixes), "time_mix_w2.weight": (mixes, E, 5)}
+    made |= {"time_mix_decay_w1.weight": (E, decays), "time_mix_decay_w2.weight": (decays, E)}
+    made |= {"time_mix_decay.weight": (E,), "time_mix_lerp_x.weight": (E, 1, 1)}
+    if joined:
+        made["time_mix_lerp_fused.weight"] = (E, 1, 1, 5)
+    else:
+        made |= {f"time_mix_lerp_{part}.weight": (E, 1, 1) for part in "wkvrg"}
+    if first:
+        made["time_mix_first.weight"] = (SIZE, E // SIZE)
+        made |= {"time_mix_ln.weight": (E,), "time_mix_ln.bias": (E,)}
+    else:
+        made |= {"time_mix_key.bias": (keys,), "time_mix_value.bias": (keys,)}
+        made["time_mix_receptance.bias"] = (E,)
+    return made
+
+
+EXTRA: dict[str, Key] = {"time_mix_extra_dim": 6, "time_decay_extra_dim": 14}
+
 CHANNELS: Tensors = {
     "channel_mix_lerp_k.weight": (E, 1, 1),
     "channel_mix_key.weight": (E, F),
     "channel_mix_value.weight": (F, E),
     **{f"attn_norm{n}.{kind}": (E,) for n in ("", "_2") for kind in ("weight", "bias")},
+}
+
+GATED: Tensors = {
+    "channel_mix_lerp_r.weight": (E, 1, 1),
+    "channel_mix_receptance.weight": (E, E),
 }
 
 AROUND: Tensors = {
@@ -108,6 +136,24 @@ RECIPES = {
         "rwkv7",
         keys("layer_norm_epsilon", **LORA),
         layers(AROUND, {**seventh(True, True), **CHANNELS}),
+        peaked=PEAKED,
+    ),
+    "rwkv6": Direct(
+        "rwkv6",
+        keys("layer_norm_epsilon", rescale_every_n_layers=1, **EXTRA),
+        layers(AROUND, {**sixth(True, E // SIZE), **CHANNELS, **GATED}, {}),
+        peaked=PEAKED,
+    ),
+    "rwkv6-split": Direct(
+        "rwkv6",
+        keys("layer_norm_epsilon", **EXTRA),
+        layers(AROUND, {**sixth(True, E // SIZE, False), **CHANNELS, **GATED}, {}),
+        peaked=PEAKED,
+    ),
+    "rwkv6qwen2": Direct(
+        "rwkv6qwen2",
+        keys("layer_norm_rms_epsilon", token_shift_count=1, attention__head_count_kv=1, **EXTRA),
+        layers(PLAIN, {**sixth(False, 1), **FEED}, {}),
         peaked=PEAKED,
     ),
 }

@@ -133,9 +133,30 @@ ROWS = (
         "RWKV-7 with a gated feed-forward, without gates and norms of heads; one shift",
         Fault(
             "engine/layers/rwkv.py",
-            "if self.norm is None:\n            return y",
-            "if self.norm is None:\n            return ops.layer_norm(y, None, None, GROUP_EPS)",
+            "if norm is None:\n        return y",
+            "if norm is None:\n        return ops.layer_norm(y, None, None, GROUP_EPS)",
         ),
         launches=78,
+    ),
+    Row(
+        "rwkv6",
+        "rwkv6",
+        "a bonus for the token itself; mixes by token; gated channels; halved behind each layer",
+        Fault("engine/models/text/rwkv6.py", "ops.scale(x, 0.5)", "ops.scale(x, 1.0)"),
+        launches=92,
+    ),
+    Row(
+        "rwkv6-split",
+        "rwkv6",
+        "the same of an early file, never halved",
+        Fault("engine/layers/rwkv.py", "(self.w, self.k, self.v,", "(self.w, self.v, self.k,"),
+        launches=98,
+    ),
+    Row(
+        "rwkv6qwen2",
+        "rwkv6qwen2",
+        "RWKV-6 with a gated feed-forward; shared keys, as strong as channels forget",
+        Fault("engine/layers/rwkv.py", "ops.mul(k, ops.exp(decay))", "k"),
+        launches=74,
     ),
 )
