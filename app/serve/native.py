@@ -34,6 +34,11 @@ from engine.protocol import (
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 
+async def root(call: HttpCall) -> Reply:
+    """Tell programs that look for a server at its bare address that there is one."""
+    return Whole(b"Cutaway is running", "text/plain; charset=utf-8")
+
+
 async def health(call: HttpCall) -> Reply:
     """Report whether a model is ready."""
     shelf = call.desk.shelf
@@ -337,6 +342,7 @@ NATIVE = Dialect(
                 ("POST", "/v1/apply-template"): apply_template,
             },
         ),
+        ("GET", "/"): root,
         ("GET", "/metrics"): metrics,
         ("POST", "/completion"): completion,
         ("POST", "/infill"): infill,

@@ -11,7 +11,7 @@ from app.serve.web.refusal import Refusal
 from engine.protocol import AnswerForm, Edit, Grammar, JsonObject, JsonSchema, Speculation
 from engine.settings import drafters
 
-MOST_STOPS = 4
+MOST_STOPS = 64  # editors send a dozen; OpenAI takes 4
 Fraction = Annotated[float, Meta(ge=0, le=1)]
 Penalty = Annotated[float, Meta(ge=-2, le=2)]
 Count = Annotated[int, Meta(ge=-1, le=(1 << 31) - 1)]

@@ -23,6 +23,7 @@ BODY_SECONDS = 30.0
 OPEN_PATHS = ("/health", "/v1/health")  # for monitors, who have no key
 METHODS = "GET, POST, OPTIONS, HEAD"
 HEADERS = ("authorization", "content-type", "x-api-key", "anthropic-version", "anthropic-beta")
+NEGLECTED = (b"", b"text/plain", b"application/x-www-form-urlencoded")
 STAINLESS = "x-stainless-"  # what OpenAI's and Anthropic's packages say of themselves
 
 
@@ -68,9 +69,10 @@ class Guard:
         """The whole body. Raises `Refusal`, ConnectionError where the client leaves."""
         headers = scope["headers"]
         kind = _one(headers, b"content-type").partition(b";")[0].strip().lower()
-        # No type at all is no page's doing where there is no Origin; some clients send none.
-        untyped = not {name for name, _ in headers} & {b"content-type", b"origin"}
-        if kind != b"application/json" and not untyped:
+        # Pages name their origin, and might send such types without asking. Programs send JSON as
+        # them by neglect: curl's -d, LiteLLM for Ollama.
+        by_page = not {name for name, _ in headers}.isdisjoint((b"origin", b"sec-fetch-site"))
+        if kind != b"application/json" and (by_page or kind not in NEGLECTED):
             text = "the body must be JSON: send the header Content-Type: application/json"
             raise Refusal(415, text, close=True)
         if _one(headers, b"content-encoding") not in (b"", b"identity"):

@@ -170,7 +170,7 @@ def test_parts_nulls_and_what_is_unknown(tiny: Served, said: str) -> None:
         ({"top_p": -0.1}, "top_p"),
         ({"presence_penalty": 3}, "presence_penalty"),
         ({"n": 0}, "n"),
-        ({"stop": ["a", "b", "c", "d", "e"]}, "stop"),
+        ({"stop": ["a"] * 65}, "stop"),
         ({"top_logprobs": 2}, "top_logprobs"),
         ({"logprobs": True, "top_logprobs": 21}, "top_logprobs"),
         ({"logit_bias": {"x": 1}}, "logit_bias"),

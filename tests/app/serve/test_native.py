@@ -3,6 +3,7 @@
 from itertools import accumulate
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from app.serve.openai.completions import token_offsets
@@ -133,3 +134,22 @@ def test_speculation_by_request(tiny: Served) -> None:
     assert refused.status_code == 400
     assert "none, auto, ngram" in refused.json()["error"]["message"]
     assert "cutaway:draft_tokens_accepted_total" in tiny.get("/metrics").text
+
+
+def test_many_stops(tiny: Served) -> None:
+    """Editors send a dozen, where OpenAI takes four."""
+    whole = tiny.post("/completion", {"prompt": "the hat", "n_predict": 9, "temperature": 0}).json()
+    stop = whole["content"][2:4]
+    stops = [*(f"<|never said {i}|>" for i in range(20)), stop]
+    told = tiny.post("/completion", {"prompt": "the hat", "temperature": 0, "stop": stops}).json()
+    assert (told["content"], told["stopping_word"]) == (whole["content"][:2], stop)
+    refused = tiny.post("/v1/completions", {"prompt": "a", "stop": ["x"] * 65})
+    assert "stop: expected at most 64 strings" in refused.text
+
+
+def test_the_bare_address(tiny: Served) -> None:
+    """Programs that look for Ollama only want to hear something there."""
+    for ask in (httpx2.get, httpx2.head):
+        answer = ask(tiny.url + "/")
+        assert answer.status_code == 200
+    assert httpx2.get(tiny.url).text == "Cutaway is running"
