@@ -8,9 +8,7 @@ from msgspec import Meta, Raw, Struct
 from app.serve import chat_fields
 from app.serve.chat_fields import bounded
 from app.serve.fetching import AskedPictures
-from app.serve.served import OpenModel
 from app.serve.web.body import NULL, raw_text
-from app.serve.web.refusal import Refusal
 from app.serve.web.site import HttpCall
 from engine import protocol
 
@@ -18,9 +16,8 @@ Think = bool | Literal["low", "medium", "high"]
 
 
 class Options(Struct):
-    """Ollama's `options`."""
+    """Ollama's `options`; what does not fit the context is refused, whatever `num_ctx` says."""
 
-    num_ctx: int | None = None
     num_predict: int | None = None
     seed: int | None = None
     temperature: float | None = None
@@ -102,12 +99,9 @@ class GenerateRequest(TextRequest, kw_only=True):
     raw: bool | None = None
 
 
-def asked_for(call: HttpCall, model: OpenModel, body: TextRequest) -> protocol.Generate:
+def asked_for(call: HttpCall, body: TextRequest) -> protocol.Generate:
     """All of a request but its words. Raises `Refusal`."""
     options = body.options or Options()
-    n_ctx = model.loaded.n_ctx
-    if options.num_ctx is not None and options.num_ctx > n_ctx:
-        raise Refusal(400, f"num_ctx: {options.num_ctx} is more than the context, {n_ctx} tokens")
     stops = [options.stop] if isinstance(options.stop, str) else options.stop or []
     most, template = options.num_predict, _template(body.think)
     return protocol.Generate(

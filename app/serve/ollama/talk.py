@@ -88,7 +88,8 @@ class OllamaStyle:
 async def chat(call: HttpCall) -> Reply:
     """Answer a chat; one without messages only asks whether the model is there."""
     body = decoded(call.body, bodies.ChatRequest)
-    request = bodies.asked_for(call, await call.model(body.model), body)
+    await call.model(body.model)
+    request = bodies.asked_for(call, body)
     style = _style(body, _chat_fields)
     if not body.messages:
         return json(style.line() | {"done": True, "done_reason": "load"})
@@ -104,7 +105,8 @@ async def generate(call: HttpCall) -> Reply:
     between it and a `suffix`.
     """
     body = decoded(call.body, bodies.GenerateRequest)
-    request = bodies.asked_for(call, await call.model(body.model), body)
+    await call.model(body.model)
+    request = bodies.asked_for(call, body)
     style = _style(body, _generate_fields)
     if not body.prompt and not body.images and not body.suffix:
         return json(style.line() | {"done": True, "done_reason": "load"})

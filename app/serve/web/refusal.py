@@ -114,7 +114,10 @@ def of_failed(failed: Failed) -> Refusal:
     if failed.kind == "ContextFull" and full:
         more = {"n_prompt_tokens": int(full[1]), "n_ctx": int(full[2])}
         code = "context_length_exceeded"
-        return Refusal(400, failed.message, param="messages", code=code, more=more)
+        # Programs that shorten a chat by themselves know it by these words.
+        text = f"prompt is too long: {full[1]} tokens > {full[2]} maximum (the context length)"
+        text += "; shorten it or raise --ctx"
+        return Refusal(400, text, param="messages", code=code, more=more)
     if failed.kind == "BadSetting" and failed.message.startswith("model: None"):
         return unavailable("Loading model")
     if failed.kind in ASKED_WRONGLY:

@@ -180,7 +180,7 @@ def test_a_model_without_the_tokens_says_so(tiny: Served) -> None:
         ("/infill", asked(input_extra=[{"filename": "a"}]), "text"),
         ("/v1/completions", {"prompt": [[1]], "suffix": "a"}, "suffix: expected prompts as text"),
         ("/v1/completions", {"prompt": "a", "suffix": "a", "echo": True}, "and no echo"),
-        ("/v1/completions", {"prompt": "q" * 5000, "suffix": "a"}, "fit the context of 4096"),
+        ("/v1/completions", {"prompt": "q" * 5000, "suffix": "a"}, "tokens > 4096 maximum"),
         (
             "/api/generate",
             {"model": "tiny", "prompt": "a", "suffix": "b", "images": ["aaaa"]},

@@ -166,7 +166,8 @@ def hears_of_fields_out_of_range(client: Anthropic) -> None:
 
 def hears_that_a_prompt_does_not_fit(client: Anthropic) -> None:
     long = [{"role": "user", "content": "hat " * 400}]
-    with pytest.raises(anthropic.BadRequestError, match="do not fit the context of 256"):
+    says = r"prompt is too long: \d+ tokens > 256 maximum"
+    with pytest.raises(anthropic.BadRequestError, match=says):
         client.messages.create(**ASK | {"messages": long})
 
 
