@@ -23,7 +23,10 @@ BODY_SECONDS = 30.0
 OPEN_PATHS = ("/health", "/v1/health")  # for monitors, who have no key
 METHODS = "GET, POST, OPTIONS, HEAD"
 HEADERS = ("authorization", "content-type", "x-api-key", "anthropic-version", "anthropic-beta")
-NEGLECTED = (b"", b"text/plain", b"application/x-www-form-urlencoded")
+NEGLECTED = (
+    *(b"", b"text/plain", b"application/octet-stream"),
+    b"application/x-www-form-urlencoded",
+)
 STAINLESS = "x-stainless-"  # what OpenAI's and Anthropic's packages say of themselves
 
 

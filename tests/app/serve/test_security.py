@@ -251,6 +251,7 @@ def test_bodies_that_are_no_json(locked: Served) -> None:
         return httpx2.post(locked.url + CHAT, content=b"{}", headers=WITH_KEY | named)
 
     neglected = ("text/plain; charset=utf-8", "application/x-www-form-urlencoded", "")
+    neglected += ("application/octet-stream",)
     for kind in (*neglected, "multipart/form-data", "text/html"):
         assert sent(content_type=kind, origin="http://localhost:1").status_code == 415
         assert sent(content_type=kind, sec_fetch_site="cross-site").status_code == 415
