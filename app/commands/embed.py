@@ -1,13 +1,12 @@
 """`cutaway embed`: texts as vectors, close where meanings are."""
 
 import argparse
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app.files import output
 from app.terminal.options import add_engine_options, add_server_options, engine_options, positive
-from app.terminal.text import bounded, print_json, table
+from app.terminal.text import input_lines, print_json, table
 from app.words import UNKNOWN
 from engine.errors import BadSetting
 from engine.protocol import Embed, Embedded, Loaded
@@ -42,7 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Prints a row a text. Raises BadSetting, ModelNotFound, RemoteError, WorkerDied."""
-    options, texts = engine_options(args), _texts(args.text)
+    options, texts = engine_options(args), args.text or input_lines()
     if args.out is not None and not args.out.absolute().parent.is_dir():
         raise BadSetting("--out", str(args.out), "a file in an existing folder")
 
@@ -72,21 +71,6 @@ def _engine(args: argparse.Namespace, options: EngineOptions) -> "CommandEngine"
     from app.terminal.engine import CommandEngine
 
     return CommandEngine(resolve(args.model), options, embeds=True)
-
-
-def _texts(given: list[str] | None) -> list[str]:
-    """Return the texts of the option, or the non-empty lines of standard input."""
-    if given is not None:
-        return given
-    try:
-        lines = bounded(sys.stdin.buffer, "the standard input").decode("utf-8").splitlines()
-    except UnicodeDecodeError as error:
-        expected = f"UTF-8 text; byte {error.start} is not"
-        raise BadSetting("standard input", "bytes", expected) from None
-    texts = [line for line in lines if line.strip()]
-    if not texts:
-        raise BadSetting("standard input", "", "one text per line, or --text")
-    return texts
 
 
 def _store(found: Embedded, path: Path) -> None:

@@ -158,6 +158,19 @@ def bounded(file: BinaryIO, name: str) -> bytes:
     return content
 
 
+def input_lines() -> list[str]:
+    """The non-empty lines of standard input. Raises BadSetting."""
+    try:
+        lines = bounded(sys.stdin.buffer, "the standard input").decode("utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        expected = f"UTF-8 text; byte {error.start} is not"
+        raise BadSetting("standard input", "bytes", expected) from None
+    texts = [line for line in lines if line.strip()]
+    if not texts:
+        raise BadSetting("standard input", "", "one text per line, or --text")
+    return texts
+
+
 def read_text(name: str, path: Path) -> str:
     """All of a UTF-8 file that an option or argument names. Raises BadSetting."""
     try:
