@@ -142,6 +142,7 @@ APART = {
     "app.serve.anthropic": ("app.serve.native", "app.serve.openai", "app.serve.ollama"),
     "app.serve.ollama": ("app.serve.native", "app.serve.openai", "app.serve.anthropic"),
     "app.serve.native": ("app.serve.ollama", "app.serve.openai", "app.serve.anthropic"),
+    "app.serve.ranking": ("app.serve.ollama", "app.serve.openai", "app.serve.native"),
     # What serves runs no tools: calls go to the client.
     "app.serve": ("app.local_engine", "app.tools"),
     "app.commands.serve": ("app.tools",),

@@ -15,6 +15,7 @@ from app.serve.flow import Gate, SlotQueue
 from app.serve.native import NATIVE
 from app.serve.ollama import OLLAMA
 from app.serve.openai import OPENAI
+from app.serve.ranking import RANKING
 from app.serve.served import OpenModel, Shelf, State
 from app.serve.settings import ServeSettings
 from app.serve.web.connections import KEPT_SECONDS, BoundedProtocol
@@ -43,7 +44,7 @@ class Running:
         self.gate = Gate(engine, self.turns, counts, self._hear)
         desk = ServingDesk(self.gate, self.shelf, clients, settings)
         self._clients = clients
-        site = Site(desk, Guard(settings, port), (OPENAI, ANTHROPIC, OLLAMA, NATIVE))
+        site = Site(desk, Guard(settings, port), (OPENAI, ANTHROPIC, OLLAMA, NATIVE, RANKING))
         config = uvicorn.Config(
             site,
             http=BoundedProtocol,

@@ -6,10 +6,15 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from app.serve.web.refusal import Refusal, unavailable
-from engine.protocol import FileContent, Loaded, Sampling
+from engine.protocol import FileContent, Gives, Loaded, Sampling
 
 State = Literal["loading", "ready", "down"]
 SWITCH_SECONDS = 600.0
+ABILITIES: dict[Gives, str] = {
+    "text": "completion",
+    "embeddings": "embedding",
+    "scores": "rerank",
+}
 
 
 @dataclass(frozen=True)
@@ -33,6 +38,12 @@ class OpenModel:
     def name(self) -> str:
         """The model's name in responses."""
         return self.names[0]
+
+    @property
+    def can(self) -> list[str]:
+        """Its abilities, in Ollama's words."""
+        gives = self.loaded.gives
+        return [word for what, word in ABILITIES.items() if what in gives]
 
     def goes_by(self, name: str) -> bool:
         """Return whether a client may use this name for the model."""

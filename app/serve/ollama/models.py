@@ -63,7 +63,7 @@ async def show(call: HttpCall) -> Reply:
     }
     if model.file is not None:
         info["general.parameter_count"] = model.file.parameters
-    can = ["completion", "embedding"] + (["vision"] if loaded.vision is not None else [])
+    can = model.can + (["vision"] if loaded.vision is not None else [])
     can += ["insert"] if loaded.fills else []
     template = model.meta("tokenizer.chat_template")
     can += ["tools"] if "tools" in template else []

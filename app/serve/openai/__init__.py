@@ -44,6 +44,7 @@ def described(model: OpenModel, name: str, slots: int) -> dict[str, Any]:
     if file is not None:
         meta |= {"n_params": file.parameters, "size": file.size}
     known = _known(name, model.created) | {"display_name": loaded.name}
+    known["capabilities"] = model.can
     return known | {"max_model_len": loaded.n_ctx, "n_parallel": slots, "meta": meta}
 
 

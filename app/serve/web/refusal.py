@@ -28,7 +28,7 @@ KINDS |= {503: UNAVAILABLE}
 # What the engine refuses because of what it was asked; what else fails is not the asker's fault.
 ASKED_WRONGLY = {
     *("BadSetting", "BadForm", "BadPicture", "CannotSee", "FormFailed", "GivesNoText"),
-    *("CannotFill", "NotSupported"),
+    *("CannotFill", "GivesNoScores", "NotSupported", "OnlyRanks"),
     *("TemplateError", "TokenizerError", "UnsupportedModel", "UnsupportedForm"),
 }
 FIELDS = {

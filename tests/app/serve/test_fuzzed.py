@@ -14,6 +14,7 @@ PATHS = (
     "/v1/chat/completions",
     "/v1/completions",
     "/v1/embeddings",
+    "/v1/rerank",
     "/v1/responses",
     "/v1/messages",
     "/v1/messages/count_tokens",
