@@ -162,6 +162,7 @@ class DraftTokens(QObject):
     def _begin(self) -> None:
         session = self._session
         if session.model is None or not session.client.abilities.tokenize:
+            self._set(None)  # unknown, until a model is open
             return
         self._of = session.path
         if callable(self._text):

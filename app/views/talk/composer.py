@@ -93,8 +93,10 @@ class Composer(QWidget):
             chat = self.bench.chat
             if chat.busy:
                 chat.set_sends_next(True)
-            else:
-                chat.send(self.field.text)
+                return
+            if self.bench.session.status == "idle":
+                self.other.open()  # the message is sent when it is ready
+            chat.send(self.field.text)
 
     def _slash_typed(self) -> None:
         if self.bench.preferences.value.prompts:

@@ -205,7 +205,7 @@ class OtherModel(QWidget):
         super().__init__()
         self._bench = bench
         self.words = label("", "quiet", "small", wrap=True)
-        self.button = Button(tr("Open"), self._open, "link")
+        self.button = Button(tr("Open"), self.open, "link")
         hbox((self.words, 1), self.button, on=self)
 
     def refresh(self) -> None:
@@ -226,7 +226,8 @@ class OtherModel(QWidget):
         self.button.setAccessibleName(self.button.text())
         self.button.setVisible(self._bench.path_of(before) is not None)
 
-    def _open(self) -> None:
+    def open(self) -> None:
+        """Open the chat's last model, where it is known."""
         path = self._bench.path_of(self._before)
         if path is not None:
             self._bench.open_model(path)

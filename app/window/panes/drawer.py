@@ -3,6 +3,7 @@
 import logging
 
 from PySide6.QtCore import QEvent, Qt, Signal
+from PySide6.QtGui import QMouseEvent
 from PySide6.QtWidgets import QSplitter, QWidget
 
 from app.language import tr, tr_n
@@ -68,6 +69,25 @@ class RunningLine(QWidget):
         self.serving.setVisible(self._serving.is_on)
 
 
+class ClosedLine(QWidget):
+    """The line under the window: a click beside its buttons is `clicked`."""
+
+    clicked = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        surface(self, "panel")
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802
+        event.accept()
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:  # noqa: N802
+        left = event.button() == Qt.MouseButton.LeftButton
+        if left and self.rect().contains(event.position().toPoint()):
+            self.clicked.emit()
+
+
 LINE = 28  # pixels of the closed drawer, at normal text
 SHARE = 3  # of the height that an open drawer leaves, to one that it takes
 
@@ -95,8 +115,8 @@ class LogDrawer(QWidget):
         self.split.addWidget(above)
         self.split.addWidget(self.log)
         self.split.setStretchFactor(0, 1)
-        self.line = QWidget()
-        surface(self.line, "panel")
+        self.line = ClosedLine()
+        self.line.clicked.connect(self.toggle)
         self.handle = IconButton("chevron-right", tr("Open the log"), self.toggle, 14)
         self.errors = label(size="small")
         self.latest = ElidedLabel(size="small")

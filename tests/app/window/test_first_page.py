@@ -15,6 +15,7 @@ from app.window.main_window import MainWindow
 from engine.protocol import Failed, Generate, Load, Loaded
 from tests.app.helpers.scripted import ScriptedEngine
 from tests.app.helpers.seeing import until
+from tests.app.rest import come_to_rest
 from tests.app.test_library import put
 
 
@@ -170,3 +171,26 @@ def test_the_model_of_a_chat_is_one_click_away(
     assert isinstance(load, Load)
     assert load.path == str(tmp_path / "first.gguf")
     assert other.isHidden()
+
+
+def test_a_message_without_a_model_opens_that_of_the_chat_and_waits_for_it(
+    new_window: MainWindow, engine: ScriptedEngine, tmp_path: Path
+) -> None:
+    bench, composer = new_window.bench, new_window.talk.composer
+    bench.open_model(put(tmp_path / "first.gguf"))
+    load_done(engine)
+    assert bench.chat.send("Hello")
+    engine.write("Hi")
+    engine.end(n=1)
+    bench.session.unload()
+    QTest.keyClicks(composer.field, "And now?")
+    come_to_rest(new_window, bench)
+    assert composer.count.text() == "", "no model has counted them"
+    QTest.keyClick(composer.field, Qt.Key.Key_Return)
+    assert bench.session.status == "loading"
+    assert composer.queued.isVisible()
+    assert composer.field.text == ""
+    load_done(engine)
+    request = engine.last
+    assert isinstance(request, Generate)
+    assert request.messages[-1].content == "And now?"

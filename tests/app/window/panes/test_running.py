@@ -39,3 +39,14 @@ def test_a_pinned_probe_is_said_until_it_is_let_go(
     assert window.inspector.view(TensorsView).probes.isVisible()
     window.bench.probes.unpin()
     assert not line.probing.isVisible()
+
+
+def test_a_click_anywhere_on_the_line_opens_the_log(window: MainWindow) -> None:
+    drawer = window.drawer
+    for widget in (drawer.errors, drawer.latest):
+        at = widget.mapTo(window, widget.rect().center())
+        QTest.mouseClick(window.windowHandle(), Qt.MouseButton.LeftButton, pos=at)
+        assert drawer.is_open
+        at = widget.mapTo(window, widget.rect().center())
+        QTest.mouseClick(window.windowHandle(), Qt.MouseButton.LeftButton, pos=at)
+        assert not drawer.is_open
