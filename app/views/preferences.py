@@ -37,7 +37,7 @@ DENSITIES = {tr("Comfortable"): "comfortable", tr("Compact"): "compact"}
 CONTEXTS = {tr("Automatic"): None} | {
     tr("{n} tokens", n=grouped(n)): n for n in (2048, 4096, 8192, 16384)
 }
-LIMITS = {tr("Prepared weights on disk"): None, tr("Keep none"): 0} | {
+LIMITS = {tr("Automatic"): None, tr("Keep none"): 0} | {
     tr("Keep at most {n} GB", n=n): n for n in (10, 20, 50, 100, 200, 500)
 }
 DRAFTS = {
@@ -58,7 +58,7 @@ WHAT_FOR = tr(
 )
 WHY_CHATS = tr(
     "What the model has read of a chat is kept, so that an old chat continues at once."
-    " It is deleted with the chat."
+    " It is deleted with the chat; clearing it keeps all chats."
 )
 
 
@@ -76,7 +76,7 @@ class KeptFiles(QWidget):
         super().__init__()
         self._files, self._delete_files = files, delete
         self.size_shown = label("", "quiet")
-        self.delete = Button(tr("Delete all"), self._delete, name=name)
+        self.delete = Button(tr("Clear"), self._delete, name=name)
         line = hbox((self.size_shown, 1), self.delete, spacing=GRID)
         vbox(label(why, "quiet", wrap=True), line, on=self)
 
@@ -205,15 +205,15 @@ class PreferencesView(QWidget):
         form.addRow(label(tr("Theme"), "quiet"), self.theme)
         form.addRow(label(tr("Language"), "quiet"), self.language)
         form.addRow(label(tr("Text size"), "quiet"), self.text_size)
-        form.addRow(label(tr("Rows"), "quiet"), self.density)
+        form.addRow(label(tr("Row height"), "quiet"), self.density)
         form.addRow(label(tr("Send with"), "quiet"), self.send_key)
-        form.addRow(label(tr("Models"), "quiet"), self.open_last)
-        form.addRow(label(tr("Context"), "quiet"), self.context)
-        form.addRow(label(tr("Speculation"), "quiet"), self.speculation)
-        form.addRow(label(tr("Folder"), "quiet"), self._folder())
-        form.addRow(label(tr("Weights"), "quiet"), self.prepared)
+        form.addRow(label(tr("At start"), "quiet"), self.open_last)
+        form.addRow(label(tr("Context length"), "quiet"), self.context)
+        form.addRow(label(tr("Speculative decoding"), "quiet"), self.speculation)
+        form.addRow(label(tr("Models folder"), "quiet"), self._folder())
+        form.addRow(label(tr("Prepared weights"), "quiet"), self.prepared)
         form.addRow(self.weights)
-        form.addRow(label(tr("Chats"), "quiet"), self.chats_kept)
+        form.addRow(label(tr("Chat cache"), "quiet"), self.chats_kept)
         form.addRow(self.chats)
         if self.tools is not None:
             form.addRow(label(tr("Tools"), "quiet"), self.tools)

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
 from app.tools.config import ServerConfig
@@ -54,13 +55,24 @@ def _refuse(*_: object, **__: object) -> None:
     raise PermissionError(13, "Permission denied")
 
 
+def test_what_is_cleared_is_named_a_cache(window: MainWindow) -> None:
+    """A button "Delete all" beside the word "Chats" would seem to delete them."""
+    window.sheets.show_preferences()
+    view = window.sheets.preferences
+    named = {one.text() for one in view.findChildren(QLabel)}
+    assert {"Chat cache", "Prepared weights", "Models folder"} <= named
+    assert not named & {"Chats", "Weights", "Folder"}
+    assert [view.chats.delete.text(), view.weights.delete.text()] == ["Clear", "Clear"]
+    assert any("clearing it keeps all chats" in text for text in named)
+
+
 def test_the_limit_is_what_models_are_opened_with(window: MainWindow) -> None:
     view, bench = window.sheets.preferences, window.bench
     assert bench.options_for("m.gguf").prepared is None
     for text, wanted in (
         ("Keep at most 20 GB", 20),
         ("Keep none", 0),
-        ("Prepared weights on disk", None),
+        ("Automatic", None),
     ):
         view.prepared.setCurrentText(text)
         view.prepared.activated.emit(view.prepared.currentIndex())
