@@ -34,10 +34,10 @@ GIVE_WAY = *TURNS, QualityMeasured  # what ends when another model is opened
 class _Kind(QObject):
     """Where replies of one class are heard."""
 
-    told = Signal(object)
+    received = Signal(object)
 
 
-class Asked(QObject):
+class PendingRequest(QObject):
     """A request that was sent to the engine: its id, how far it is, how it ends, how to stop it.
 
     It ends once, with a reply of `request.ends` or `Failed`, also where the engine dies.
@@ -45,7 +45,7 @@ class Asked(QObject):
 
     progress = Signal(object)  # Progress, the latest of a frame
     pieces = Signal(list)  # its Pieces of a frame
-    told = Signal(object)  # any other reply on the way
+    replied = Signal(object)  # any other reply on the way
     ended = Signal(object)  # the reply that ends it
 
     def __init__(self, client: Client, ends: type[Reply]) -> None:
@@ -86,7 +86,7 @@ class EngineClient(QObject):
         self._engine = engine
         self._client = engine.join(lambda event: self._inbox.put((None, event)))
         self._kinds: dict[type[Reply], _Kind] = {}
-        self._open: list[Asked] = []
+        self._open: list[PendingRequest] = []
         self._closed = False
 
     @property
@@ -98,20 +98,20 @@ class EngineClient(QObject):
         """Call `hear` with all replies of a class, this client's and those for everybody."""
         if kind not in self._kinds:
             self._kinds[kind] = _Kind(self)
-        self._kinds[kind].told.connect(hear)
+        self._kinds[kind].received.connect(hear)
 
-    def ask(
+    def send(
         self,
         request: Request[R],
         then: Callable[[R], None] | None = None,
         fail: Callable[[Failed], None] | None = None,
-    ) -> Asked:
+    ) -> PendingRequest:
         """Send a request, with what is called once it has ended, or failed. Its id is new."""
-        asked = Asked(self._client, request.ends)
+        asked = PendingRequest(self._client, request.ends)
         asked.ended.connect(lambda reply: _call(fail if isinstance(reply, Failed) else then, reply))
         if not self._closed:
             self._open.append(asked)
-            asked.id = self._client.ask(request, lambda reply: self._inbox.put((asked, reply)))
+            asked.id = self._client.send(request, lambda reply: self._inbox.put((asked, reply)))
         return asked
 
     def weights(self, path: str) -> WeightReader:
@@ -123,15 +123,15 @@ class EngineClient(QObject):
         request: Request[R],
         then: Callable[[R], None] | None = None,
         fail: Callable[[Failed], None] | None = None,
-    ) -> Asked:
+    ) -> PendingRequest:
         """Open a model or two in place of the one before; what is under way is cancelled."""
         self._cancel_all()
-        return self.ask(request, then, fail)
+        return self.send(request, then, fail)
 
-    def unload(self) -> Asked:
+    def unload(self) -> PendingRequest:
         """Close the model; what is under way is cancelled."""
         self._cancel_all()
-        return self.ask(Unload(0))
+        return self.send(Unload(0))
 
     def restart(self) -> None:
         """A fresh engine, whatever became of the one before; what that ends has ended on return."""
@@ -153,7 +153,7 @@ class EngineClient(QObject):
             if asked.ends in GIVE_WAY:
                 asked.cancel()
 
-    def _deliver(self, arrived: list[tuple[Asked | None, Event]]) -> None:
+    def _deliver(self, arrived: list[tuple[PendingRequest | None, Event]]) -> None:
         for (kind, asked), group in groupby(arrived, lambda one: (type(one[1]), one[0])):
             if self._closed:  # by a slot just now
                 return
@@ -167,7 +167,7 @@ class EngineClient(QObject):
                     if not self._closed:
                         self._pass_on(asked, event)
 
-    def _pass_on(self, asked: Asked | None, event: Event) -> None:
+    def _pass_on(self, asked: PendingRequest | None, event: Event) -> None:
         if isinstance(event, Died):
             self.died.emit(event.error)
         elif isinstance(event, Restarted):
@@ -183,12 +183,12 @@ class EngineClient(QObject):
                 if isinstance(event, Failed) and asked.ends in TURNS:
                     self.failed.emit(event)
             elif asked is not None:
-                asked.told.emit(event)
+                asked.replied.emit(event)
             if type(event) in self._kinds:
-                self._kinds[type(event)].told.emit(event)
+                self._kinds[type(event)].received.emit(event)
 
 
-Send = Callable[[Request[Any], Callable[[Any], None], Callable[[Failed], None]], Asked]
+Send = Callable[[Request[Any], Callable[[Any], None], Callable[[Failed], None]], PendingRequest]
 
 
 class Latest(QObject):
@@ -202,15 +202,15 @@ class Latest(QObject):
     def __init__(self, client: EngineClient, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._client = client
-        self._asked: Asked | None = None
+        self._pending: PendingRequest | None = None
         self.done = self.total = 0
 
     @property
     def running(self) -> bool:
         """True until it has ended."""
-        return self._asked is not None
+        return self._pending is not None
 
-    def ask(
+    def send(
         self,
         request: Request[R],
         then: Callable[[R], None],
@@ -221,32 +221,32 @@ class Latest(QObject):
         self.forget()
 
         def end(reply: Any) -> None:
-            if asked is self._asked:
-                self._asked = None
+            if asked is self._pending:
+                self._pending = None
                 (fail if isinstance(reply, Failed) else then)(reply)
 
-        asked = self._asked = (send or self._client.ask)(request, end, end)
+        asked = self._pending = (send or self._client.send)(request, end, end)
         self.done = self.total = 0
         asked.progress.connect(self._on_progress)
-        asked.told.connect(self._on_told)
+        asked.replied.connect(self._on_reply)
 
     def cancel(self) -> None:
         """Stop it; it still ends, as a rule with Failed of the kind Cancelled."""
-        if self._asked is not None:
-            self._asked.cancel()
+        if self._pending is not None:
+            self._pending.cancel()
 
     def forget(self) -> None:
         """Stop it; what becomes of it no longer matters."""
         self.cancel()
-        self._asked = None
+        self._pending = None
 
     def _on_progress(self, progress: Progress) -> None:
-        if self._asked is not None and progress.id == self._asked.id:
+        if self._pending is not None and progress.id == self._pending.id:
             self.done, self.total = progress.done, progress.total
             self.moved.emit()
 
-    def _on_told(self, reply: Reply) -> None:
-        if self._asked is not None and reply.id == self._asked.id:
+    def _on_reply(self, reply: Reply) -> None:
+        if self._pending is not None and reply.id == self._pending.id:
             self.told.emit(reply)
 
 

@@ -82,15 +82,15 @@ Event = Reply | Died | Restarted | Silent
 class Client:
     """One of those who share an engine: with requests of its own, and nobody else's replies."""
 
-    def __init__(self, engine: "Engine", hear: Callable[[Event], None]) -> None:
-        self.engine, self.hear = engine, hear
+    def __init__(self, engine: "Engine", on_event: Callable[[Event], None]) -> None:
+        self.engine, self.on_event = engine, on_event
 
-    def ask(self, request: Request[Any], hear: Callable[[Reply], None] | None = None) -> int:
+    def send(self, request: Request[Any], hear: Callable[[Reply], None] | None = None) -> int:
         """Send a request; `request.id` is replaced by the one returned. It ends with exactly one
         reply of `request.ends` or `Failed`, also where the engine dies. Its replies are passed to
         `hear`, or to the client's where that is None.
         """
-        return self.engine.take(self, request, hear or self.hear)
+        return self.engine.take(self, request, hear or self.on_event)
 
     def cancel(self, request_id: int) -> None:
         """Stop a request of this client; it still ends. Nothing where it has ended."""
@@ -121,7 +121,7 @@ class OpenRequest:
 
     client: Client
     request: Request[Any]
-    hear: Callable[[Reply], None]
+    on_reply: Callable[[Reply], None]
     forwarded: tuple[Client, int] | None = None
 
 
@@ -213,11 +213,11 @@ class Engine(ABC):
                 self._clients.remove(client)
             for number, asked in list(self.requests.items()):
                 if asked.client is client:
-                    asked.hear = _ignore
+                    asked.on_reply = _ignore
                     self.stop(asked.request)
                     self.requests.pop(number, None)
 
-    def tell(self, event: Event) -> None:
+    def notify(self, event: Event) -> None:
         """Bring an event to those whom it concerns; from any thread."""
         with self.lock:
             if isinstance(event, Reply) and event.id:
@@ -226,10 +226,10 @@ class Engine(ABC):
                     return
                 if isinstance(event, Failed | asked.request.ends):
                     del self.requests[event.id]
-                asked.hear(event)
+                asked.on_reply(event)
             else:
                 for client in list(self._clients):
-                    client.hear(event)
+                    client.on_event(event)
 
 
 def _ignore(reply: Reply) -> None:

@@ -119,7 +119,7 @@ class LocalEngine(Engine):
                 return
             lost = self._abandon()
             if self._start_worker():
-                self.tell(Restarted())
+                self.notify(Restarted())
             self._fail(lost, Cancelled("the request"))
 
     def close(self) -> None:
@@ -132,7 +132,7 @@ class LocalEngine(Engine):
         for job in self._reading:
             job.join(PATIENCE)
 
-    def hear(self, worker: Worker, reply: Reply) -> None:
+    def on_reply(self, worker: Worker, reply: Reply) -> None:
         """A worker says something; one that was replaced is not listened to. For its reader."""
         with self.lock:
             if worker is not self._worker:
@@ -140,7 +140,7 @@ class LocalEngine(Engine):
             sent = self.sent.get(reply.id)
             if sent is not None and isinstance(reply, Failed | sent.request.ends):
                 del self.sent[reply.id]
-            self.tell(reply)
+            self.notify(reply)
 
     def died(self, worker: Worker | None, error: WorkerDied) -> None:
         """A worker has ended, or could not be started. For its reader."""
@@ -148,7 +148,7 @@ class LocalEngine(Engine):
             if worker is not self._worker:
                 return
             lost = self._abandon()
-            self.tell(Died(error))
+            self.notify(Died(error))
             self._fail(lost, error)
 
     def replace_if_hung(self, worker: Worker) -> None:
@@ -166,7 +166,7 @@ class LocalEngine(Engine):
                 del rest[first.request.id]
                 self.sent = {number: _Sent(sent.request) for number, sent in rest.items()}
                 if self._start_worker():
-                    self.tell(Restarted())
+                    self.notify(Restarted())
                 self._fail([first.request.id], Cancelled("loading"))
                 for sent in rest.values():
                     self._hand_over(sent.request)
@@ -191,14 +191,14 @@ class LocalEngine(Engine):
                 self.died(worker, WorkerDied(None, "it did not respond and was ended"))
             elif (silence > SILENT) is not self._is_silent:
                 self._is_silent = not self._is_silent
-                self.tell(Silent(silence if self._is_silent else 0.0))
+                self.notify(Silent(silence if self._is_silent else 0.0))
 
     def ended(self, worker: Worker) -> bool:
         """Return whether this worker was replaced or stopped. For its reader."""
         return worker is not self._worker
 
     def _read(self, request: Request[Any]) -> None:
-        self.tell(self.files.answer(request))
+        self.notify(self.files.answer(request))
 
     def _hand_over(self, message: Request[Any] | Order) -> None:
         if self._writer is not None:
@@ -227,7 +227,7 @@ class LocalEngine(Engine):
 
     def _fail(self, lost: Iterable[int], error: CutawayError) -> None:
         for number in lost:
-            self.tell(Failed(number, error.kind, str(error)))
+            self.notify(Failed(number, error.kind, str(error)))
 
 
 class _Writer(threading.Thread):
@@ -267,7 +267,7 @@ class _Reader(threading.Thread):
             while not engine.ended(worker):
                 reply = worker.receive(POLL)
                 if reply is not None:
-                    engine.hear(worker, reply)
+                    engine.on_reply(worker, reply)
                 engine.replace_if_hung(worker)
                 engine.watch(worker)
         except WorkerDied as error:

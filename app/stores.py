@@ -108,7 +108,7 @@ def _gguf_files(folder: Path, refused: Refused, most: int | None = None) -> tupl
     out.
     """
     found = []
-    for parent, _, files in islice(os.walk(folder, onerror=partial(_tell, refused)), most):
+    for parent, _, files in islice(os.walk(folder, onerror=partial(_log_refused, refused)), most):
         paths = [Path(parent, name) for name in files if names.is_gguf(name)]
         found += [p.relative_to(folder).as_posix() for p in paths if os.path.isfile(p)]
     return tuple(found)
@@ -120,14 +120,14 @@ def _folders(folder: Path, refused: Refused, depth: int = 1) -> list[Path]:
         with os.scandir(folder) as entries:
             inside = sorted(Path(entry.path) for entry in entries if os.path.isdir(entry.path))
     except OSError as error:
-        _tell(refused, error)
+        _log_refused(refused, error)
         return []
     if depth == 1:
         return inside
     return [below for one in inside for below in _folders(one, refused, depth - 1)]
 
 
-def _tell(refused: Refused, error: OSError) -> None:
+def _log_refused(refused: Refused, error: OSError) -> None:
     """Pass on that a folder may not be read; one that is not there is no news."""
     if not isinstance(error, FileNotFoundError | NotADirectoryError):
         refused(error)
@@ -193,7 +193,7 @@ def _manifests(folder: Path, refused: Refused) -> list[Path]:
         with os.scandir(folder) as entries:
             return sorted(Path(entry.path) for entry in entries if os.path.isfile(entry.path))
     except OSError as error:
-        _tell(refused, error)
+        _log_refused(refused, error)
         return []
 
 

@@ -103,7 +103,7 @@ def _answered(engine: CommandEngine, prompt: list[int], n: int, edits: list[Edit
         endless=True,
         edits=edits,
     )
-    *_, done = engine.ask_together([request])
+    *_, done = engine.send_together([request])
     assert isinstance(done, Finished)
     return done.stats
 

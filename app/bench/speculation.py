@@ -142,7 +142,7 @@ def _turn(
     ]
     tokens: dict[int, list[int]] = {request.id: [] for request in requests}
     stats: dict[int, Stats] = {}
-    for reply in engine.ask_together(requests):
+    for reply in engine.send_together(requests):
         if isinstance(reply, Piece):
             tokens[reply.id] += [info.token for info in reply.tokens]
         elif isinstance(reply, Finished):

@@ -269,9 +269,9 @@ def _show(
     engine: "CommandEngine", loaded: "Loaded", path: Path, peer: "PeerProcess | None"
 ) -> tuple[BenchTest, str]:
     """The test of a picture, brought to the engine and to the peer, and its digest."""
-    from app.terminal.pictures import BroughtPictures
+    from app.terminal.pictures import PicturesInWorker
 
-    info = BroughtPictures(engine).bring(path)
+    info = PicturesInWorker(engine).send(path)
     if info.plan is None or loaded.vision is None:
         raise CannotSee
     if peer is not None:

@@ -92,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
     if args.out is not None:
         numbers.store(args.out)
     if args.json:
-        print_json({"steps": steps, "tensors": numbers.told})
+        print_json({"steps": steps, "tensors": numbers.rows})
     return 0
 
 
@@ -101,12 +101,12 @@ def _compute(
 ) -> list[dict[str, Any]]:
     """Gives the numbers of the text's results to `numbers`; returns what each step read."""
     from app.terminal.engine import CommandEngine
-    from app.terminal.pictures import asked_about
+    from app.terminal.pictures import question_about
 
     edits = edits_of(args)
     with CommandEngine(path, options) as engine:
         loaded = engine.start()
-        messages, prompt = asked_about(engine, loaded, args.prompt, args.image, args.chat)
+        messages, prompt = question_about(engine, loaded, args.prompt, args.image, args.chat)
         request = DumpResults(
             engine.worker.new_id(),
             probes=args.tensors,
@@ -115,7 +115,7 @@ def _compute(
             tokens=args.steps,
             edits=edits,
         )
-        for reply in engine.ask(request):
+        for reply in engine.send(request):
             if isinstance(reply, ResultPart):
                 numbers.part(reply)
         assert isinstance(reply, ResultsDumped)

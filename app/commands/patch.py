@@ -118,7 +118,7 @@ def run(args: argparse.Namespace) -> int:
             args.subject,
             args.seeds,
         )
-        *_, found = engine.ask(request, interrupt)
+        *_, found = engine.send(request, interrupt)
     assert isinstance(found, PatchesMapped)
     if args.out is not None:
         _store(found, args.out)

@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
         kept = args.top_k if args.out is not None else 0
         n_ctx = options.ctx or CHUNK
         request = Perplexity(engine.worker.new_id(), text, n_ctx, kept, edits)
-        for reply in engine.ask(request, bar=args.json):
+        for reply in engine.send(request, bar=args.json):
             if isinstance(reply, PerplexityDone):
                 done = reply
             elif isinstance(reply, Progress) and not args.json:

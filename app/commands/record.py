@@ -83,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
             args.process_output,
             args.dat,
         )
-        *_, found = engine.ask(request, interrupt)
+        *_, found = engine.send(request, interrupt)
     assert isinstance(found, DatasetRecorded)
     if args.json:
         made: dict[str, Any] = msgspec.to_builtins(found, str_keys=True)

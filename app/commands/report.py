@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
         report = gather(
             ReportWanted(devices, args.full, args.tune),
             lambda what, done, total: bar.update(what, done, total),
-            lambda: interrupt.heard,
+            lambda: interrupt.interrupted,
         )
     write_named(path, markdown(report).encode())
     print("\n".join(summary(report)))
@@ -84,7 +84,7 @@ def _first_run(args: argparse.Namespace) -> int:
                 args.device or "",
                 args.minutes,
                 lambda what, done, total: bar.update(what, done, total),
-                lambda: interrupt.heard,
+                lambda: interrupt.interrupted,
             )
     except OSError as error:
         raise BadSetting("--to", str(folder), f"a folder ({error.strerror})") from None

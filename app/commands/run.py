@@ -227,7 +227,7 @@ def run(args: argparse.Namespace) -> int:
             template = _filling(args, template, prompt)
             return _answer_once(args, engine, loaded, template, prompt, tools, suits)
         chat = Chat(engine, loaded, template, system, tools=tools)
-        chat.waiting = [chat.pictures.bring(path) for path in args.image]
+        chat.waiting = [chat.pictures.send(path) for path in args.image]
         chat.documents = documents
         chat.run()
         return 0
@@ -243,13 +243,13 @@ def _answer_once(
     suits: Suggested,
 ) -> int:
     """Answer one prompt; the exit status."""
-    from app.terminal.answer import as_json, logprob_table, tell
-    from app.terminal.pictures import BroughtPictures, described, question
+    from app.terminal.answer import as_json, logprob_table, print_ending
+    from app.terminal.pictures import PicturesInWorker, described, question
     from app.terminal.text import aside, note, print_json, whole
     from app.terminal.tools import answer_with_tools
 
-    pictures = BroughtPictures(engine)
-    shown = [pictures.bring(path) for path in args.image]
+    pictures = PicturesInWorker(engine)
+    shown = [pictures.send(path) for path in args.image]
     for info in shown:
         aside(f"picture {described(info)}")
     messages = [ChatMessage("system", args.system)] if args.system else []
@@ -265,7 +265,7 @@ def _answer_once(
         print_json(as_json(made, loaded) | {"sampling": suits.as_json()} | called)
     elif template.logprobs:
         whole("\n".join(logprob_table(made.tokens)))
-    tell(made, loaded)
+    print_ending(made, loaded)
     if bounded and made.finished is not None and made.finished.reason == "length":
         note(f"stopped after {MOST_TOKENS} tokens; --max-tokens N allows more")
     if not made.cancelled:

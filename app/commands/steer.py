@@ -129,7 +129,7 @@ def _computed(engine: "CommandEngine", request: DumpResults) -> "LayerRows":
     from app.directions import LayerRows
 
     rows = LayerRows()
-    for reply in engine.ask(replace(request, id=engine.worker.new_id())):
+    for reply in engine.send(replace(request, id=engine.worker.new_id())):
         if isinstance(reply, ResultPart):
             rows.take(reply)
     return rows

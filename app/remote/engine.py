@@ -105,7 +105,7 @@ class RemoteEngine(Engine):
         """End all running requests; the server itself is not ours to restart."""
         with self.lock:
             open_requests = [asked.request for asked in self.requests.values()]
-            self.tell(Restarted())
+            self.notify(Restarted())
             for request in open_requests:
                 self.stop(request)
 
@@ -163,7 +163,7 @@ class RemoteEngine(Engine):
             text = f"unexpected {type(error).__name__}: {error}"
             reply = Failed(request.id, "Unexpected", text)
         if not self._closed:
-            self.tell(reply)
+            self.notify(reply)
 
     def _unseen(self, request: Request[Any]) -> Failed:
         where = f"the server {self._where}" if self._where else "a server"
@@ -213,7 +213,7 @@ class RemoteEngine(Engine):
         if missing:
             raise UnknownPictures(missing)
         seed = unknown_seed(asked, lambda: getrandbits(32))
-        return await RemoteAnswer(opened, asked, seed, self._pictures, self.tell).run()
+        return await RemoteAnswer(opened, asked, seed, self._pictures, self.notify).run()
 
     async def _embed(self, asked: Embed) -> Reply:
         return await embedded(self._model(), asked)

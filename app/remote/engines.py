@@ -57,7 +57,7 @@ class Engines(Engine):
     def _forward(self, engine: Engine, request: Request[Any]) -> None:
         client = self._clients_of[engine]
         with self.lock:
-            number = client.ask(request, lambda reply: self._pass_on(engine, request, reply))
+            number = client.send(request, lambda reply: self._pass_on(engine, request, reply))
             asked = self.requests.get(request.id)
             if asked is not None:
                 asked.forwarded = client, number
@@ -105,7 +105,7 @@ class Engines(Engine):
     def _change(self, to: Engine) -> None:
         """The other one gives up its model."""
         if self._current is not to:
-            self._clients_of[self._current].ask(Unload(0))
+            self._clients_of[self._current].send(Unload(0))
             self._current = to
 
     def _join(self, engine: Engine) -> Client:
@@ -115,7 +115,7 @@ class Engines(Engine):
         """Pass on what concerns everybody, from the engine that is used now."""
         concerns_all = isinstance(event, Died | Restarted | Silent) or not event.id
         if engine is self._current and concerns_all:
-            self.tell(event)
+            self.notify(event)
 
     def _pass_on(self, engine: Engine, request: Request[Any], reply: Reply) -> None:
         """Pass on a reply under the number that its client knows. What nobody shares after all is
@@ -126,4 +126,4 @@ class Engines(Engine):
                 self._current = self.local
                 self._forward(self.local, request)
         else:
-            self.tell(msgspec.structs.replace(reply, id=request.id))
+            self.notify(msgspec.structs.replace(reply, id=request.id))

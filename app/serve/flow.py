@@ -308,7 +308,7 @@ class Gate:
     # What an Inbound needs.
 
     def send(self, inbound: Inbound, request: Request[Any], place: int) -> int:
-        number = self._client.ask(request)
+        number = self._client.send(request)
         self._inboxes[number] = inbound, place
         return number
 

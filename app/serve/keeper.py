@@ -52,8 +52,8 @@ class Keeper:
     def load(self, told: Told, stopped: Callable[[], bool]) -> Loaded:
         """Open the model and have it served. Raises `RemoteError`, `Cancelled` once `stopped`."""
         path = str(self._paths[self._name])
-        reading = self._client.ask(ReadFile(0, path))
-        loading = self._client.ask(Load(0, path, self._options, embeds=True))
+        reading = self._client.send(ReadFile(0, path))
+        loading = self._client.send(Load(0, path, self._options, embeds=True))
         file: FileContent | None = None
         loaded: Loaded | None = None
         while loaded is None or (file is None and reading):

@@ -15,7 +15,7 @@ import msgspec
 
 from app.engine import Abilities, Died, Engine, Restarted
 from app.shared import place
-from app.shared.guests import MOST_SAID, EngineOwner, NoSharedModel, SharedModel
+from app.shared.guests import LARGEST_EVENT, EngineOwner, NoSharedModel, SharedModel
 from app.version import version
 from engine.errors import Cancelled, CutawayError, WorkerDied
 from engine.protocol import (
@@ -80,16 +80,16 @@ class SharedEngine(Engine):
             ).start()
         elif isinstance(request, Unload):
             self._detach()
-            self.tell(Unloaded(request.id))
+            self.notify(Unloaded(request.id))
         elif self._link is None:
             text = "no shared engine is in use"
-            self.tell(Failed(request.id, "NotSupported", text))
+            self.notify(Failed(request.id, "NotSupported", text))
         else:
             self._link.out.put(request)
 
     def stop(self, request: Request[Any]) -> None:
         if isinstance(request, Load) and request.id in self.requests:
-            self.tell(_cancelled(request.id))
+            self.notify(_cancelled(request.id))
         elif self._link is not None:
             self._link.out.put(Cancel(request.id))
 
@@ -101,9 +101,9 @@ class SharedEngine(Engine):
         """Leave the owner, whose engine is not ours to restart; what is asked next may attach."""
         with self.lock:
             self._detach()
-            self.tell(Restarted())
+            self.notify(Restarted())
             for number in list(self.requests):
-                self.tell(_cancelled(number))
+                self.notify(_cancelled(number))
 
     def close(self) -> None:
         with self.lock:
@@ -115,7 +115,7 @@ class SharedEngine(Engine):
         try:
             link = _greeted(self._folder, request.path)
         except (OSError, EOFError, msgspec.MsgspecError, UnicodeDecodeError, CutawayError) as error:
-            self.tell(Failed(request.id, NOT_SHARED, str(error)))
+            self.notify(Failed(request.id, NOT_SHARED, str(error)))
             return
         with self.lock:
             if self._closed or request.id not in self.requests:
@@ -124,7 +124,7 @@ class SharedEngine(Engine):
             self._link = link
             for work in (self._write, self._read):
                 threading.Thread(target=work, args=(link,), name="attached", daemon=True).start()
-            self.tell(msgspec.structs.replace(link.model.loaded, id=request.id))
+            self.notify(msgspec.structs.replace(link.model.loaded, id=request.id))
 
     def _detach(self) -> None:
         """Leave the owner; its threads end by themselves."""
@@ -142,7 +142,7 @@ class SharedEngine(Engine):
         decode: Callable[[bytes], Reply] = decoder_of_replies()
         try:
             while self._link is link:
-                self._take(link, decode(link.pipe.recv_bytes(MOST_SAID)))
+                self._take(link, decode(link.pipe.recv_bytes(LARGEST_EVENT)))
         except (OSError, EOFError, msgspec.MsgspecError, UnicodeDecodeError):
             self._lost(link)
         link.pipe.close()
@@ -156,10 +156,10 @@ class SharedEngine(Engine):
                     link.is_open = False
                     self._died(f"{reply.reason}; the engine belongs to {_called(link.owner)}")
             elif not isinstance(reply, SharedModel):
-                self.tell(reply)
+                self.notify(reply)
             elif not link.is_open and _same(reply.loaded.path, link.model.loaded.path):
                 link.is_open = True  # its engine was started again
-                self.tell(msgspec.structs.replace(reply.loaded, id=0))
+                self.notify(msgspec.structs.replace(reply.loaded, id=0))
 
     def _lost(self, link: _Link) -> None:
         """The owner is gone."""
@@ -170,9 +170,9 @@ class SharedEngine(Engine):
 
     def _died(self, why: str) -> None:
         error = WorkerDied(None, why)
-        self.tell(Died(error))
+        self.notify(Died(error))
         for number in list(self.requests):
-            self.tell(Failed(number, error.kind, str(error)))
+            self.notify(Failed(number, error.kind, str(error)))
 
 
 def _greeted(folder: Path, path: str) -> _Link:
@@ -209,7 +209,7 @@ def _greeted(folder: Path, path: str) -> _Link:
 def _first(pipe: Connection, decode: Callable[[bytes], Reply]) -> Reply:
     if not pipe.poll(PATIENCE):
         raise CutawayError("the owner of the engine does not respond")
-    return decode(pipe.recv_bytes(MOST_SAID))
+    return decode(pipe.recv_bytes(LARGEST_EVENT))
 
 
 def _same(a: str, b: str) -> bool:

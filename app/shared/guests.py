@@ -44,8 +44,8 @@ from engine.protocol import (
 )
 from engine.protocol.wire import decoder_of_requests, encode
 
-MOST_ASKED = 64 << 20  # bytes of a frame to the owner: a picture's file and what is around it
-MOST_SAID = 256 << 20  # of one from it
+LARGEST_REQUEST = 64 << 20  # bytes of a frame to the owner: a picture's file and what is around it
+LARGEST_EVENT = 256 << 20  # of one from it
 
 
 class EngineOwner(Reply, frozen=True):
@@ -100,7 +100,7 @@ class Guest:
         self._engine, self._program, self._gone = engine, program, gone
         self._pipe = Connection(connection.detach())
         self._out: SimpleQueue[Event | None] = SimpleQueue()
-        self._asked: dict[int, tuple[int, type[Reply]]] = {}  # our number: the guest's, and its end
+        self._pending: dict[int, tuple[int, type[Reply]]] = {}  # our number: the guest's, and its end
         self._ended = False
         self._client: Client | None = None
         for event in first:
@@ -108,11 +108,11 @@ class Guest:
 
     def start(self) -> None:
         """Hear the engine, and take what is asked."""
-        self._client = self._engine.join(self.hear)
+        self._client = self._engine.join(self.on_event)
         threading.Thread(target=self._write, name="guest writer", daemon=True).start()
         threading.Thread(target=self._read, name="guest reader", daemon=True).start()
 
-    def hear(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         """For the guest; one that does not read is left."""
         if self._out.qsize() > MOST_WAITING:
             self._cut()
@@ -143,7 +143,7 @@ class Guest:
         decode = decoder_of_requests()
         try:
             while True:
-                self._take(decode(self._pipe.recv_bytes(MOST_ASKED)))
+                self._take(decode(self._pipe.recv_bytes(LARGEST_REQUEST)))
         except (EOFError, OSError):
             pass
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -158,7 +158,7 @@ class Guest:
             if self._ended or client is None:
                 return
             if isinstance(message, Cancel | Look | ReviseEdits):
-                ours = next((n for n, (id, _) in self._asked.items() if id == message.id), None)
+                ours = next((n for n, (id, _) in self._pending.items() if id == message.id), None)
                 if ours is not None and isinstance(message, Look):
                     client.look(ours, message.live)
                 elif ours is not None and isinstance(message, ReviseEdits):
@@ -170,12 +170,12 @@ class Guest:
             elif type(message) not in ALLOWED:
                 text = f"the engine belongs to {self._program}: it cannot be changed from here"
                 self._out.put(Failed(-message.id, "NotSupported", text))
-            elif len(self._asked) >= MOST_OPEN:
+            elif len(self._pending) >= MOST_OPEN:
                 text = f"{MOST_OPEN} requests are already running"
                 self._out.put(Failed(-message.id, "NotSupported", text))
             else:
-                number = client.ask(message)
-                self._asked[number] = message.id, message.ends
+                number = client.send(message)
+                self._pending[number] = message.id, message.ends
 
     def _write(self) -> None:
         try:
@@ -197,7 +197,7 @@ class Guest:
         if event.id <= 0:
             return msgspec.structs.replace(event, id=-event.id)
         with self._engine.lock:  # the number of what was just asked is being noted
-            number, ends = self._asked.get(event.id, (0, Reply))
+            number, ends = self._pending.get(event.id, (0, Reply))
             if isinstance(event, Failed | ends):
-                self._asked.pop(event.id, None)
+                self._pending.pop(event.id, None)
         return msgspec.structs.replace(event, id=number) if number else None

@@ -112,7 +112,7 @@ class EngineHost:
         with self._lock:
             self._now = now
             for guest in self._guests:
-                guest.hear(now)
+                guest.on_event(now)
 
     def _let_in(self) -> None:
         listening = self._socket

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 from PySide6.QtCore import QObject
 
-from app.client import Asked, EngineClient
+from app.client import PendingRequest, EngineClient
 from engine.protocol import Live
 
 
@@ -15,7 +15,7 @@ class LiveWanted(QObject):
     def __init__(self, client: EngineClient, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._client = client
-        self._running: list[Asked] = []
+        self._running: list[PendingRequest] = []
         self.value = Live()
 
     def want(self, **fields: Any) -> None:
@@ -26,7 +26,7 @@ class LiveWanted(QObject):
             for asked in self._running:
                 asked.look(wanted)
 
-    def follow(self, asked: Asked) -> None:
+    def follow(self, asked: PendingRequest) -> None:
         """Have an answer report what is wanted until it ends."""
         self._running.append(asked)
         asked.ended.connect(lambda _: self._running.remove(asked))

@@ -11,7 +11,7 @@ from typing import Literal
 
 from PySide6.QtCore import QObject, Signal
 
-from app.client import Asked, EngineClient
+from app.client import PendingRequest, EngineClient
 from app.language import tr
 from app.remote.connection import Connection, ServerAddress
 from app.state.problem import Problem
@@ -117,8 +117,8 @@ class Session(QObject):
         self._kept: Wanted | None = None  # what is open while another file is checked
         self._check: Callable[[], object] | None = None  # ends the check that runs
         self._n_ctx: int | None = None  # of the model at `path` when it was open last
-        self._loading: Asked | None = None
-        self._answers: list[Asked] = []  # of the last one speeds are shown
+        self._loading: PendingRequest | None = None
+        self._answers: list[PendingRequest] = []  # of the last one speeds are shown
         self._asked = self._stage_began = self._counted_at = 0.0
         self._counted = 0
         client.on(Loaded, self._on_loaded_again)
@@ -225,7 +225,7 @@ class Session(QObject):
 
     def measure(
         self, request: Request[R], then: Callable[[R], None], fail: Callable[[Failed], None]
-    ) -> Asked:
+    ) -> PendingRequest:
         """Send a request that closes the model, which is opened again once it has ended."""
         self._forget_check()
         self.model = self.error = self.previous = None
@@ -324,7 +324,7 @@ class Session(QObject):
         if self.stage is None or self.stage.name != name:
             self._set_stage(StageProgress(name, 0, 0, None))
 
-    def begin_answer(self, asked: Asked) -> None:
+    def begin_answer(self, asked: PendingRequest) -> None:
         """Follow an answer that was requested: its stages, its speed, its end."""
         self._answers.append(asked)
         asked.progress.connect(self._on_progress)
@@ -399,7 +399,7 @@ class Session(QObject):
     def _on_unloaded(self, unloaded: Unloaded) -> None:
         log.info("no model is open")
 
-    def _on_pieces(self, asked: Asked, pieces: Sequence[Piece]) -> None:
+    def _on_pieces(self, asked: PendingRequest, pieces: Sequence[Piece]) -> None:
         if asked not in self._answers[-1:]:
             return
         now, vitals = monotonic(), self.vitals
@@ -423,7 +423,7 @@ class Session(QObject):
         self.vitals = AnswerSpeed(rate, first, n)
         self.vitals_changed.emit()
 
-    def _on_answered(self, asked: Asked, reply: Finished | Failed) -> None:
+    def _on_answered(self, asked: PendingRequest, reply: Finished | Failed) -> None:
         if asked not in self._answers:
             return  # of an engine that has died
         self._answers.remove(asked)

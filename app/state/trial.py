@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 from PySide6.QtCore import QObject, Signal
 
-from app.client import Asked, EngineClient
+from app.client import PendingRequest, EngineClient
 from app.language import tr
 from app.state.session import Session
 from app.state.talk.answer import said
@@ -50,7 +50,7 @@ class TrialState(QObject):
         super().__init__(parent)
         self._client, self._session, self._chat = client, session, chat
         self._scores: dict[tuple[int, bool], Floats] = {}
-        self._asked: list[Asked] = []
+        self._asked: list[PendingRequest] = []
         self._tried: int | None = None
         self.problem = ""
         chat.opened.connect(self.forget)
@@ -189,7 +189,7 @@ class TrialState(QObject):
                 self._scores[key] = np.frombuffer(reply.logprobs, "<f4")
             self.updated.emit()
 
-        asked = self._client.ask(request, end, end)
+        asked = self._client.send(request, end, end)
         self._asked.append(asked)
 
     def _clear(self) -> None:

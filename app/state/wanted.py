@@ -46,7 +46,7 @@ class Wanted:
             return work.fail(bad).start(parent).cancel
         asked = Latest(client)
         probe = ProbeServer(0, self.connection)
-        asked.ask(probe, lambda _: good(self), lambda failed: bad(failed.message))
+        asked.send(probe, lambda _: good(self), lambda failed: bad(failed.message))
         return asked.forget
 
 

@@ -351,7 +351,7 @@ class Workbench(QObject):
             return
         Work(partial(forget_chat, str(chat_id))).start(self)
         if self.session.model is not None:  # or it would write what it holds later
-            self.session.client.ask(ForgetChat(0, str(chat_id)), fail=lambda _: None)
+            self.session.client.send(ForgetChat(0, str(chat_id)), fail=lambda _: None)
 
     def _on_renamed(self, chat_id: int, title: str) -> None:
         if self.chat.chat_id == chat_id:

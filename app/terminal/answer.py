@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from app.terminal.engine import CommandEngine, Interrupt
-from app.terminal.pictures import BroughtPictures
+from app.terminal.pictures import PicturesInWorker
 from app.terminal.text import aside, note, raw, whole
 from app.tools.calling import CollectedCalls
 from app.words import UNKNOWN
@@ -48,7 +48,7 @@ def answer(
     template: Generate,
     messages: Sequence[ChatMessage],
     quiet: bool = False,
-    pictures: BroughtPictures | None = None,
+    pictures: PicturesInWorker | None = None,
 ) -> PrintedAnswer:
     """Asks for an answer by the template's settings and prints it as it comes, unless `quiet`.
 
@@ -60,7 +60,7 @@ def answer(
     except RemoteError as error:
         if pictures is None or not error.pictures:
             raise
-        pictures.bring_again(error.pictures)
+        pictures.send_again(error.pictures)
         return _answer(engine, template, messages, quiet)
 
 
@@ -71,7 +71,7 @@ def _answer(
     made, watched = PrintedAnswer(), sys.stdout.isatty()
     try:
         with Interrupt() as interrupt:
-            for reply in engine.ask(request, interrupt):
+            for reply in engine.send(request, interrupt):
                 if isinstance(reply, Finished):
                     made.finished = reply
                 elif isinstance(reply, Piece):
@@ -126,7 +126,7 @@ def logprob_table(tokens: Iterable[TokenInfo]) -> Iterable[str]:
             yield f"{number:>8}  {info.logprob:>8.3f}  {info.text!r}; {others}"
 
 
-def tell(made: PrintedAnswer, loaded: Loaded) -> None:
+def print_ending(made: PrintedAnswer, loaded: Loaded) -> None:
     """Report dropped or cut text to everyone; the statistics, in one line, to a terminal."""
     assert made.finished is not None
     stats, reason = made.finished.stats, made.finished.reason

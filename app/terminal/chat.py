@@ -10,9 +10,9 @@ import msgspec
 
 from app.documents.document import Document, with_documents
 from app.documents.reading import read_document
-from app.terminal.answer import logprob_table, tell
+from app.terminal.answer import logprob_table, print_ending
 from app.terminal.engine import CommandEngine
-from app.terminal.pictures import BroughtPictures, check_sees, described, question
+from app.terminal.pictures import PicturesInWorker, check_sees, described, question
 from app.terminal.text import aside, note, whole
 from app.terminal.tools import TerminalTools, answer_with_tools
 from engine.errors import CutawayError, WorkerDied
@@ -48,7 +48,7 @@ class Chat:
     tools: TerminalTools | None = None
 
     def __post_init__(self) -> None:
-        self.pictures = BroughtPictures(self.engine)
+        self.pictures = PicturesInWorker(self.engine)
 
     def run(self) -> None:
         """Talks until the person leaves."""
@@ -63,7 +63,7 @@ class Chat:
                 return
             try:
                 if command:
-                    self._obey(command[1], command[2] or "")
+                    self._run_command(command[1], command[2] or "")
                 elif line:
                     said = question(with_documents(line, self.documents), self.waiting)
                     self.waiting, self.documents = [], []
@@ -76,7 +76,7 @@ class Chat:
             except CutawayError as error:
                 note(f"error: {error}")
 
-    def _obey(self, name: str, rest: str) -> None:
+    def _run_command(self, name: str, rest: str) -> None:
         if name == "help":
             print(HELP, file=sys.stderr)
         elif name == "system":
@@ -97,7 +97,7 @@ class Chat:
             note("/image needs the path of a picture")
         else:
             check_sees(self.loaded)
-            info = self.pictures.bring(Path(path).expanduser())
+            info = self.pictures.send(Path(path).expanduser())
             self.waiting.append(info)
             aside(f"picture {described(info)}; added to your next message")
 
@@ -132,7 +132,7 @@ class Chat:
             self.unanswered = None
         if template.logprobs:
             whole("\n".join(logprob_table(made.tokens)))
-        tell(made, self.loaded)
+        print_ending(made, self.loaded)
 
     def _history(self) -> list[ChatMessage]:
         said = [ChatMessage("system", self.system)] if self.system else []

@@ -49,7 +49,7 @@ class DumpedNumbers:
 
     def __init__(self, form: DumpForm, prints: bool, keeps: bool) -> None:
         self.names: set[str] = set()
-        self.told: list[dict[str, Any]] = []
+        self.rows: list[dict[str, Any]] = []
         self._form, self._prints, self._keeps = form, prints, keeps
         self._kept: dict[str, NDArray[np.float32]] = {}
         self._growing = np.empty(0, np.float32)
@@ -97,7 +97,7 @@ class DumpedNumbers:
         else:
             shown = values.size <= self._form.threshold
             numbers = values.tolist() if shown else None
-            self.told.append({"key": key, **about, **_statistics(values), "values": numbers})
+            self.rows.append({"key": key, **about, **_statistics(values), "values": numbers})
 
 
 def _statistics(values: NDArray[np.float32]) -> dict[str, float | int]:

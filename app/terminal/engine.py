@@ -36,21 +36,21 @@ class Interrupt:
     """While entered, the first Ctrl+C only sets `heard`; the second is a KeyboardInterrupt."""
 
     def __init__(self) -> None:
-        self.heard = False
+        self.interrupted = False
 
     def __enter__(self) -> Self:
         self._before = signal.getsignal(signal.SIGINT)
         if self._before is signal.default_int_handler:  # else somebody chose to ignore it
-            signal.signal(signal.SIGINT, self._hear)
+            signal.signal(signal.SIGINT, self._on_signal)
         return self
 
     def __exit__(self, *_: object) -> None:
         signal.signal(signal.SIGINT, self._before)
 
-    def _hear(self, number: int, frame: FrameType | None) -> None:
-        if self.heard:
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if self.interrupted:
             raise KeyboardInterrupt
-        self.heard = True
+        self.interrupted = True
 
 
 class CommandEngine:
@@ -83,7 +83,7 @@ class CommandEngine:
         assert self._worker is not None
         return self._worker
 
-    def ask(
+    def send(
         self, request: Request[Any], interrupt: Interrupt | None = None, bar: bool = True
     ) -> Iterator[Reply]:
         """Every reply to a request, the final one last; a bar shows progress until it speaks.
@@ -92,7 +92,7 @@ class CommandEngine:
         Raises RemoteError for a request that fails, WorkerDied.
         """
         latest = Progress(request.id, request.stage, 0, 0)
-        interrupted = (lambda: interrupt.heard) if interrupt is not None else (lambda: False)
+        interrupted = (lambda: interrupt.interrupted) if interrupt is not None else (lambda: False)
         with Bar() as shown:
             for reply in self._replies(request, interrupted):
                 if isinstance(reply, Progress):
@@ -105,7 +105,7 @@ class CommandEngine:
                 if reply is not None:
                     yield reply
 
-    def ask_together(self, requests: Sequence[Request[Any]]) -> Iterator[Reply]:
+    def send_together(self, requests: Sequence[Request[Any]]) -> Iterator[Reply]:
         """Every reply to requests that are sent at once. Raises RemoteError, WorkerDied."""
         ends = {request.id: request.ends for request in requests}
         for request in requests:
@@ -132,7 +132,7 @@ class CommandEngine:
 
     def get(self, request: Request[R]) -> R:
         """The reply that ends a request, with a bar until it comes. Raises as `ask`."""
-        *_, last = self.ask(request)
+        *_, last = self.send(request)
         assert isinstance(last, request.ends)
         return cast(R, last)
 
@@ -143,7 +143,7 @@ class CommandEngine:
         late = monotonic() + KEEPING
         with Interrupt() as interrupt, suppress(RemoteError, WorkerDied):
             request = Prepare(self.new_id())
-            for reply in self._replies(request, lambda: interrupt.heard or monotonic() > late):
+            for reply in self._replies(request, lambda: interrupt.interrupted or monotonic() > late):
                 if isinstance(reply, Prepared):
                     return reply.damage
         return ""

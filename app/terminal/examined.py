@@ -53,12 +53,12 @@ def examined(path: Path, args: argparse.Namespace, **wanted: Any) -> tuple[Loade
     Raises BadSetting, RemoteError, WorkerDied.
     """
     from app.terminal.engine import CommandEngine
-    from app.terminal.pictures import asked_about
+    from app.terminal.pictures import question_about
 
     options, edits = engine_options(args), edits_of(args)
     with CommandEngine(path, options) as engine:
         loaded = engine.start()
-        messages, prompt = asked_about(engine, loaded, args.prompt, args.image, args.chat)
+        messages, prompt = question_about(engine, loaded, args.prompt, args.image, args.chat)
         request = Examine(
             engine.worker.new_id(),
             messages=messages,
@@ -110,8 +110,8 @@ def text_lines(device: str, compared: TextsCompared, everything: bool) -> Iterat
     if compared.first is None:
         yield "  no result differs by more than rounding errors"
         return
-    yield f"  first difference: {_said(rows[compared.first], pairs)}"
-    yield f"  the last is {_said(rows[-1], pairs)}"
+    yield f"  first difference: {_pair_text(rows[compared.first], pairs)}"
+    yield f"  the last is {_pair_text(rows[-1], pairs)}"
 
 
 def as_json(compared: msgspec.Struct) -> dict[str, Any]:
@@ -133,7 +133,7 @@ def _cells(row: PairedResult, pairs: Sequence[TokenPair]) -> Sequence[str]:
     return _name(row), row.device, *numbers, where, f"{errors[most]:.1e}"
 
 
-def _said(row: PairedResult, pairs: Sequence[TokenPair]) -> str:
+def _pair_text(row: PairedResult, pairs: Sequence[TokenPair]) -> str:
     name, device, error, cosine, where, there = _cells(row, pairs)
     return f"{name} on {device}: NMSE {error}, cosine {cosine}, most at {where} ({there})"
 

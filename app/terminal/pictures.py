@@ -24,14 +24,14 @@ from engine.units import MIB
 WAITS = 10.0  # seconds for the writer of a pipe
 
 
-class BroughtPictures:
+class PicturesInWorker:
     """Pictures used so far, by digest."""
 
     def __init__(self, engine: CommandEngine) -> None:
         self._engine = engine
         self._files: dict[str, bytes] = {}
 
-    def bring(self, path: str | Path) -> PictureInfo:
+    def send(self, path: str | Path) -> PictureInfo:
         """Read a file and hand it to the engine; a pipe that nobody writes to is empty. Raises
         BadPicture, RemoteError, WorkerDied.
         """
@@ -44,15 +44,15 @@ class BroughtPictures:
             raise BadPicture(str(path), "it is empty")
         if len(data) > MOST_PICTURE_BYTES:
             raise BadPicture(str(path), f"it is larger than {MOST_PICTURE_BYTES // MIB} MiB")
-        return self.bring_data(data)
+        return self.send_data(data)
 
-    def bring_data(self, data: bytes) -> PictureInfo:
+    def send_data(self, data: bytes) -> PictureInfo:
         """Hand the bytes of a file to the engine. Raises as `bring`."""
         info = self._put(data)
         self._files[info.digest] = data
         return info
 
-    def bring_again(self, digests: tuple[str, ...]) -> None:
+    def send_again(self, digests: tuple[str, ...]) -> None:
         """Hand over what the engine has forgotten."""
         for digest in digests:
             if digest in self._files:
@@ -85,7 +85,7 @@ def question(text: str, pictures: list[PictureInfo]) -> ChatMessage:
     return ChatMessage("user", [*(PicturePart(p.digest) for p in pictures), TextPart(text)])
 
 
-def asked_about(
+def question_about(
     engine: CommandEngine, loaded: Loaded, text: str, files: Sequence[str], chat: bool
 ) -> tuple[list[ChatMessage], str | None]:
     """The messages and the prompt of a request: one message where `chat` or pictures are wanted,
@@ -95,8 +95,8 @@ def asked_about(
     """
     if files:
         check_sees(loaded)
-    brought = BroughtPictures(engine)
-    shown = [brought.bring(file) for file in files]
+    brought = PicturesInWorker(engine)
+    shown = [brought.send(file) for file in files]
     for info in shown:
         aside(f"picture {described(info)}")
     return ([question(text, shown)], None) if chat or shown else ([], text)

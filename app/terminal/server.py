@@ -77,7 +77,7 @@ class ServerEngine(CommandEngine):
         self, request: Request[Any], interrupted: Callable[[], bool]
     ) -> Iterator[Reply | None]:
         assert self._client is not None
-        number, stopped = self._client.ask(request), False
+        number, stopped = self._client.send(request), False
         while True:
             if interrupted() and not stopped:
                 stopped = True

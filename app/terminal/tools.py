@@ -13,7 +13,7 @@ import msgspec
 from app.documents.document import Document
 from app.terminal.answer import PrintedAnswer, answer
 from app.terminal.engine import TICK, CommandEngine, Interrupt
-from app.terminal.pictures import BroughtPictures
+from app.terminal.pictures import PicturesInWorker
 from app.terminal.text import aside, interactive, note
 from app.tools.arguments import arguments_problem
 from app.tools.builtin import BUILT_IN, run_built_in
@@ -155,7 +155,7 @@ def answer_with_tools(
     loaded: Loaded,
     template: Generate,
     messages: Sequence[ChatMessage],
-    pictures: BroughtPictures,
+    pictures: PicturesInWorker,
     tools: TerminalTools | None,
     quiet: bool = False,
 ) -> tuple[PrintedAnswer, list[ChatMessage], list[ToolUse]]:
@@ -190,7 +190,7 @@ def _call_all(
     loaded: Loaded,
     tools: TerminalTools,
     calls: Sequence[ToolCall],
-    pictures: BroughtPictures,
+    pictures: PicturesInWorker,
     added: list[ChatMessage],
     text: str,
 ) -> tuple[list[ToolUse], bool]:
@@ -207,7 +207,7 @@ def _call_all(
                     result += f"\n{LEFT_OUT}"
                     continue
                 try:
-                    parts.append(PicturePart(pictures.bring_data(file).digest))
+                    parts.append(PicturePart(pictures.send_data(file).digest))
                 except CutawayError as error:
                     result += f"\n[picture left out: {error}]"
             result = _bounded(engine, loaded, result)
@@ -215,7 +215,7 @@ def _call_all(
             uses.append(msgspec.structs.replace(use, result=result))
             shown.append(parts)
     added += with_results(text, uses, shown)
-    return uses, interrupt.heard
+    return uses, interrupt.interrupted
 
 
 def _bounded(engine: CommandEngine, loaded: Loaded, text: str) -> str:
@@ -240,7 +240,7 @@ def _wait(future: "Future[T]", interrupt: Interrupt) -> T | None:
         except TimeoutError:
             if future.done():
                 raise
-            if interrupt.heard:
+            if interrupt.interrupted:
                 future.cancel()
                 return None
 

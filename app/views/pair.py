@@ -74,10 +74,10 @@ class PairView(QWidget):
         self.question.setPlaceholderText(
             tr("The question; leave it empty to send the last one again")
         )
-        self.question.submitted.connect(self._ask)
-        self.ask = Button(tr("Send to both"), self._ask, kind="primary")
+        self.question.submitted.connect(self._send)
+        self.send = Button(tr("Send to both"), self._send, kind="primary")
         self.stop = Button(tr("Stop"), lambda: self._pair.stop())
-        self.says = label(tr(NOTE), tone="quiet", wrap=True)
+        self.caption = label(tr(NOTE), tone="quiet", wrap=True)
         self.under = label("", wrap=True)
         self.copy = IconButton("copy", tr("Copy both answers as a table"), self.copy_table)
         for side in self.sides:
@@ -103,11 +103,11 @@ class PairView(QWidget):
         """Show what there is of the answers."""
         pair, chat = self._pair, self._bench.chat
         possible = not pair.busy and not chat.busy and self._bench.session.path is not None
-        self.ask.setEnabled(possible)
+        self.send.setEnabled(possible)
         self.stop.setEnabled(pair.busy)
         self.copy.setEnabled(pair.sides is not None)
-        self.says.setText(self._status())
-        set_tone(self.says, "bad" if pair.problem else "quiet")
+        self.caption.setText(self._status())
+        set_tone(self.caption, "bad" if pair.problem else "quiet")
         parted = None if pair.busy else pair.parted
         for number, side in enumerate(self.sides):
             at = None if parted is None else parted[number]
@@ -126,8 +126,8 @@ class PairView(QWidget):
                 lines.append("\t".join([side.choice.name, shown, *both]))
         QApplication.clipboard().setText("\n".join(lines))
 
-    def _ask(self) -> None:
-        if not self.ask.isEnabled():
+    def _send(self) -> None:
+        if not self.send.isEnabled():
             return
         left, right = (side.choice for side in self.sides)
         names = left.names(right)
@@ -160,7 +160,7 @@ class PairView(QWidget):
         if pair.parted is None:
             return tr("Both answers are the same, word for word.")
         first = [
-            _said(side, other.choice.name, at)
+            _word_text(side, other.choice.name, at)
             for side, other, at in zip(pair.sides, reversed(pair.sides), pair.parted, strict=True)
         ]
         return tr(
@@ -176,7 +176,7 @@ class PairView(QWidget):
             self.under.setText("")
         else:
             self.under.setText(
-                _said(pair.sides[number], pair.sides[1 - number].choice.name, at) + "."
+                _word_text(pair.sides[number], pair.sides[1 - number].choice.name, at) + "."
             )
 
     def _inspect(self, number: int, index: int) -> None:
@@ -200,10 +200,10 @@ class PairView(QWidget):
         field = QFrame()
         surface(field, "card")
         vbox(self.question, on=field, margins=(GRID, GRID // 2, GRID, GRID // 2))
-        row = hbox((field, 1), self.stop, self.ask, spacing=GRID)
+        row = hbox((field, 1), self.stop, self.send, spacing=GRID)
         foot = hbox(self.copy, (self.under, 1), Button(tr("Close"), self.done.emit))
         content = QWidget()
-        vbox(row, self.says, divider(), (self._halves, 1), on=content, margins=(0, 0, GRID, 0))
+        vbox(row, self.caption, divider(), (self._halves, 1), on=content, margins=(0, 0, GRID, 0))
         vbox(
             label(tr("Two models side by side"), size="strong"),
             (scrolled(content), 1),
@@ -429,7 +429,7 @@ class _Half(QWidget):
             "Word {at} of {n}: {said}",
             at=at + 1,
             n=len(self.words),
-            said=_said(self.shown, other, at),
+            said=_word_text(self.shown, other, at),
         )
 
     def _facts(self, side: PairSide | None) -> str:
@@ -460,7 +460,7 @@ def _probability(logprob: float) -> float | None:
     return None if isnan(logprob) else exp(min(logprob, 0.0))
 
 
-def _said(side: PairSide, other: str, at: int) -> str:
+def _word_text(side: PairSide, other: str, at: int) -> str:
     """A word of a side with both probabilities."""
     if at >= len(side.words):
         return tr("{name} ends there", name=side.choice.name)

@@ -53,7 +53,7 @@ class ReportView(QWidget):
         self.bar.setAccessibleName(tr("Progress of the report"))
         self.doing = label(tone="quiet", wrap=True)
         self.found = label(wrap=True)
-        self.says = label(wrap=True)
+        self.caption = label(wrap=True)
         self._lay_out()
         self.setFocusProxy(self.start)
         bench.client.on(Devices, self._show_devices)
@@ -63,7 +63,7 @@ class ReportView(QWidget):
 
     def refresh(self) -> None:
         """Ask which devices there are now."""
-        self._bench.client.ask(ListDevices(0))
+        self._bench.client.send(ListDevices(0))
 
     def show_state(self) -> None:
         """Show the current state of the report."""
@@ -81,9 +81,9 @@ class ReportView(QWidget):
         self.found.setText("\n".join(summary(report)) if report is not None else "")
         self.found.setVisible(report is not None)
         saved = tr("Saved as {name}.", name=state.saved.name) if state.saved is not None else ""
-        self.says.setText(state.problem or saved)
-        self.says.setVisible(bool(self.says.text()))
-        set_tone(self.says, "bad" if state.problem else "good")
+        self.caption.setText(state.problem or saved)
+        self.caption.setVisible(bool(self.caption.text()))
+        set_tone(self.caption, "bad" if state.problem else "good")
 
     def _lay_out(self) -> None:
         head = hbox(
@@ -99,7 +99,7 @@ class ReportView(QWidget):
             self.doing,
             self.bar,
             self.found,
-            self.says,
+            self.caption,
             STRETCH,
             on=inside,
         )

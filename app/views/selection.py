@@ -34,7 +34,7 @@ class SelectionStrip(QWidget):
         self._forward = IconButton(
             "chevron-right", tr("Forward (Alt+Right)"), selection.forward, 16
         )
-        self.says = ElidedLabel()
+        self.caption = ElidedLabel()
         self._copy = IconButton("copy", tr("Copy the selection as text"), self.copy, 16)
         self._link = IconButton("link", tr("Copy a link to the selection"), self.copy_link, 16)
         self.verbs = IconButton("edit", tr("Edit what is selected"), self._open_verbs, 16)
@@ -43,7 +43,7 @@ class SelectionStrip(QWidget):
             self._back,
             self._forward,
             GRID // 2,
-            (self.says, 1),
+            (self.caption, 1),
             self.verbs,
             self._copy,
             self._link,
@@ -88,9 +88,9 @@ class SelectionStrip(QWidget):
 
     def refresh(self) -> None:
         text, selection = self.text, self._bench.selection
-        self.says.setText(text or NOTHING)
-        self.says.setAccessibleName(tr("Selected: {text}", text=text) if text else NOTHING)
-        set_tone(self.says, "" if self.is_selected else "quiet")
+        self.caption.setText(text or NOTHING)
+        self.caption.setAccessibleName(tr("Selected: {text}", text=text) if text else NOTHING)
+        set_tone(self.caption, "" if self.is_selected else "quiet")
         self._back.setEnabled(selection.has_past)
         self._forward.setEnabled(selection.has_future)
         self._copy.setEnabled(bool(text))

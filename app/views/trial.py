@@ -46,7 +46,7 @@ class TrialView(QWidget):
         self.stop = Button(tr("Stop"), bench.chat.stop)
         self.copy = IconButton("copy", tr("Copy all answers as a table"), self.copy_table)
         self.back = Button(tr("Show the original answer in the chat"), self._show_plain, "link")
-        self.says = label("", tone="quiet", wrap=True)
+        self.caption = label("", tone="quiet", wrap=True)
         self.plain, self.edited = _Side(tr("Original")), _Side(tr("Edited"))
         self.other = _Side(tr("Random control"))
         self.sides = (self.plain, self.edited, self.other)
@@ -83,7 +83,7 @@ class TrialView(QWidget):
         self.stop.setVisible(chat.busy)
         self.copy.setEnabled(bool(found))
         self.back.setVisible(bool(found) and free)
-        self.says.setText(self._status(bool(found)))
+        self.caption.setText(self._status(bool(found)))
         for at, side in enumerate(self.sides):
             side.setVisible(at < len(found))
             if at < len(found):
@@ -180,7 +180,7 @@ class TrialView(QWidget):
         inside = QWidget()
         vbox(
             self.edits,
-            self.says,
+            self.caption,
             divider(),
             (sides, 1),
             self.under,

@@ -11,7 +11,7 @@ import psutil
 import pytest
 from pytestqt.qtbot import QtBot
 
-from app.client import Asked, EngineClient, Latest
+from app.client import PendingRequest, EngineClient, Latest
 from app.local_engine import LocalEngine
 from engine.protocol import (
     ChatMessage,
@@ -55,7 +55,7 @@ class Heard:
     def _into(self, name: str) -> Callable[[Any], None]:
         return lambda value: self.all.append((name, value))
 
-    def follow(self, asked: Asked) -> Asked:
+    def follow(self, asked: PendingRequest) -> PendingRequest:
         """Note what comes on the way of a request, too."""
         asked.progress.connect(self._into("progress"))
         asked.pieces.connect(lambda pieces: self.all.append(("pieces", (asked.id, pieces))))
@@ -64,7 +64,7 @@ class Heard:
     def of(self, name: str) -> list[Any]:
         return [value for heard, value in self.all if heard == name]
 
-    def pieces(self, asked: Asked) -> list[Piece]:
+    def pieces(self, asked: PendingRequest) -> list[Piece]:
         return [p for told, some in self.of("pieces") if told == asked.id for p in some]
 
 
@@ -107,8 +107,8 @@ def test_a_file_that_is_not_there(
 ) -> None:
     number = client.open(Load(0, str(tmp_path / "no.gguf"), OPTIONS))
     refused: list[Failed] = []
-    client.ask(Predict(0, str(tmp_path / "no.gguf"), OPTIONS), fail=refused.append)
-    client.ask(LONG)
+    client.send(Predict(0, str(tmp_path / "no.gguf"), OPTIONS), fail=refused.append)
+    client.send(LONG)
     wait(qtbot, lambda: len(heard.of("failed")) == 2 and refused)
     assert [f.kind for f in heard.of("failed")] == ["BadFile", "BadSetting"]
     assert heard.of("failed")[0].id == number.id
@@ -127,7 +127,7 @@ def test_load_and_answer(
     assert {row.status for row in heard.of("heldmemory")[-1].rows} == {"allocated", "mapped"}
     progress = [p for p in heard.of("progress") if p.stage == "load"]
     assert progress[-1].done == progress[-1].total
-    number = heard.follow(client.ask(LONG))
+    number = heard.follow(client.send(LONG))
     assert number.id > loading.id
     wait(qtbot, lambda: len(heard.pieces(number)) > 30)
     groups = [pieces for told, pieces in heard.of("pieces") if told == number.id]
@@ -141,7 +141,7 @@ def test_load_and_answer(
     assert all(len(info.top) == 3 for info in tokens)
     assert finished.stats.n_generated - len(tokens) in (0, 1)
 
-    other = heard.follow(client.ask(LONG))
+    other = heard.follow(client.send(LONG))
     wait(qtbot, lambda: heard.pieces(other))
     client.open(Load(0, str(smollm2_path), EngineOptions(ctx=256)))  # in mid-answer
     wait(qtbot, lambda: len(heard.of("loaded")) == 2)
@@ -160,7 +160,7 @@ def test_only_the_latest_prediction_is_told(
     latest = Latest(client)
     for ctx in (256, 512, 1024, 2048, 4096):
         request = Predict(0, str(smollm2_path), EngineOptions(ctx=ctx))
-        latest.ask(request, told.append, lambda failed: pytest.fail(failed.message))
+        latest.send(request, told.append, lambda failed: pytest.fail(failed.message))
     wait(qtbot, lambda: told)
     cache = sum(r.size for r in told[0].rows if r.component == "cache")
     # K and V, 30 layers of 3 heads of 64 in two bytes, for each of 4096 tokens
@@ -176,7 +176,7 @@ def test_death_is_told_once_and_a_restart_answers(
 ) -> None:
     client.open(Load(0, str(smollm2_path), OPTIONS))
     wait(qtbot, lambda: heard.of("loaded"))
-    number = heard.follow(client.ask(LONG))
+    number = heard.follow(client.send(LONG))
     wait(qtbot, lambda: heard.pieces(number))
     assert engine.pid is not None
     os.kill(engine.pid, signal.SIGKILL)
@@ -194,7 +194,7 @@ def test_death_is_told_once_and_a_restart_answers(
     wait(qtbot, lambda: len(heard.of("loaded")) == 2)
     assert (heard.of("loaded")[1].id, heard.of("restarted")) == (again.id, [None])
     assert again.id > number.id
-    answer = heard.follow(client.ask(LONG))
+    answer = heard.follow(client.send(LONG))
     wait(qtbot, lambda: heard.pieces(answer))
     client.restart()  # in mid-answer, of a process that lives
     wait(qtbot, lambda: len(heard.of("restarted")) == 2)
@@ -222,7 +222,7 @@ def test_closed_at_any_moment(
     if moment != "starting":
         wait(qtbot, lambda: heard.of("progress" if moment == "loading" else "loaded"))
     if moment == "answering":
-        number = heard.follow(client.ask(LONG))
+        number = heard.follow(client.send(LONG))
         wait(qtbot, lambda: heard.pieces(number))
     assert engine.pid is not None
     process = psutil.Process(engine.pid)
@@ -253,7 +253,7 @@ def test_a_process_that_cannot_be_started(qapp: object, qtbot: QtBot) -> None:
     client = EngineClient(engine)
     heard = Heard(client)
     refused: list[Failed] = []
-    asked = client.ask(ListDevices(0), fail=refused.append)
+    asked = client.send(ListDevices(0), fail=refused.append)
     wait(qtbot, lambda: heard.of("died"))
     assert "could not be started" in str(heard.of("died")[0])
     assert [f.id for f in refused] == [asked.id]
@@ -262,6 +262,6 @@ def test_a_process_that_cannot_be_started(qapp: object, qtbot: QtBot) -> None:
 
 
 def test_devices(client: EngineClient, heard: Heard, qtbot: QtBot) -> None:
-    client.ask(ListDevices(0))
+    client.send(ListDevices(0))
     wait(qtbot, lambda: heard.of("devices"))
     assert isinstance(heard.of("devices")[0].devices, list)

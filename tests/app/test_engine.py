@@ -83,10 +83,10 @@ def engine() -> Iterator[LocalEngine]:
 @pytest.mark.smoke
 def test_each_hears_its_own_and_all_hear_of_memory(engine: LocalEngine, tiny_path: Path) -> None:
     window, server = Person(engine), Person(engine)
-    loading = window.client.ask(Load(0, str(tiny_path), HOST))
+    loading = window.client.send(Load(0, str(tiny_path), HOST))
     assert isinstance(window.ends(loading), Loaded)
     ids = [
-        person.client.ask(Generate(0, prompt="a", sampling=ENDLESS, max_tokens=3))
+        person.client.send(Generate(0, prompt="a", sampling=ENDLESS, max_tokens=3))
         for person in (server, window, server)
     ]
     assert len({loading, *ids}) == 4
@@ -101,18 +101,18 @@ def test_each_hears_its_own_and_all_hear_of_memory(engine: LocalEngine, tiny_pat
 
 def test_a_cancel_and_a_leave_stop_nothing_of_others(engine: LocalEngine, tiny_path: Path) -> None:
     window, server = Person(engine), Person(engine)
-    loading = window.client.ask(Load(0, str(tiny_path), HOST))
+    loading = window.client.send(Load(0, str(tiny_path), HOST))
     window.ends(loading)
-    endless = server.client.ask(FOREVER)
+    endless = server.client.send(FOREVER)
     server.until(lambda event: isinstance(event, Piece))
-    waits = window.client.ask(Generate(0, prompt="b", sampling=ENDLESS, max_tokens=2))
+    waits = window.client.send(Generate(0, prompt="b", sampling=ENDLESS, max_tokens=2))
     window.client.cancel(endless)  # not the window's
     server.until(lambda event: isinstance(event, Piece))
-    queued = server.client.ask(FOREVER)
+    queued = server.client.send(FOREVER)
     server.client.leave()
     assert window.ends(waits).reason == "length"  # so both of the server's have ended
     assert not {endless, queued} & window.ids()
-    last = window.client.ask(Generate(0, prompt="c", sampling=ENDLESS, max_tokens=2))
+    last = window.client.send(Generate(0, prompt="c", sampling=ENDLESS, max_tokens=2))
     assert window.ends(last).reason == "length"
 
 
@@ -120,8 +120,8 @@ def test_an_answer_under_way_is_looked_into_by_who_asked_for_it(
     engine: LocalEngine, tiny_path: Path
 ) -> None:
     window, server = Person(engine), Person(engine)
-    window.ends(window.client.ask(Load(0, str(tiny_path), HOST)))
-    asked = window.client.ask(FOREVER)
+    window.ends(window.client.send(Load(0, str(tiny_path), HOST)))
+    asked = window.client.send(FOREVER)
     window.until(lambda e: isinstance(e, Piece))
     server.client.look(asked, Live(["no such thing"]))  # is not the server's to look into
     window.client.look(asked, Live(["l_out-0"]))
@@ -134,16 +134,16 @@ def test_an_answer_under_way_is_looked_into_by_who_asked_for_it(
 
 def test_what_waits_is_not_begun_once_cancelled(engine: LocalEngine, tiny_path: Path) -> None:
     person = Person(engine)
-    person.ends(person.client.ask(Load(0, str(tiny_path), HOST)))
-    endless = person.client.ask(FOREVER)
+    person.ends(person.client.send(Load(0, str(tiny_path), HOST)))
+    endless = person.client.send(FOREVER)
     person.until(lambda event: isinstance(event, Piece))
-    unload = person.client.ask(Unload(0))
+    unload = person.client.send(Unload(0))
     person.client.cancel(unload)
     person.client.cancel(endless)
     assert person.ends(unload).kind == "Cancelled"
     assert (
         person.ends(
-            person.client.ask(Generate(0, prompt="a", sampling=ENDLESS, max_tokens=1))
+            person.client.send(Generate(0, prompt="a", sampling=ENDLESS, max_tokens=1))
         ).reason
         == "length"
     )
@@ -156,13 +156,13 @@ def test_a_load_that_ignores_cancel_gets_a_new_worker(
     monkeypatch.setattr("app.local_engine.PATIENCE", 0.3)
     engine = LocalEngine(lambda: Worker("tests.app.helpers.hanging"))
     person, other = Person(engine), Person(engine)
-    hanging = person.client.ask(Load(0, str(tmp_path / "hangs.gguf"), HOST))
+    hanging = person.client.send(Load(0, str(tmp_path / "hangs.gguf"), HOST))
     while not (tmp_path / "hangs.gguf.begun").exists():  # else it is cancelled while it waits
         time.sleep(0.01)
     pid = engine.pid
     person.client.cancel(hanging)
-    good = person.client.ask(Load(0, str(tiny_path), HOST))
-    answer = other.client.ask(Generate(0, prompt="a", sampling=ENDLESS, max_tokens=2))
+    good = person.client.send(Load(0, str(tiny_path), HOST))
+    answer = other.client.send(Generate(0, prompt="a", sampling=ENDLESS, max_tokens=2))
     failed = person.ends(hanging)
     assert (failed.kind, failed.message) == ("Cancelled", "loading was cancelled")
     assert isinstance(person.ends(good), Loaded)
@@ -180,12 +180,12 @@ def test_a_load_that_waits_its_turn_does_not_hang(
     """The worker is not killed under another client's answer."""
     monkeypatch.setattr("app.local_engine.PATIENCE", 0.0)
     window, server = Person(engine), Person(engine)
-    first = window.client.ask(Load(0, str(tiny_path), HOST))
+    first = window.client.send(Load(0, str(tiny_path), HOST))
     pid = engine.pid
     assert isinstance(window.ends(first), Loaded)  # nor a load that nobody cancelled
-    endless = server.client.ask(FOREVER)
+    endless = server.client.send(FOREVER)
     server.until(lambda event: isinstance(event, Piece))
-    loading = window.client.ask(Load(0, str(tiny_path), HOST))
+    loading = window.client.send(Load(0, str(tiny_path), HOST))
     window.client.cancel(loading)
     for _ in range(200):
         server.until(lambda event: isinstance(event, Piece))
@@ -197,12 +197,12 @@ def test_a_load_that_waits_its_turn_does_not_hang(
 
 def test_a_death_ends_every_request(engine: LocalEngine, tiny_path: Path) -> None:
     window, server = Person(engine), Person(engine)
-    window.ends(window.client.ask(Load(0, str(tiny_path), HOST)))
-    answered = window.client.ask(FOREVER)
+    window.ends(window.client.send(Load(0, str(tiny_path), HOST)))
+    answered = window.client.send(FOREVER)
     window.until(lambda event: isinstance(event, Piece))
-    listed = server.client.ask(ListDevices(0))  # between two steps of the answer
+    listed = server.client.send(ListDevices(0))  # between two steps of the answer
     server.until(lambda event: isinstance(event, Devices))
-    ids = [answered, server.client.ask(Load(0, str(tiny_path), HOST))]  # it waits for the answer
+    ids = [answered, server.client.send(Load(0, str(tiny_path), HOST))]  # it waits for the answer
     assert engine.pid is not None
     os.kill(engine.pid, signal.SIGKILL)
     for person, number in zip((window, server), ids, strict=True):
@@ -212,14 +212,14 @@ def test_a_death_ends_every_request(engine: LocalEngine, tiny_path: Path) -> Non
         assert person.ends(number).kind == "WorkerDied"
     assert not any(isinstance(e, Failed) and e.id == listed for e in server.all())  # it had ended
     assert engine.pid is None
-    assert isinstance(window.ends(window.client.ask(Load(0, str(tiny_path), HOST))), Loaded)
+    assert isinstance(window.ends(window.client.send(Load(0, str(tiny_path), HOST))), Loaded)
 
 
 def test_any_engine_routes_alike() -> None:
     """What the interface promises holds for every implementation, a scripted one included."""
     engine = ScriptedEngine()
     window, server = Person(engine), Person(engine)
-    first, second = window.client.ask(FOREVER), server.client.ask(FOREVER)
+    first, second = window.client.send(FOREVER), server.client.send(FOREVER)
     engine.say(Piece(first, "a", []), Piece(second, "b", []), HeldMemory(0, [], [], 1))
     server.client.cancel(first)
     window.client.cancel(first)
@@ -242,12 +242,12 @@ def test_all_that_is_asked_about_files_is_answered() -> None:
 def test_nobody_waits_for_a_worker_that_does_not_read(engine: LocalEngine) -> None:
     """A picture is more than a pipe holds."""
     window = Person(engine)
-    window.client.ask(ListDevices(0))
+    window.client.send(ListDevices(0))
     window.until(lambda e: isinstance(e, Devices))
     assert engine.pid is not None
     os.kill(engine.pid, signal.SIGSTOP)
     put = PutPicture(0, bytes(4 << 20))
-    asking = threading.Thread(target=window.client.ask, args=(put,), daemon=True)
+    asking = threading.Thread(target=window.client.send, args=(put,), daemon=True)
     asking.start()
     asking.join(30)
     assert not asking.is_alive()

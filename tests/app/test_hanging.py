@@ -61,15 +61,15 @@ def hang(engine: LocalEngine) -> None:
 
 def loaded(engine: LocalEngine, path: Path) -> Person:
     person = Person(engine)
-    assert isinstance(person.ends(person.client.ask(Load(0, str(path), HOST, embeds=True))), Loaded)
+    assert isinstance(person.ends(person.client.send(Load(0, str(path), HOST, embeds=True))), Loaded)
     return person
 
 
 def test_a_stop_ends_an_answer_of_a_worker_that_hangs(engine: LocalEngine, tiny_path: Path) -> None:
     window, server = loaded(engine, tiny_path), Person(engine)
-    answer = window.client.ask(FOREVER)
+    answer = window.client.send(FOREVER)
     window.until(lambda e: isinstance(e, Piece))
-    others = server.client.ask(FOREVER)
+    others = server.client.send(FOREVER)
     server.until(lambda e: isinstance(e, Piece))
     hang(engine)
     pid = engine.pid
@@ -82,8 +82,8 @@ def test_a_stop_ends_an_answer_of_a_worker_that_hangs(engine: LocalEngine, tiny_
     assert "did not respond" in failed.message
     for person in (window, server):
         assert any(isinstance(e, Died) for e in person.all())
-    assert isinstance(window.ends(window.client.ask(Load(0, str(tiny_path), HOST))), Loaded)
-    again = window.client.ask(Generate(0, prompt="a", sampling=ENDLESS, max_tokens=2))
+    assert isinstance(window.ends(window.client.send(Load(0, str(tiny_path), HOST))), Loaded)
+    again = window.client.send(Generate(0, prompt="a", sampling=ENDLESS, max_tokens=2))
     assert window.ends(again).reason == "length"
     assert engine.pid != pid
 
@@ -96,7 +96,7 @@ def test_a_stop_of_a_worker_that_runs_keeps_it(
     window = loaded(engine, tiny_path)
     pid = engine.pid
     for _ in range(3):
-        answer = window.client.ask(FOREVER)
+        answer = window.client.send(FOREVER)
         window.until(lambda e: isinstance(e, Piece))
         window.client.cancel(answer)
         ended = window.ends(answer)
@@ -116,13 +116,13 @@ def test_a_stop_of_a_worker_that_starts_keeps_it(
     with monkeypatch.context() as limits:
         for limit in ("STOPS", "QUIET", "PATIENCE", "GIVES_UP"):
             limits.setattr(local_engine, limit, 0.2)
-        number = person.client.ask(load if what == "load" else Embed(0, ["a"]))
+        number = person.client.send(load if what == "load" else Embed(0, ["a"]))
         pid = engine.pid
         person.client.cancel(number)
         assert person.ends(number).kind == "Cancelled"
         time.sleep(1.0)  # longer than every limit
     enough.touch()
-    assert isinstance(person.ends(person.client.ask(load)), Loaded)
+    assert isinstance(person.ends(person.client.send(load)), Loaded)
     assert engine.pid == pid
     assert not any(isinstance(event, Died | Restarted) for event in person.all())
     engine.close()
@@ -138,7 +138,7 @@ def test_a_worker_that_never_starts_is_replaced(
     programs = iter(["tests.app.helpers.slow_start", "engine.worker"])
     engine = LocalEngine(lambda: Worker(next(programs)))
     person = Person(engine)
-    number = person.client.ask(Embed(0, ["a"]))
+    number = person.client.send(Embed(0, ["a"]))
     person.client.cancel(number)
     assert person.ends(number).kind == "Cancelled"
     died = person.until(lambda e: isinstance(e, Died))
@@ -151,7 +151,7 @@ def test_silence_is_noticed_and_its_end(
 ) -> None:
     monkeypatch.setattr(local_engine, "SILENT", 1.5)
     window, other = loaded(engine, tiny_path), Person(engine)
-    answer = window.client.ask(FOREVER)
+    answer = window.client.send(FOREVER)
     window.until(lambda e: isinstance(e, Piece))
     hang(engine)
     for person in (window, other):
@@ -177,7 +177,7 @@ def test_an_idle_worker_is_not_silent(
     hang(engine)
     time.sleep(2.0)
     assert not any(isinstance(e, Silent) for e in window.all())
-    answer = window.client.ask(FOREVER)
+    answer = window.client.send(FOREVER)
     window.until(lambda e: isinstance(e, Silent))
     window.client.cancel(answer)
     assert window.ends(answer).kind == "Cancelled"
@@ -226,16 +226,16 @@ def test_stopped_anywhere(
     make, sign = AT[what]
     path = seeing_path if what == "tower" else tiny_path
     window, server = loaded(engine, path), Person(engine)
-    picture = end_of(window, window.client.ask(PutPicture(0, png(noise(1)))))
+    picture = end_of(window, window.client.send(PutPicture(0, png(noise(1)))))
     assert isinstance(picture, PictureInfo)
     window.heard.clear()
     if what in ("load", "embedding"):  # they wait for the answers before them
-        number = window.client.ask(make(path, picture.digest))
-        others = server.client.ask(WITHOUT_END)
+        number = window.client.send(make(path, picture.digest))
+        others = server.client.send(WITHOUT_END)
     else:
-        others = server.client.ask(WITHOUT_END)
+        others = server.client.send(WITHOUT_END)
         server.until(lambda e: isinstance(e, Piece))
-        number = window.client.ask(make(path, picture.digest))
+        number = window.client.send(make(path, picture.digest))
     window.until(lambda e: isinstance(e, sign | ENDS) and e.id == number)
     time.sleep(draw.random() / 20)
     hang(engine)
@@ -245,8 +245,8 @@ def test_stopped_anywhere(
     server.client.cancel(others)  # where the first one had ended, nothing was replaced
     ended = end_of(server, others)
     assert isinstance(ended, Failed) or ended.reason in ("cancelled", "length")
-    assert isinstance(end_of(window, window.client.ask(Load(0, str(tiny_path), HOST))), Loaded)
-    again = window.client.ask(
+    assert isinstance(end_of(window, window.client.send(Load(0, str(tiny_path), HOST))), Loaded)
+    again = window.client.send(
         Generate(0, prompt="a", sampling=Sampling(temperature=0), max_tokens=2)
     )
     assert window.ends(again).stats.n_generated == 2

@@ -121,7 +121,7 @@ def test_what_the_engine_refuses_is_german(german: None, qtbot: QtBot) -> None:
     engine, failed = ScriptedEngine(), list[Failed]()
     client = EngineClient(engine)
     client.failed.connect(failed.append)
-    asked = client.ask(Load(0, "m.gguf", EngineOptions()))
+    asked = client.send(Load(0, "m.gguf", EngineOptions()))
     engine.say(Failed(asked.id, "BadFile", "m.gguf: the file is empty"))
     qtbot.waitUntil(lambda: bool(failed))
     assert failed[0].message == "m.gguf: die Datei ist leer"

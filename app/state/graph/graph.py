@@ -195,7 +195,7 @@ class GraphState(QObject):
         place = with_pin(self.rule, name, device)
         options = replace(self._session.options, place=place)
         request = DescribeGraph(0, str(self._session.path), options, TOKENS[self.phases[0]])
-        self._pinned.ask(request, self._previewed, self._pin_refused)
+        self._pinned.send(request, self._previewed, self._pin_refused)
         self.changed.emit()
 
     def change(self) -> GraphChange | None:
@@ -251,14 +251,14 @@ class GraphState(QObject):
             self.changed.emit()
             return
         if not self.devices:
-            self._listed.ask(ListDevices(0), self._devices_known, lambda failed: None)
+            self._listed.send(ListDevices(0), self._devices_known, lambda failed: None)
         session = self._session
         path = "" if session.model is not None else str(session.path)
         for phase in self.phases:
             if phase not in self._fresh:
                 n_cells = self._n_cells if phase == "decode" else None
                 request = DescribeGraph(0, path, session.options, TOKENS[phase], n_cells)
-                self._asked[phase].ask(request, self._taking(phase), self._failed)
+                self._asked[phase].send(request, self._taking(phase), self._failed)
         self._draw()
         self.changed.emit()
 

@@ -122,7 +122,7 @@ class RunsState(QObject):
             self.refresh()
 
         alone = isinstance(request, MeasureQuality)
-        self._asked.ask(request, done, self._failed, self._session.measure if alone else None)
+        self._asked.send(request, done, self._failed, self._session.measure if alone else None)
         self.changed.emit()
 
     def stop(self) -> None:

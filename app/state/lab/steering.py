@@ -133,7 +133,7 @@ class SteeringState(QObject):
             self._next(texts, found, name, how)
             self.changed.emit()
 
-        self._asked.ask(request_of(texts[len(found)], chat), then, self._failed)
+        self._asked.send(request_of(texts[len(found)], chat), then, self._failed)
 
     def _made(
         self,

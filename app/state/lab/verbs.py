@@ -191,7 +191,7 @@ class Verbs(QObject):
                 self.problem = str(error)
             self.changed.emit()
 
-        self._asked.ask(request, done, self._failed)
+        self._asked.send(request, done, self._failed)
         self.changed.emit()
 
     def cancel(self) -> None:

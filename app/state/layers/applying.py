@@ -49,7 +49,7 @@ class Applying(QObject):
         if not is_open:
             self._load(path, options)
             return
-        self.task.ask(
+        self.task.send(
             Move(0, options), lambda moved: self._on_moved(moved, options), self._on_failed
         )
         self.changed.emit()
@@ -165,7 +165,7 @@ class Measuring(QObject):
 
     def _begin(self) -> None:
         if self._wanted is not None and not self.task.running and not self.waits:
-            self.task.ask(self._wanted, self._on_measured, self._on_failed)
+            self.task.send(self._wanted, self._on_measured, self._on_failed)
         self.changed.emit()
 
     def _on_session(self) -> None:

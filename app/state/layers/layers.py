@@ -49,7 +49,7 @@ class TypedRule:
             self.text = ""
             understood(answer)
 
-        self._question.ask(Reprice(0, str(path), options), take, self._refused)
+        self._question.send(Reprice(0, str(path), options), take, self._refused)
 
     def forget(self) -> None:
         """The rule as it was, in place of what was typed."""
@@ -228,7 +228,7 @@ class LayersState(QObject):
         self._shown = shown
         if shown and not self._asked_devices:
             self._asked_devices = True
-            self._client.ask(ListDevices(0), fail=lambda _: None)
+            self._client.send(ListDevices(0), fail=lambda _: None)
         if shown:
             self._ask()
 
@@ -403,7 +403,7 @@ class LayersState(QObject):
         if self.base is None and not self._base_asked:
             self._base_asked = True
             request = Reprice(0, str(file.path), file.options)
-            self._base_question.ask(request, self._on_base, self._on_problem)
+            self._base_question.send(request, self._on_base, self._on_problem)
         draft = self.draft
         if draft.rule == file.options.place or not self.pending:
             self._question.forget()
@@ -413,7 +413,7 @@ class LayersState(QObject):
         elif draft.rule != self._asked_rule:
             self._asked_rule = draft.rule
             request = Reprice(0, str(file.path), self.options)
-            self._question.ask(
+            self._question.send(
                 request, lambda answer: self._on_answer(draft, answer), self._on_problem
             )
 

@@ -82,7 +82,7 @@ class MemoryState(QObject):
         """Ask what loading would take; the engine answers after what it is doing now."""
         self.predicted = None
         request = Predict(0, str(path), options)
-        self._prediction.ask(request, self._on_predicted, self._on_prediction_failed)
+        self._prediction.send(request, self._on_predicted, self._on_prediction_failed)
 
     def _on_planned(self, memory: PlannedMemory) -> None:
         self._forget()

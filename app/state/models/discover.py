@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from app.client import Asked, EngineClient
+from app.client import PendingRequest, EngineClient
 from app.fetch.heads import Heads, fetch_heads
 from app.fetch.quants import FoundQuant, HeaderPlan, header_plan, preselected, quants
 from app.fetch.search import FoundRepo, Hub, HubError, RepoFile, SearchQuery
@@ -55,7 +55,7 @@ class _Planning:
     heads: Heads | None = None
     least: Planned | None = None
     work: Work | None = None
-    request: Asked | None = None
+    request: PendingRequest | None = None
 
     def stop(self) -> None:
         """Give up."""
@@ -159,7 +159,7 @@ class Discover(QObject):
         """Order the shelf by what fits this machine; once a run."""
         if not self._shelf_asked:
             self._shelf_asked = True
-            self._client.ask(ListDevices(0), self.on_devices, lambda failed: None)
+            self._client.send(ListDevices(0), self.on_devices, lambda failed: None)
 
     def _begin(self, request: Callable[[Hub], object]) -> None:
         if self._search is not None:
@@ -269,7 +269,7 @@ class Discover(QObject):
         assert heads is not None
         mmproj = str(heads.projector) if heads.projector is not None else "none"
         options = replace(self._options(), ctx=ctx, mmproj=mmproj)
-        planning.request = self._client.ask(
+        planning.request = self._client.send(
             DescribePlan(0, str(heads.model), options),
             partial(self._on_planned, planning, ctx),
             lambda failed: self._on_plan_failed(planning, failed.message),

@@ -81,7 +81,7 @@ class ModelState(QObject):
             )
         self.looking = path is not None and address is None and self._client.abilities.file
         if self.looking:
-            self._content.ask(ReadFile(0, str(path)), self._read, self._read_failed)
+            self._content.send(ReadFile(0, str(path)), self._read, self._read_failed)
         self.changed.emit()
         self.tokens_changed.emit()
         self.difference_changed.emit()
@@ -90,18 +90,18 @@ class ModelState(QObject):
         """`array` of a key of the open file."""
         self.array, self.array_key = (), key
         request = ReadArray(0, str(self.path), key)
-        self._array.ask(request, self._array_read, self._array_failed)
+        self._array.send(request, self._array_read, self._array_failed)
 
     def tokenize(self, text: str) -> None:
         """`tokens` of a text."""
         if self.path is not None and self._client.abilities.tokenize:
             request = Tokenize(0, str(self.path), text)
-            self._tokens.ask(request, self._tokenized, self._tokenize_failed)
+            self._tokens.send(request, self._tokenized, self._tokenize_failed)
 
     def compare(self, path: Path) -> None:
         """`differences` between the open file (A) and another (B)."""
         if self.content is not None:
-            self._other.ask(ReadFile(0, str(path)), self._compared, self._compare_failed)
+            self._other.send(ReadFile(0, str(path)), self._compared, self._compare_failed)
 
     def close(self) -> None:
         """Let go of what is under way."""

@@ -118,7 +118,7 @@ class ServersState(QObject):
         if server is not None:
             connection = server.connection
             self._put(replace(server, asking=True, problem=""))
-            self._client.ask(
+            self._client.send(
                 ProbeServer(0, connection),
                 partial(self._told, connection),
                 partial(self._failed, connection),

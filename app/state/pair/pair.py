@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from app.client import Asked, EngineClient
+from app.client import PendingRequest, EngineClient
 from app.engine import Engine
 from app.language import mark, tr
 from app.state.pair.words import ComparedWord, ScoredTokens, character_ends, compared_words, parting
@@ -60,7 +60,7 @@ class PairSide:
     message: Message | None = None
     tokens: Tokens = field(default_factory=Tokens)
     scored: ScoredTokens | None = None
-    asked: Asked | None = None  # its score
+    asked: PendingRequest | None = None  # its score
     _words: tuple[tuple[int, int], ScoredTokens | None, list[ComparedWord]] | None = None
 
     @property
@@ -409,9 +409,9 @@ class PairState(QObject):
             digests = self._chat.brought.digests(self._before)
             messages = said(self._chat.details.system, self._before, digests)
             request = ScoreAnswer(0, messages=messages, tokens=reply.tokens)
-            side.asked = client.ask(request, lambda r: end(r, ends), lambda r: end(r, ends))
+            side.asked = client.send(request, lambda r: end(r, ends), lambda r: end(r, ends))
 
-        side.asked = client.ask(EncodeText(0, message.text), encoded, encoded)
+        side.asked = client.send(EncodeText(0, message.text), encoded, encoded)
 
 
 def _answer(message: Message, thread: Thread) -> Answer:

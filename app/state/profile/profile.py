@@ -62,7 +62,7 @@ class ProfileState(QObject):
         if self.measuring or self.roofs or self._session.status != "ready":
             return
         self.measuring = True
-        self._session.client.ask(MeasureRoofs(0), self._measured, self._not_measured)
+        self._session.client.send(MeasureRoofs(0), self._measured, self._not_measured)
         self.changed.emit()
 
     def _take(self, told: AnswerRecorded) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from app.client import Asked
+from app.client import PendingRequest
 from app.state.presets import NONE, AnswerLimits
 from app.state.talk.edits import EditSet
 from app.state.talk.message import Message
@@ -56,7 +56,7 @@ class Answer:
         self.message, self.tokens, self.tree = message, tokens, tree
         self._stats_before = before
         self.begun = len(tokens)
-        self.sent: Asked | None = None
+        self.sent: PendingRequest | None = None
         self._by_ids = by_ids
         self._before_first = True
         self._collected = CollectedCalls()

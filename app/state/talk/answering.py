@@ -281,11 +281,11 @@ class Answering(QObject):
             answer.message.model = self._session.model_name
             request = asked.request(self._brought.digests(answer.asked))
             request = msgspec.structs.replace(request, live=self.live.value)
-            sent = answer.sent = self._session.client.ask(request)
+            sent = answer.sent = self._session.client.send(request)
             self.live.follow(sent)
             self._session.begin_answer(sent)
             sent.pieces.connect(partial(self._on_pieces, asked))
-            sent.told.connect(partial(self._on_told, asked))
+            sent.replied.connect(partial(self._on_told, asked))
             sent.ended.connect(partial(self._on_ended, asked))
 
     def _on_pieces(self, asked: _Asked, pieces: Sequence[Piece]) -> None:

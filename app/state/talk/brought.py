@@ -167,7 +167,7 @@ class PicturesInEngine(QObject):
 
         plans.update(dict.fromkeys(missing))
         sizes = [(info.width, info.height)] * len(missing)
-        self._client.ask(PlanPictures(0, sizes, missing), take, refused)
+        self._client.send(PlanPictures(0, sizes, missing), take, refused)
 
     def _read(self, picture: Picture) -> None:
         self._under_way.add(picture.hash)
@@ -175,7 +175,7 @@ class PicturesInEngine(QObject):
 
         def put(data: bytes) -> None:
             if life == self._life:
-                self._client.ask(PutPicture(0, data, picture.limits), then, fail)
+                self._client.send(PutPicture(0, data, picture.limits), then, fail)
 
         def then(info: PictureInfo) -> None:
             if life == self._life:

@@ -168,7 +168,7 @@ class DraftTokens(QObject):
         if callable(self._text):
             self._text = self._text()
         request = CountTokens(0, str(session.path), self._text)
-        self._asked.ask(request, self._counted, self._failed)
+        self._asked.send(request, self._counted, self._failed)
 
     def _counted(self, counted: TokenCount) -> None:
         self._set(counted.count if self._text else 0)

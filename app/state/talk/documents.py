@@ -197,7 +197,7 @@ class DocumentTokens(QObject):
         if key not in self._counts and can_count:
             self._counts[key] = None
             request = CountTokens(0, key[0], document.text)
-            session.client.ask(request, self._take(key), self._forget(key))
+            session.client.send(request, self._take(key), self._forget(key))
         return self._counts.get(key)
 
     def _take(self, key: tuple[str, str]) -> Callable[[TokenCount], None]:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PySide6.QtCore import QObject, Signal
 
-from app.client import Asked, EngineClient
+from app.client import PendingRequest, EngineClient
 from app.documents.pieces import PREFIXES
 from app.engine import Engine
 from app.language import tr
@@ -104,7 +104,7 @@ class Embedder(QObject):
         self.cancel()
         if self._client is not None and self._open is not None:
             self._open = None
-            self._client.ask(Unload(0))
+            self._client.send(Unload(0))
 
     def close(self) -> None:
         """End the engine."""
@@ -164,7 +164,7 @@ class _Run:
         self._of_question, self._of_texts = PREFIXES.get(model.architecture or "", ("", ""))
         self._made: list[Vectors] = []
         self._longest = max(map(len, texts), default=0)
-        self._asked: Asked | None = None
+        self._asked: PendingRequest | None = None
         self._job: Work | None = None
         self._stopped = False
 
@@ -238,7 +238,7 @@ class _Run:
                 then(numbers.reshape(len(texts), reply.width).astype(np.float32))
 
         client = self._owner.client()
-        self._asked = client.ask(Embed(0, list(texts)), end, self._on_failed)
+        self._asked = client.send(Embed(0, list(texts)), end, self._on_failed)
         self._asked.progress.connect(self._on_progress)
 
     def _on_progress(self, progress: Progress) -> None:

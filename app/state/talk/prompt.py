@@ -81,7 +81,7 @@ class NextPrompt(QObject):
         messages = self.messages()
         if messages != self._of:
             self._of = messages
-            self._asked.ask(Render(0, messages=messages), self._take, self._failed)
+            self._asked.send(Render(0, messages=messages), self._take, self._failed)
 
     def _take(self, rendered: Rendered) -> None:
         self._set(rendered.n_tokens)

@@ -88,7 +88,7 @@ class CellsState(QObject):
                 self.caches, self.problem = [], ""
                 self.changed.emit()
         elif self._shown and self._session.status == "ready":
-            self._asked.ask(ReadCells(0), lambda told: None, self._failed)
+            self._asked.send(ReadCells(0), lambda told: None, self._failed)
 
     def _read(self, told: CellsRead) -> None:
         if self._session.model is None:

@@ -60,7 +60,7 @@ class ComparisonState(QObject):
         if not self.can_start:
             return
         self.problem = ""
-        self.task.ask(self._question(), self._compared, self._failed)
+        self.task.send(self._question(), self._compared, self._failed)
         self.changed.emit()
 
     def cancel(self) -> None:

@@ -95,7 +95,7 @@ class ExpertsState(QObject):
         asked = self._question(PATTERN)
         self.problem = "" if asked is not None else NO_WORD
         if asked is not None:
-            self._asked.ask(asked, self._examined, self._failed)
+            self._asked.send(asked, self._examined, self._failed)
         self.changed.emit()
 
     def _hear(self, part: ResultPart) -> None:

@@ -75,7 +75,7 @@ class ResultsState(QObject):
         self._known, self.groups = model, []
         self.listed.emit()
         if model is not None:
-            self._client.ask(DescribeGraph(0), self._described, lambda failed: None)
+            self._client.send(DescribeGraph(0), self._described, lambda failed: None)
 
     def compute(
         self, item: TensorItem, then: Callable[[Numbers], None], fail: Callable[[str], None]
@@ -103,7 +103,7 @@ class ResultsState(QObject):
             fail(reply.message)
 
         self._info, self._wanted = None, item.result
-        self._asked.ask(asked, done, failed)
+        self._asked.send(asked, done, failed)
 
     def question(self, pattern: str) -> Examine | None:
         """Asks for results of the step that made the word that is selected; None without one."""

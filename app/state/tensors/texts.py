@@ -84,7 +84,7 @@ class TextsState(QObject):
             return
         self.problem = ""
         self._asked = CompareTexts(0, text, other)
-        self.task.ask(self._asked, self._compared, self._failed)
+        self.task.send(self._asked, self._compared, self._failed)
         self.changed.emit()
 
     def cancel(self) -> None:
@@ -120,7 +120,7 @@ class TextsState(QObject):
             fail(reply.message)
 
         self._parts = {}
-        self._reading.ask(asked, done, failed)
+        self._reading.send(asked, done, failed)
 
     def _hear(self, part: ResultPart) -> None:
         info = part.info

@@ -84,7 +84,7 @@ class WordFeatures(QObject):
             self.problem = reply.message
             self.changed.emit()
 
-        self._asked.ask(FindFeatures(0, self.folder, text[0]), then, failed)
+        self._asked.send(FindFeatures(0, self.folder, text[0]), then, failed)
         self.changed.emit()
 
     def cancel(self) -> None:

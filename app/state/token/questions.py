@@ -65,7 +65,7 @@ class WordQuestions(QObject):
             self._say("idle", None)
             then(talk, request, told)
 
-        self._latest.ask(request, done, self._failed)
+        self._latest.send(request, done, self._failed)
 
     def forget(self) -> None:
         """No answer matters any more, and nothing is wrong."""

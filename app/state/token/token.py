@@ -401,7 +401,7 @@ class TokenState(QObject):
         asked = msgspec.structs.replace(
             question[1], lens=False, attention_layers=[layer], sampling=None, record=False
         )
-        self._rows.ask(asked, told, lambda failed: None)
+        self._rows.send(asked, told, lambda failed: None)
 
     def _keep(self, inside: Inside) -> None:
         """This is known of the word now."""

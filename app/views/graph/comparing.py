@@ -24,7 +24,7 @@ class CompareBar(QWidget):
     def __init__(self, bench: Workbench) -> None:
         super().__init__()
         self._bench, self._state = bench, bench.comparison
-        self.says = label(wrap=True)
+        self.caption = label(wrap=True)
         self.compare = Button(tr("Compare with the host"), self._state.start)
         self.stop = Button(
             tr("Cancel"), self._state.cancel, kind="flat", name=tr("Cancel the comparison")
@@ -36,7 +36,7 @@ class CompareBar(QWidget):
         self.bar.setTextVisible(False)
         self.bar.setAccessibleName(tr("Comparing with the host"))
         row = hbox(self.compare, self.stop, self.go, (self.bar, 1), SPARE, spacing=GRID)
-        vbox(self.says, row, on=self, spacing=GRID // 2)
+        vbox(self.caption, row, on=self, spacing=GRID // 2)
         self._state.changed.connect(self._refresh)
         bench.session.changed.connect(self._refresh)
         self._refresh()
@@ -58,8 +58,8 @@ class CompareBar(QWidget):
             text, tone = state.problem, "bad"
         elif state.result is not None:
             text, tone = verdict(state.result), "bad" if state.first is not None else "good"
-        self.says.setText(text)
-        set_tone(self.says, tone)
+        self.caption.setText(text)
+        set_tone(self.caption, tone)
         self.compare.setVisible(not state.is_busy)
         self.compare.setEnabled(state.can_start)
         self.stop.setVisible(state.is_busy)

@@ -42,7 +42,7 @@ from app.widgets.lists.rows import ViewReport, table_of
 from engine.errors import CutawayError
 
 
-def ask_and_write(parent: QWidget, name: str, write: Callable[[Path], object]) -> str:
+def choose_and_write(parent: QWidget, name: str, write: Callable[[Path], object]) -> str:
     """Ask where to, offering a name, and write there. What went wrong, in a sentence, or empty."""
     chosen, _ = QFileDialog.getSaveFileName(parent, tr("Save the graph"), name)
     if chosen:
@@ -85,7 +85,7 @@ class GraphView(QWidget):
         self.pages = GraphPages()
         self.canvases = self.pages.canvases
         self.legend, self.offer, self.compared = GraphLegend(), PinOffer(bench), CompareBar(bench)
-        self.says = label(tone="quiet", wrap=True)
+        self.caption = label(tone="quiet", wrap=True)
         self._lay_out()
         self._connect()
         self.refresh()
@@ -154,8 +154,8 @@ class GraphView(QWidget):
         self.panel.source_wanted.connect(self.pages.show_source)
         self.panel.pin_wanted.connect(self.offer.choose)
         self.pages.node_picked.connect(self._pick_node)
-        self.pages.node_chosen.connect(self._tell_node)
-        self.pages.launch_chosen.connect(self._tell_launch)
+        self.pages.node_chosen.connect(self._show_node)
+        self.pages.launch_chosen.connect(self._show_launch)
         self.pages.source_closed.connect(self._source_closed)
         self.legend.device_picked.connect(self._selection.select_device)
         self.legend.type_picked.connect(bar.query.setText)
@@ -260,8 +260,8 @@ class GraphView(QWidget):
 
     def _save(self, kind: str) -> None:
         name = f"{self._bench.session.model_name or 'graph'}-{self._phase}.{kind}"
-        if problem := ask_and_write(self, name, partial(self.write, kind)):
-            self._tell(problem, "bad")
+        if problem := choose_and_write(self, name, partial(self.write, kind)):
+            self._set_caption(problem, "bad")
 
     @property
     def _phase(self) -> Phase:
@@ -287,15 +287,15 @@ class GraphView(QWidget):
             split = index.graph.nodes[number].split if split is None else split
             if self._launched:
                 self._launch = launch_of(index, number, self._launch)
-            self._bring_in(index.block_of.get(number))
+            self._scroll_to_block(index.block_of.get(number))
         elif index is not None and now.layer is not None:
             self._state.choose_block(index.block_of_layer(now.layer))
         self.ribbon.show_selected(split if split is not None and split >= 0 else None)
         self.legend.chart.show_selected([now.device])
         self._show_marks()
-        self._tell_selected()
+        self._describe_selected()
 
-    def _bring_in(self, block: int | None) -> None:
+    def _scroll_to_block(self, block: int | None) -> None:
         """Have what is selected in sight, in each picture."""
         self._state.choose_block(block)
         close = any(canvas.hasFocus() for canvas in self.canvases.values())
@@ -304,7 +304,7 @@ class GraphView(QWidget):
             if number is not None and self._launched:
                 number = self._state.indices[phase].graph.nodes[number].launch
             if number is not None:
-                self.canvases[phase].bring_in(number, close)
+                self.canvases[phase].scroll_to(number, close)
 
     def _show_marks(self) -> None:
         state, now = self._state, self._selection.now
@@ -317,24 +317,24 @@ class GraphView(QWidget):
                 marks = marks_of(scene, now, number, launch, found, changed)
                 self.canvases[phase].show_marks(marks)
 
-    def _tell_selected(self) -> None:
+    def _describe_selected(self) -> None:
         index, number, now = self.index, self.selected, self._selection.now
         if index is None:
             self.panel.say("", "")
         elif self._launched and self._launch is not None:
-            self._tell_launch(self._launch)
+            self._show_launch(self._launch)
         elif number is not None:
-            self._tell_node(number)
+            self._show_node(number)
         elif now.split is not None and now.split < len(index.graph.splits):
             self.panel.say(tr("Split {split}", split=now.split), self.ribbon.words(now.split))
         elif (weight := weight_of(index, now)) is not None:
-            self._tell_node(weight)
+            self._show_node(weight)
         elif now.layer is not None or now.device is not None:
             self.panel.say(*part_summary(index, now.layer, now.device))
         else:
             self.panel.say(tr("Graph"), summary(index))
 
-    def _tell_node(self, number: int) -> None:
+    def _show_node(self, number: int) -> None:
         index = self.index
         if index is None:
             return
@@ -348,7 +348,7 @@ class GraphView(QWidget):
         self.panel.show_node(index, number, self._state.launch_ns.get(node.launch), said, error)
         self.canvas.setAccessibleDescription(f"{key_of(node)}, {node.op}. {node.why}")
 
-    def _tell_launch(self, number: int) -> None:
+    def _show_launch(self, number: int) -> None:
         index = self.index
         if index is not None and number < len(index.graph.launches):
             errors = self._comparison.errors(index)
@@ -369,17 +369,17 @@ class GraphView(QWidget):
     def _say(self) -> None:
         state = self._state
         if state.problem:
-            self._tell(state.problem, "bad")
+            self._set_caption(state.problem, "bad")
         elif state.is_known:
-            self._tell(HEADER if state.from_header else "")
+            self._set_caption(HEADER if state.from_header else "")
         else:
-            self._tell(LOOKING if state.looking else EMPTY)
+            self._set_caption(LOOKING if state.looking else EMPTY)
         self._arrange()
 
-    def _tell(self, text: str, tone: str = "quiet") -> None:
-        self.says.setText(text)
-        set_tone(self.says, tone)
-        self.says.setVisible(bool(text))
+    def _set_caption(self, text: str, tone: str = "quiet") -> None:
+        self.caption.setText(text)
+        set_tone(self.caption, tone)
+        self.caption.setVisible(bool(text))
 
     # Where things are
 
@@ -391,7 +391,7 @@ class GraphView(QWidget):
         self._body.addWidget(self.panel)
         column = vbox(on=self, margins=(PADDING, GRID, PADDING, GRID))
         column.setAlignment(Qt.AlignmentFlag.AlignTop)
-        for widget in (self.bar, self.ribbon, self.legend, self.compared, self.says, self.offer):
+        for widget in (self.bar, self.ribbon, self.legend, self.compared, self.caption, self.offer):
             column.addWidget(widget)
         column.addLayout(self._body, 1)
 
@@ -445,7 +445,7 @@ def graph_report(bench: Workbench, view: GraphView) -> ViewReport:
     """What is selected in words, every node and every launch; as data all that the engine told."""
     index, times = view.index, bench.graph.launch_ns
     if index is None:
-        return ViewReport([view.says.text()])
+        return ViewReport([view.caption.text()])
     errors = bench.comparison.errors(index)
     tables = [
         table_of(tr("Operations"), NODES, node_rows(index, times, errors)),

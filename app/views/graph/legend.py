@@ -39,15 +39,15 @@ class GraphLegend(QWidget):
         self._overlay: Overlay = "device"
         self._types: list[str] = []
         self._amounts: Mapping[int, float] = {}
-        self._said = ""
+        self._text = ""
         self.chart = ChartLegend(tr("Colours of the graph"), self._draw, swatch_size)
         self.chart.picked.connect(self._pick)
         hbox(self.chart, on=self)
 
     @property
-    def says(self) -> str:
+    def text(self) -> str:
         """What stands in place of colours; empty where there are some."""
-        return self._said
+        return self._text
 
     def show_graph(
         self,
@@ -60,7 +60,7 @@ class GraphLegend(QWidget):
         if index is None:
             self.chart.show_entries([])
             return
-        self._overlay, self._said = overlay, ""
+        self._overlay, self._text = overlay, ""
         found = coloured(index, shows, overlay, ns, errors)
         self._amounts = found.amounts
         if overlay in ("device", "type"):
@@ -72,8 +72,8 @@ class GraphLegend(QWidget):
         elif overlay == "error":
             self.chart.show_entries(_ERRORS if found.amounts else [])
         elif not found.amounts:
-            self._said = tr("No times yet. Send a message to measure them.")
-            self.chart.show_entries([LegendEntry(None, self._said)])
+            self._text = tr("No times yet. Send a message to measure them.")
+            self.chart.show_entries([LegendEntry(None, self._text)])
         else:
             least = min(found.amounts.values())
             text = _kib if overlay == "bytes" else _ms

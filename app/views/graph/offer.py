@@ -54,11 +54,11 @@ class PinOffer(QWidget):
         self._bench, self._state = bench, bench.graph
         self._applying, self._started = bench.layers.applying, False
         surface(self, "canvas")
-        self.says = label(wrap=True)
+        self.caption = label(wrap=True)
         self.apply = Button(tr("Apply"), self._apply, "primary")
         self.drop = Button(tr("Cancel"), self._drop)
         hbox(
-            (self.says, 1),
+            (self.caption, 1),
             self.apply,
             self.drop,
             on=self,
@@ -91,10 +91,10 @@ class PinOffer(QWidget):
         self.apply.setVisible(pin is not None)
         self.apply.setEnabled(change is not None)
         if pin is not None:
-            self.says.setText(sentence(pin, change))
+            self.caption.setText(sentence(pin, change))
         elif self._started:
-            self.says.setText(MOVING if applying.is_busy else applying.result)
-        set_tone(self.says, "bad" if pin is None and applying.failed else "")
+            self.caption.setText(MOVING if applying.is_busy else applying.result)
+        set_tone(self.caption, "bad" if pin is None and applying.failed else "")
 
     def _apply(self) -> None:
         """Only what moved is uploaded where the model is open."""

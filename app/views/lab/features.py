@@ -98,7 +98,7 @@ class FeaturesResult(QWidget):
     def __init__(self, bench: Workbench) -> None:
         super().__init__()
         self._found: FeaturesFound | None = None
-        self.title, self.says = label("", size="strong", wrap=True), label("", "quiet", wrap=True)
+        self.title, self.caption = label("", size="strong", wrap=True), label("", "quiet", wrap=True)
         self.words = QListWidget()
         self.words.setAccessibleName(tr("Words"))
         self.words.setFlow(QListWidget.Flow.LeftToRight)
@@ -106,7 +106,7 @@ class FeaturesResult(QWidget):
         self.words.setResizeMode(QListWidget.ResizeMode.Adjust)
         set_height(self.words, WORDS)
         self.features = FeatureTable(bench)
-        vbox(self.title, self.says, self.words, self.features, on=self)
+        vbox(self.title, self.caption, self.words, self.features, on=self)
         self.words.currentRowChanged.connect(self._show_word)
 
     def show_result(self, found: FeaturesFound) -> None:
@@ -125,7 +125,7 @@ class FeaturesResult(QWidget):
             l0=found.l0,
             explained=found.explained,
         )
-        self.says.setText(" ".join([facts, *found.notes]))
+        self.caption.setText(" ".join([facts, *found.notes]))
         self.features.notice.hide()
         self.words.clear()
         self.words.addItems([shown(text) for text in found.tokens])

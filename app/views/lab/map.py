@@ -254,13 +254,13 @@ class MapResult(QWidget):
         self.site = QComboBox()
         self.map = HeatMap(tr("Effects of patches"), diverging=True)
         self.map.setMinimumHeight(fonts.px(MAP))
-        self.says = label("", "quiet", wrap=True)
+        self.caption = label("", "quiet", wrap=True)
         self.open = Button(tr("Show in the Token view"), self._open)
         vbox(
             self.title,
             form_of((tr("Result"), self.site)),
             self.map,
-            self.says,
+            self.caption,
             (self.open, Qt.AlignmentFlag.AlignLeft),
             on=self,
         )
@@ -280,7 +280,7 @@ class MapResult(QWidget):
             self.site.addItem(SITES.get(table.site, table.site), at)
         self._show_map()
         notes = [*found.notes, *([] if found.complete else [tr("Stopped: not complete.")])]
-        self.says.setText(" ".join(notes))
+        self.caption.setText(" ".join(notes))
 
     def _show_map(self) -> None:
         found, at = self._found, self.site.currentData()
@@ -307,7 +307,7 @@ class MapResult(QWidget):
         found = self._found
         if found is None:
             return
-        self.says.setText(self.map.says(row, column))
+        self.caption.setText(self.map.says(row, column))
         if found.grid == "heads":
             self._bench.selection.select_head(found.layers[row], found.columns[column])
         else:
@@ -322,7 +322,7 @@ class MapResult(QWidget):
         try:
             self._bench.follow(causes.link(found, word, row, column))
         except BadLink as error:
-            self.says.setText(str(error))
+            self.caption.setText(str(error))
             return
         causes.look(found, word, column)
         self._bench.selection.show_in("token")

@@ -170,21 +170,21 @@ class QualityResult(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.title = label("", size="strong", wrap=True)
-        self.says = label("", wrap=True)
+        self.caption = label("", wrap=True)
         self.layers = Table(
             TableRows(_LAYERS, self), tr("Error of each layer"), stretch=(0,), short=True
         )
         self.tensors = Table(
             TableRows(_TENSORS, self), tr("Tensors that lose most"), stretch=(0,), short=True
         )
-        vbox(self.title, self.says, self.layers, self.tensors, on=self)
+        vbox(self.title, self.caption, self.layers, self.tensors, on=self)
         for table in (self.layers, self.tensors):
             table.setMinimumHeight(fonts.px(ROWS))
 
     def show_result(self, found: QualityMeasured) -> None:
         """Another measurement."""
         self.title.setText(title_of(found))
-        self.says.setText("\n".join(_sentences(found)))
+        self.caption.setText("\n".join(_sentences(found)))
         self.layers.rows.show_rows(found.drift)
         self.tensors.rows.show_rows(found.tensors)
         self.layers.setVisible(bool(found.drift))

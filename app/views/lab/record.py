@@ -127,10 +127,10 @@ class RecordResult(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.title = label("", size="strong", wrap=True)
-        self.says = label("", wrap=True)
+        self.caption = label("", wrap=True)
         self.probes = Table(TableRows(_PROBES, self), tr("Linear probe"), stretch=(0,), short=True)
         self.probes.setMinimumHeight(fonts.px(ROWS))
-        vbox(self.title, self.says, self.probes, on=self)
+        vbox(self.title, self.caption, self.probes, on=self)
 
     def show_result(self, found: DatasetRecorded) -> None:
         """Another recording."""
@@ -147,7 +147,7 @@ class RecordResult(QWidget):
         if found.resumed:
             earlier = grouped(found.resumed)
             lines.insert(1, tr("{n} of them by an earlier run", n=earlier))
-        self.says.setText("\n".join(lines))
+        self.caption.setText("\n".join(lines))
         self.probes.rows.show_rows(found.probes)
         self.probes.setVisible(bool(found.probes))
 

@@ -67,7 +67,7 @@ class SteerView(QWidget):
         self.bar.setTextVisible(False)
         self.bar.setAccessibleName(tr("Texts that are computed"))
         self.counts = label("", "quiet", "small")
-        self.says = label("", wrap=True)
+        self.caption = label("", wrap=True)
         self.problem = label("", "bad", wrap=True)
         self.layers = QLineEdit()
         self.layers.setAccessibleName(tr("Layers"))
@@ -145,12 +145,12 @@ class SteerView(QWidget):
             widget.setEnabled(vector is not None and not steering.running)
         if steering.running:
             said = {"n": steering.done + 1, "total": steering.total}
-            self.says.setText(tr("Computing text {n} of {total}…", **said))
+            self.caption.setText(tr("Computing text {n} of {total}…", **said))
         elif vector is not None:
             name = tr("“{name}”", name=vector.name)
-            self.says.setText(f"{name}: {vector.facts}. {steering.notice}".strip())
+            self.caption.setText(f"{name}: {vector.facts}. {steering.notice}".strip())
         else:
-            self.says.setText(tr("There is no vector yet: make one of texts, or open a file."))
+            self.caption.setText(tr("There is no vector yet: make one of texts, or open a file."))
         self._say(steering.problem)
 
     def _say(self, problem: str) -> None:
@@ -169,7 +169,7 @@ class SteerView(QWidget):
         buttons.show_items([self.make, self.cancel, Button(tr("Open a file…"), self._open)])
         column.addWidget(buttons)
         column.addWidget(self.bar)
-        column.addWidget(self.says)
+        column.addWidget(self.caption)
         column.addWidget(self.problem)
         column.addWidget(divider())
         grid = QGridLayout()

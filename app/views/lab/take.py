@@ -25,7 +25,7 @@ class TakeView(QWidget):
         self._verbs = bench.verbs
         self._sources: list[Message] = []
         self.title = label("", size="strong", wrap=True)
-        self.says = label("", "quiet", wrap=True)
+        self.caption = label("", "quiet", wrap=True)
         self.list = QListWidget()
         self.list.setAccessibleName(tr("Other answers"))
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -37,7 +37,7 @@ class TakeView(QWidget):
         self.cancel = Button(tr("Cancel"), self._cancel)
         self.problem = label("", "bad", wrap=True)
         row = hbox((self.bar, 1), STRETCH, self.cancel, self.button)
-        vbox(self.title, self.says, (self.list, 1), self.problem, row, on=self, margins=PADDING)
+        vbox(self.title, self.caption, (self.list, 1), self.problem, row, on=self, margins=PADDING)
         self.setFocusProxy(self.list)
         self._verbs.changed.connect(self._show)
         self._verbs.added.connect(self._added)
@@ -64,7 +64,7 @@ class TakeView(QWidget):
         target, taking = self._verbs.target, self._verbs.taking
         name = target.name if target is not None else tr("the selection")
         self.title.setText(tr("Take {place} from another answer", place=name))
-        self.says.setText(
+        self.caption.setText(
             tr(
                 "At the last token of the next prompt its numbers are replaced by those that it had"
                 " before the answer that you choose."

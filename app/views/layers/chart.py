@@ -49,7 +49,7 @@ class LanesChart(Painted):
     device_picked = Signal(str)
     menu_wanted = Signal(QPoint)  # on the screen
     seen_wanted = Signal(QRect)  # the place of the keyboard, here
-    said = Signal(str)  # what is chosen, in words
+    described = Signal(str)  # what is chosen, in words
     refused = Signal(str)  # why a move moves nothing
 
     def __init__(self, state: LayersState) -> None:
@@ -77,7 +77,7 @@ class LanesChart(Painted):
         opened = self.walker.opened
         picture = LanesPicture(self.state.lanes(), n_layer, width, self._measures(), opened)
         self.walker.show(picture)
-        self._tell()
+        self._describe()
         self.updateGeometry()
         self.update()
 
@@ -85,7 +85,7 @@ class LanesChart(Painted):
         """Colour whole layers by these values; by device and part for None."""
         if shade != self.shade:
             self.shade = shade
-            self._tell()
+            self._describe()
             self.update()
 
     @property
@@ -106,7 +106,7 @@ class LanesChart(Painted):
         """The keyboard goes there; `extend` chooses all up to it, in its row."""
         if tile is not None:
             self.walker.go(tile, extend)
-            self._tell()
+            self._describe()
             self.update()
             self.pointed.emit(tile)
             self.ensure_seen()
@@ -132,7 +132,7 @@ class LanesChart(Painted):
     def choose_row(self) -> None:
         """All tiles of the row."""
         self.walker.choose_row()
-        self._tell()
+        self._describe()
         self.update()
 
     def move_taken(self, step: int) -> None:
@@ -174,7 +174,7 @@ class LanesChart(Painted):
         """Mark the layer and the device that are selected, wherever that was done."""
         self.marked = selected
         if self.walker.follow(selected, lambda tile: tile.device == selected.device):
-            self._tell()
+            self._describe()
         self.update()
 
     def ensure_seen(self) -> None:
@@ -367,11 +367,11 @@ class LanesChart(Painted):
         self._landing = []
         self.update()
 
-    def _tell(self) -> None:
+    def _describe(self) -> None:
         said, n_layer = self.sentence(), self.picture.n_layer
         lanes = [describe_lane(lane, n_layer, lettered) for lane in self.picture.lanes]
         self.setAccessibleDescription(f"{said}. {'; '.join(lanes)}" if said else "")
-        self.said.emit(said if self.walker.chosen else "")
+        self.described.emit(said if self.walker.chosen else "")
 
     def tip(self, place: QPointF) -> str:
         tile, answer = self.picture.at(place), self.state.answer

@@ -132,15 +132,15 @@ class ApplyBar(QWidget):
     def __init__(self, state: LayersState) -> None:
         super().__init__()
         self._state = state
-        self.says = label(wrap=True)
-        self.says.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        self.caption = label(wrap=True)
+        self.caption.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         self.bar = QProgressBar()
         self.bar.setTextVisible(False)
         self.bar.setAccessibleName(tr("Progress of the move"))
         self.cancel = Button(tr("Cancel"), state.applying.cancel)
         self.button = Button(tr("Apply"), state.apply, "primary")
         row = hbox(
-            (self.says, 1),
+            (self.caption, 1),
             (self.cancel, Qt.AlignmentFlag.AlignBottom),
             (self.button, Qt.AlignmentFlag.AlignBottom),
             spacing=GRID,
@@ -150,8 +150,8 @@ class ApplyBar(QWidget):
     def refresh(self) -> None:
         state, applying = self._state, self._state.applying
         text, tone = self._verdict()
-        self.says.setText(text)
-        set_tone(self.says, tone)
+        self.caption.setText(text)
+        set_tone(self.caption, tone)
         self.bar.setVisible(applying.is_busy)
         self.bar.setRange(0, 1000 if applying.task.total else 0)  # bytes, beyond what Qt counts to
         self.bar.setValue(1000 * applying.task.done // max(1, applying.task.total))
@@ -162,10 +162,10 @@ class ApplyBar(QWidget):
         self.button.setEnabled(not blocked)
         set_tip(self.button, blocked or "Ctrl+Enter")
 
-    def tell(self, text: str) -> None:
+    def show_text(self, text: str) -> None:
         """Something else, until the placement changes."""
-        self.says.setText(text)
-        set_tone(self.says, "quiet")
+        self.caption.setText(text)
+        set_tone(self.caption, "quiet")
 
     def _verdict(self) -> tuple[str, str]:
         state, applying = self._state, self._state.applying

@@ -164,8 +164,8 @@ class LayersView(QWidget):
         self.reasons = label(tone="quiet", wrap=True)
         self._keys = label(KEYS, tone="quiet", size="small", wrap=True)
         self._empty = label(NO_MODEL, tone="quiet", wrap=True)
-        self._says = ElidedLabel(size="small")
-        self._says.setProperty("tone", "quiet")
+        self._caption = ElidedLabel(size="small")
+        self._caption.setProperty("tone", "quiet")
         self.undo = IconButton("undo", tr("Undo (Ctrl+Z)"), self.state.undo)
         self.redo = IconButton("redo", tr("Redo (Ctrl+Shift+Z)"), self.state.redo)
         self.automatic = Button(tr("Automatic"), self.state.automatic, "flat")
@@ -319,7 +319,7 @@ class LayersView(QWidget):
             self.automatic,
             self.add,
             self.measure,
-            (self._says, 1),
+            (self._caption, 1),
             self._switch,
             spacing=GRID // 2,
         )
@@ -359,14 +359,14 @@ class LayersView(QWidget):
         self.colour.activated.connect(self._show_shade)
         selection.changed.connect(self._show_selected)
         self.chart.pointed.connect(self._point)
-        self.chart.said.connect(self._show_details)
-        self.chart.refused.connect(self.apply.tell)
+        self.chart.described.connect(self._show_details)
+        self.chart.refused.connect(self.apply.show_text)
         self.chart.device_picked.connect(selection.select_device)
         self.chart.menu_wanted.connect(self.show_menu)
         self.chart.seen_wanted.connect(self._scroll_to)
         self.table.picked.connect(self._row_picked)
         self.legend.picked.connect(self._part_picked)
-        self.rule.copied.connect(self.apply.tell)
+        self.rule.copied.connect(self.apply.show_text)
         self.rule.refused.connect(lambda: self.area.ensureWidgetVisible(self.rule))
         for keys, run in (
             (QKeySequence("Ctrl+Z"), self.state.undo),
@@ -395,12 +395,12 @@ class LayersView(QWidget):
             state.problem or (tr("Reading {name} …", name=name) if name else NO_MODEL)
         )
         if state.file is None:
-            self._says.setText("")
+            self._caption.setText("")
         elif state.is_automatic:
-            self._says.setText(tr("Placed by the engine"))
+            self._caption.setText(tr("Placed by the engine"))
         else:
             edited = tr("changed, not applied yet") if state.is_edited else tr("current")
-            self._says.setText(tr("Placed by hand, {edited}", edited=edited))
+            self._caption.setText(tr("Placed by hand, {edited}", edited=edited))
 
     def _show_measure(self, some: bool) -> None:
         """The button that measures, or says how far it is and cancels."""
@@ -442,7 +442,7 @@ class LayersView(QWidget):
         tiles = [tile for lane in self.state.lanes() for tile in lane.tiles]
         mine = [t for t in tiles if any(b.part == part and b.pattern for b in t.bands)]
         if not mine:
-            self.apply.tell(tr("The cache stays with its layer."))
+            self.apply.show_text(tr("The cache stays with its layer."))
             return
         menu = QMenu(self)
         menu.addAction(
@@ -494,7 +494,7 @@ def layers_report(bench: Workbench, view: LayersView) -> ViewReport:
     """Each part of each layer with its bytes and its cause; the rule, and what it would cost."""
     state = bench.layers
     columns, rows = part_columns(state, view.shade), part_rows(state.lanes())
-    words = [view.figures.in_words(), view.apply.says.text()]
+    words = [view.figures.in_words(), view.apply.caption.text()]
     if state.answer is not None:
         words += [*state.answer.warnings, *state.answer.reasons]
     rule = state.draft.rule

@@ -45,7 +45,7 @@ class RuleField(QWidget):
         head = hbox((label(tr("Rule"), "quiet"), 1), self.place, self.llama_cpp, spacing=GRID // 2)
         vbox(head, self.field, self.wrong, on=self, spacing=GRID // 2)
         self._soon = QTimer(self, singleShot=True, interval=WAIT_MS)
-        self._soon.timeout.connect(self._ask)
+        self._soon.timeout.connect(self._send)
         self._showing = False
         self.refresh()
 
@@ -89,13 +89,13 @@ class RuleField(QWidget):
         if not self._showing:
             self._soon.start()
 
-    def _ask(self) -> None:
+    def _send(self) -> None:
         self._soon.stop()
         self._state.type_rule(self.field.text)
 
     def _submit(self) -> None:
         """What is typed after Enter is a step of its own."""
-        self._ask()
+        self._send()
         self._state.end_typing()
 
     def _forget(self) -> None:

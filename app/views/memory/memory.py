@@ -93,8 +93,8 @@ class MemoryView(QWidget):
         self.splits.chosen.connect(self._split_chosen)
         self.splits.picked.connect(self._split_picked)
         self._choices = {page: self._choice(page, name) for page, name in PAGES.items()}
-        self._says = ElidedLabel(size="small")
-        self._says.setProperty("tone", "quiet")
+        self._caption = ElidedLabel(size="small")
+        self._caption.setProperty("tone", "quiet")
         self.copy_button = IconButton("copy", tr("Copy the matrix as text"), self.matrix.copy)
         self._switch = IconButton("table", tr("Show as a table (Ctrl+T)"), self.toggle_table)
         self.details = label(wrap=True, tone="quiet")
@@ -121,7 +121,7 @@ class MemoryView(QWidget):
         return self._page
 
     @property
-    def says(self) -> str:
+    def caption(self) -> str:
         """What is shown, in a sentence."""
         return self._sentence()
 
@@ -149,7 +149,7 @@ class MemoryView(QWidget):
     def refresh(self) -> None:
         memory = self._memory
         self.bars.show_sums(pools(memory.cells, memory.pools), self._splits.busy())
-        self._says.setText(self._sentence())
+        self._caption.setText(self._sentence())
         if memory.cells != self._cells or self.matrix.rows.refusal != memory.refusal:
             self._cells = memory.cells  # else tables keep their place and what is chosen
             self.matrix.rows.show_grid(grid(self._cells, memory.n_layer), memory.refusal)
@@ -185,7 +185,7 @@ class MemoryView(QWidget):
             "splits": self.splits,
         }
         self._stack.setCurrentWidget(pages[self._page])
-        self._tell("")
+        self._set_caption("")
         self.refresh()
 
     def _show_parts(self) -> None:
@@ -229,7 +229,7 @@ class MemoryView(QWidget):
         for choice in self._choices.values():
             head.addWidget(choice)
         head.addSpacing(GRID)
-        head.addWidget(self._says, 1)
+        head.addWidget(self._caption, 1)
         head.addWidget(self.copy_button)
         head.addWidget(self._switch)
         body = QWidget()
@@ -248,7 +248,7 @@ class MemoryView(QWidget):
 
     def _scale(self) -> None:
         """Heights that go with the text."""
-        self._says.setMinimumHeight(fonts.px(ROW))
+        self._caption.setMinimumHeight(fonts.px(ROW))
         self.details.setMinimumHeight(fonts.px(ROW))
         self._stack.setMinimumHeight(fonts.px(LEAST_ROWS * ROW))
 
@@ -262,7 +262,7 @@ class MemoryView(QWidget):
         button.clicked.connect(partial(self.show_page, page))
         return button
 
-    def _tell(self, text: str, tone: str = "quiet") -> None:
+    def _set_caption(self, text: str, tone: str = "quiet") -> None:
         self.details.setText(text)
         set_tone(self.details, tone)
         self.details.setVisible(bool(text))
@@ -274,19 +274,19 @@ class MemoryView(QWidget):
         """Scroll to where memory ran out; the selection stays as it is."""
         failed = self._memory.failed
         if failed is None:
-            self._tell_cell(self.matrix.currentIndex())
+            self._show_cell(self.matrix.currentIndex())
             return
         self.matrix.show_failure()
         title = self.matrix.rows.grid.title(failed.layer)
-        self._tell(describe(failed, title, self._memory.refusal), "bad")
+        self._set_caption(describe(failed, title, self._memory.refusal), "bad")
 
-    def _tell_cell(self, index: QModelIndex) -> None:
+    def _show_cell(self, index: QModelIndex) -> None:
         cell = self.matrix.rows.cell(index) if index.isValid() else None
         text = self.matrix.rows.sentence(index) if index.isValid() else ""
-        self._tell(text, "bad" if cell is not None and cell.status == "failed" else "quiet")
+        self._set_caption(text, "bad" if cell is not None and cell.status == "failed" else "quiet")
 
     def _cell_pointed(self, index: QModelIndex) -> None:
-        self._tell_cell(index)
+        self._show_cell(index)
         layer = self.matrix.rows.grid.layers[index.row()]
         cell = self.matrix.rows.cell(index)
         if cell is None:
@@ -302,7 +302,7 @@ class MemoryView(QWidget):
 
     def _event_pointed(self, event: MemoryEvent) -> None:
         self._selection.select_cell(event.layer, event.device, event.component)
-        self._tell(describe_event(event), "bad" if event.kind == "refuse" else "quiet")
+        self._set_caption(describe_event(event), "bad" if event.kind == "refuse" else "quiet")
 
     def _split_pointed(self, number: int) -> None:
         self.splits.choose(number)
@@ -314,7 +314,7 @@ class MemoryView(QWidget):
 
     def _split_chosen(self, chosen: Numbered | None) -> None:
         if chosen is not None:
-            self._tell(describe_split(*chosen))
+            self._set_caption(describe_split(*chosen))
 
     def _part_chosen(self, part: MemoryPart) -> None:
         self._selection.select_device(part.device, part.component)
@@ -351,7 +351,7 @@ def _matches(row: MemoryRow, selected: Selected) -> bool:
 
 def memory_report(bench: Workbench, view: MemoryView) -> ViewReport:
     """Every record with its bytes, each event since the model was opened, the splits of a token."""
-    words = [text for text in (view.says, view.details.text()) if text]
+    words = [text for text in (view.caption, view.details.text()) if text]
     tables, data = [], {}
     for title, table, rows in (
         (tr("Memory"), view.records, [cell.row() for cell in bench.memory.cells]),

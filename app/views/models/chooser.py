@@ -164,7 +164,7 @@ class Chooser(QWidget):
         self._bench.library.refresh()
         if not self._asked_devices:
             self._asked_devices = True
-            self._bench.client.ask(ListDevices(0))
+            self._bench.client.send(ListDevices(0))
         self._choose_open_one(always=True)
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802

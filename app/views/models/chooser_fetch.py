@@ -206,14 +206,14 @@ class TermsView(QWidget):
         self.setAccessibleName(tr("Terms of use"))
         self._downloads, self.name = downloads, ""
         self._title = label(size="strong", wrap=True)
-        self._says = label(tone="quiet", wrap=True)
+        self._caption = label(tone="quiet", wrap=True)
         self._link = QLabel()
         self._link.setOpenExternalLinks(True)
         self._link.setAccessibleName(tr("Web address of the terms"))
         self.accept = Button(tr("Accept and download"), self._accept, "primary")
         self.setFocusProxy(self.accept)
         row = hbox(STRETCH, Button(tr("Cancel"), self.done.emit), self.accept, spacing=GRID)
-        vbox(self._title, self._says, self._link, GRID, row, on=self, margins=PADDING)
+        vbox(self._title, self._caption, self._link, GRID, row, on=self, margins=PADDING)
 
     def ask(self, name: str, model: KnownModel | None, terms: Terms) -> None:
         """Show the terms of a model."""
@@ -226,7 +226,7 @@ class TermsView(QWidget):
             if model
             else ""
         )
-        self._says.setText(tr("{size}By downloading you accept the terms.", size=size))
+        self._caption.setText(tr("{size}By downloading you accept the terms.", size=size))
         self._link.setText(f'<a href="{terms.url}">{terms.url}</a>')
 
     def _accept(self) -> None:

@@ -46,9 +46,9 @@ class OptionsView(QWidget):
         self._bench = bench
         self._model: Stored | None = None
         self._tight = self._readable = False
-        self._asked_for: tuple[Path, EngineOptions] | None = None
+        self._planned_for: tuple[Path, EngineOptions] | None = None
         self._name = ElidedLabel(size="strong")
-        self.says = label(tone="quiet", wrap=True)
+        self.caption = label(tone="quiet", wrap=True)
         self.devices = DevicesChoice()
         self.devices.changed.connect(self._changed)
         self.report = Button(tr("Device report…"), self.report_wanted.emit, "link")
@@ -81,7 +81,7 @@ class OptionsView(QWidget):
         self.footer = QWidget()
         self._lay_out()
         self._soon = QTimer(self, singleShot=True, interval=WAIT_MS)
-        self._soon.timeout.connect(self._ask)
+        self._soon.timeout.connect(self._plan)
         bench.client.on(Devices, self._show_devices)
         bench.memory.prediction_changed.connect(self._show_prediction)
         bench.session.changed.connect(self._show_buttons)
@@ -98,7 +98,7 @@ class OptionsView(QWidget):
         )
         vbox(
             self._name,
-            self.says,
+            self.caption,
             verdict,
             (self.smaller, Qt.AlignmentFlag.AlignLeft),
             self._first,
@@ -116,11 +116,11 @@ class OptionsView(QWidget):
         self._show_fold()
         self._name.setText(model.name if model is not None else "")
         if model is None:
-            self.says.setText(tr("Choose a model to see the memory it needs."))
+            self.caption.setText(tr("Choose a model to see the memory it needs."))
         else:
             kind = f"{model.architecture or tr('unknown')} · {model.quantization or tr('unknown')}"
             files = tr(" · {paths} files", paths=len(model.paths)) if len(model.paths) > 1 else ""
-            self.says.setText(
+            self.caption.setText(
                 model.problem
                 or tr("{kind} · {size}{files}", kind=kind, size=file_size(model.size), files=files)
             )
@@ -132,11 +132,11 @@ class OptionsView(QWidget):
             _choose(self.cache, kept.kv)
             _choose(self.activations, kept.activations)
             self._show_cost()
-        set_tone(self.says, "bad" if model is not None and model.problem else "quiet")
-        self._asked_for = None
+        set_tone(self.caption, "bad" if model is not None and model.problem else "quiet")
+        self._planned_for = None
         self._show_prediction()
         self._show_buttons()
-        self._ask()
+        self._plan()
 
     def options(self) -> EngineOptions:
         """The current choice."""
@@ -178,23 +178,23 @@ class OptionsView(QWidget):
         self._show_prediction()
         self._soon.start()
 
-    def _ask(self) -> None:
+    def _plan(self) -> None:
         if self._model is not None and not self._model.problem:
             wanted = (self._model.paths[0], self.options())
-            if wanted != self._asked_for and self.isVisible():
-                self._asked_for = wanted
+            if wanted != self._planned_for and self.isVisible():
+                self._planned_for = wanted
                 self._bench.memory.predict(*wanted)
                 self._show_prediction()
 
     def showEvent(self, event: object) -> None:  # noqa: N802
         super().showEvent(event)  # type: ignore[arg-type]
-        self._asked_for = None
-        self._ask()
+        self._planned_for = None
+        self._plan()
 
     def _show_prediction(self) -> None:
         memory, model = self._bench.memory.predicted, self._model
         sums = []
-        fresh = model is not None and self._asked_for == (model.paths[0], self.options())
+        fresh = model is not None and self._planned_for == (model.paths[0], self.options())
         if model is None or model.problem:
             picture, tone, text = "", "quiet", ""
         elif memory is not None and fresh:

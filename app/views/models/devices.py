@@ -25,12 +25,12 @@ class DevicesChoice(QWidget):
         self.setAccessibleName(tr("Devices"))
         self._rows: Sequence[DeviceRow] = ()
         self.boxes: dict[str, QCheckBox] = {}
-        self._says = label(tr("Automatic: the fastest with enough memory"), "quiet", wrap=True)
+        self._caption = label(tr("Automatic: the fastest with enough memory"), "quiet", wrap=True)
         self.place = QLineEdit()
         self.place.setAccessibleName(tr("Split of the layers between devices"))
         self.place.setPlaceholderText(tr("As they fit, or a ratio such as 3,1"))
         self.place.editingFinished.connect(self.changed)
-        self._column = vbox(self._says, self.place, on=self, spacing=GRID // 2)
+        self._column = vbox(self._caption, self.place, on=self, spacing=GRID // 2)
         self._show()
 
     @property
@@ -78,5 +78,5 @@ class DevicesChoice(QWidget):
 
     def _show(self) -> None:
         several = sum(box.isChecked() for box in self.boxes.values()) > 1
-        self._says.setVisible(self.device is None)
+        self._caption.setVisible(self.device is None)
         self.place.setVisible(several or bool(self.place.text()))

@@ -37,17 +37,17 @@ class DifferencePage(QWidget):
     def __init__(self, state: ModelState) -> None:
         super().__init__()
         self._state = state
-        self.says = label(tone="quiet", wrap=True)
+        self.caption = label(tone="quiet", wrap=True)
         self.choose = Button(tr("Compare with…"), self._choose, picture="compare")
         self.table = Table(TableRows(COLUMNS, self), tr("Differences"), stretch=(3, 4))
-        row = hbox((self.says, 1), self.choose, spacing=GRID)
+        row = hbox((self.caption, 1), self.choose, spacing=GRID)
         vbox(row, (self.table, 1), SPARE, on=self, margins=(PADDING, 12, PADDING, PADDING))
         state.difference_changed.connect(self.refresh)
         self.refresh()
 
     def refresh(self) -> None:
         state = self._state
-        set_tone(self.says, "bad" if state.difference_problem else "quiet")
+        set_tone(self.caption, "bad" if state.difference_problem else "quiet")
         if state.difference_problem:
             text = state.difference_problem
         elif state.other is None:
@@ -60,7 +60,7 @@ class DifferencePage(QWidget):
                 count=grouped(count) if count else tr("No"),
                 name=name,
             )
-        self.says.setText(text)
+        self.caption.setText(text)
         self.table.setVisible(state.other is not None)
         self.table.rows.show_rows(state.differences)
 

@@ -85,7 +85,7 @@ class ServerLine(QWidget):
         self._bench, self._name = bench, name
         self._server: ServerState | None = None
         self._title = ElidedLabel(name)
-        self.says = label(tone="quiet", size="small", wrap=True)
+        self.caption = label(tone="quiet", size="small", wrap=True)
         self.models = QComboBox()
         self.models.setAccessibleName(tr("Models of {name}", name=name))
         self.models.setMinimumContentsLength(10)
@@ -99,7 +99,7 @@ class ServerLine(QWidget):
             lambda: chat(name, self.models.currentText()),
             name=tr("Chat with {name}", name=name),
         )
-        self.ask = Button(
+        self.test = Button(
             tr("Test"),
             lambda: bench.servers.ask(name),
             "link",
@@ -115,10 +115,10 @@ class ServerLine(QWidget):
             name=tr("Remove {name}", name=name),
         )
         choice = hbox((self.models, 1), self.chat, spacing=GRID)
-        links = hbox(self.ask, self.change, self.remove, STRETCH, spacing=GRID)
+        links = hbox(self.test, self.change, self.remove, STRETCH, spacing=GRID)
         vbox(
             self._title,
-            self.says,
+            self.caption,
             choice,
             self.facts,
             links,
@@ -132,8 +132,8 @@ class ServerLine(QWidget):
         same = self._server is not None and self._server.models == server.models
         self._server = server
         self._title.setText(f"{self._name}  ·  {server.connection.host}")
-        self.says.setText(_words(server))
-        set_tone(self.says, "bad" if server.problem else "warn" if server.note else "quiet")
+        self.caption.setText(_words(server))
+        set_tone(self.caption, "bad" if server.problem else "warn" if server.note else "quiet")
         if not same:
             chosen = self.models.currentText()
             self.models.clear()
@@ -142,7 +142,7 @@ class ServerLine(QWidget):
         self._show_facts()
         self.models.setVisible(bool(server.models))
         self.chat.setVisible(bool(server.models))
-        self.ask.setEnabled(not server.asking)
+        self.test.setEnabled(not server.asking)
 
     def _show_facts(self) -> None:
         """Show the facts of the selected model."""

@@ -28,9 +28,9 @@ class StorageBar(QWidget):
         self._storage = storage
         self._model: Stored | None = None
         self._planned: Deletion | None = None
-        self.says = label(wrap=True)
+        self.caption = label(wrap=True)
         self.show_folder = Button(tr("Show in folder"), self._show_folder)
-        self.delete = Button(tr("Delete…"), self._ask, picture="trash")
+        self.delete = Button(tr("Delete…"), self._confirm, picture="trash")
         self.elsewhere = Button(tr("Move…"), self._choose_folder, picture="folder")
         self.agree = Button(tr("Delete"), self._delete, "primary", name=tr("Delete these files"))
         self.keep = Button(tr("Keep"), self._keep, name=tr("Keep the model"))
@@ -42,7 +42,7 @@ class StorageBar(QWidget):
         actions.show_items(
             [self.show_folder, self.elsewhere, self.delete, self.agree, self.keep, self.stop]
         )
-        vbox(self.says, actions, self._bar, on=self)
+        vbox(self.caption, actions, self._bar, on=self)
         storage.changed.connect(self.refresh)
         storage.finished.connect(self._finished)
         self.refresh()
@@ -81,7 +81,7 @@ class StorageBar(QWidget):
         moving = busy and task is not None and task.action == "move"
         self.stop.setVisible(moving)
         self._bar.setVisible(moving)
-        self.says.setVisible(bool(self.says.text()))
+        self.caption.setVisible(bool(self.caption.text()))
 
     def _show_folder(self) -> None:
         if self._model is not None:
@@ -91,10 +91,10 @@ class StorageBar(QWidget):
                 self.refresh()
 
     def _say(self, text: str, tone: str = "") -> None:
-        self.says.setText(text)
-        set_tone(self.says, tone)
+        self.caption.setText(text)
+        set_tone(self.caption, tone)
 
-    def _ask(self) -> None:
+    def _confirm(self) -> None:
         if self._model is None:
             return
         try:

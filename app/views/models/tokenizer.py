@@ -110,7 +110,7 @@ class TokenizerPage(QWidget):
         self.text.setAccessibleName(tr("Text to tokenize"))
         self.text.setTabChangesFocus(True)
         set_height(self.text, 96)
-        self._says = label(tone="quiet")
+        self._caption = label(tone="quiet")
         self.chips = Chips(tr("Tokens"))
         scroll = QScrollArea()
         scroll.setWidgetResizable(True)
@@ -118,36 +118,36 @@ class TokenizerPage(QWidget):
         scroll.setWidget(self.chips)
         for part in (scroll.viewport(), self.chips):  # no canvas below them
             part.setAutoFillBackground(False)
-        vbox(self.text, self._says, (scroll, 1), on=self, margins=(PADDING, 12, PADDING, PADDING))
+        vbox(self.text, self._caption, (scroll, 1), on=self, margins=(PADDING, 12, PADDING, PADDING))
         self._soon = QTimer(self, singleShot=True, interval=WAIT_MS)
-        self._soon.timeout.connect(self._ask)
+        self._soon.timeout.connect(self._send)
         self.text.textChanged.connect(self._soon.start)
-        self._asked: object = None
-        state.changed.connect(self._ask)
+        self._requested: object = None
+        state.changed.connect(self._send)
         state.tokens_changed.connect(self.refresh)
         self.refresh()
 
     def refresh(self) -> None:
         tokens, problem = self._state.tokens, self._state.tokens_problem
-        set_tone(self._says, "bad" if problem else "quiet")
+        set_tone(self._caption, "bad" if problem else "quiet")
         n_chars = len(self.text.toPlainText())
         counted = tr(
             "{tokens} tokens for {n_chars} characters",
             tokens=grouped(len(tokens)),
             n_chars=grouped(n_chars),
         )
-        self._says.setText(problem or counted)
+        self._caption.setText(problem or counted)
         self.chips.show_chips([_chip(row) for row in tokens])
 
     def showEvent(self, event: object) -> None:  # noqa: N802
         super().showEvent(event)  # type: ignore[arg-type]
-        self._ask()
+        self._send()
 
-    def _ask(self) -> None:
+    def _send(self) -> None:
         """Only while it can be seen: making a tokenizer takes a moment."""
         wanted = (self._state.content, self.text.toPlainText())
-        if self.isVisible() and self._state.content is not None and wanted != self._asked:
-            self._asked = wanted
+        if self.isVisible() and self._state.content is not None and wanted != self._requested:
+            self._requested = wanted
             self._state.tokenize(self.text.toPlainText())
 
 

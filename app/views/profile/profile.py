@@ -101,7 +101,7 @@ TRACE = tr("Chrome trace (*.json)")
 class Saving(QObject):
     """Asks for a name and writes in a thread; `said` tells what came of it."""
 
-    said = Signal(str)
+    described = Signal(str)
 
     def __init__(self, view: QWidget) -> None:
         super().__init__(view)
@@ -112,13 +112,13 @@ class Saving(QObject):
         named = "answer.trace.json"
         chosen, _ = QFileDialog.getSaveFileName(self._view, tr("Save the recording"), named, TRACE)
         if chosen:
-            self.said.emit(tr("Saving …"))
-            Work(write_trace, Path(chosen), answer).then(self._saved).fail(self.said.emit).start(
+            self.described.emit(tr("Saving …"))
+            Work(write_trace, Path(chosen), answer).then(self._saved).fail(self.described.emit).start(
                 self
             )
 
     def _saved(self, path: Path) -> None:
-        self.said.emit(tr("Saved {name} in {parent}.", name=path.name, parent=path.parent))
+        self.described.emit(tr("Saved {name} in {parent}.", name=path.name, parent=path.parent))
 
 
 def write_trace(path: Path, answer: RecordedAnswer) -> Path:
@@ -155,7 +155,7 @@ class ProfileView(QWidget):
         self.pages = QStackedWidget()
         self.tabs = FittedTabs(tr("Views of the recorded answer"))
         self._lay_out()
-        self._empty_says = label(EMPTY, tone="quiet", wrap=True)
+        self._empty_caption = label(EMPTY, tone="quiet", wrap=True)
         self.record_empty = Button(tr("Record the next answer"), self._record, "primary")
         self._place()
         self.time_line.launch_pointed.connect(self._select_launch)
@@ -166,7 +166,7 @@ class ProfileView(QWidget):
             box.currentIndexChanged.connect(self.refresh)
         self.tabs.currentChanged.connect(self._tab_changed)
         self._state.changed.connect(self.refresh)
-        self.saving.said.connect(self.status.setText)
+        self.saving.described.connect(self.status.setText)
         bench.selection.changed.connect(self._show_selected)
         self.refresh()
 
@@ -183,7 +183,7 @@ class ProfileView(QWidget):
             button.set_text(words)
         self._scroll.setVisible(answer is not None)
         self._empty.setVisible(answer is None)
-        self._empty_says.setText(WAITING if state.recording else EMPTY)
+        self._empty_caption.setText(WAITING if state.recording else EMPTY)
         said = summary(answer) if answer is not None else []
         self.status.setText(" ".join([*said, *([WAITING] if state.recording else [])]))
         if answer is None:
@@ -321,7 +321,7 @@ class ProfileView(QWidget):
         vbox(first, second, self.status, (self.pages, 1), on=self._body)
         empty = vbox(on=self._empty)
         empty.setAlignment(Qt.AlignmentFlag.AlignTop)
-        empty.addWidget(self._empty_says)
+        empty.addWidget(self._empty_caption)
         empty.addWidget(self.record_empty, 0, Qt.AlignmentFlag.AlignLeft)
         self._scroll = scrolled(self._body)
         vbox((self._scroll, 1), self._empty, SPARE, on=self, margins=PADDING, spacing=6)

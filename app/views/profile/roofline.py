@@ -34,9 +34,9 @@ class Roofline(QWidget):
             PlotAxis("GFLOP/s", lambda y: f"{y:g}", log=True),
         )
         self._totals: list[Total] = []
-        self._says = label(tone="quiet", wrap=True)
+        self._caption = label(tone="quiet", wrap=True)
         self.measure = Button(tr("Measure the devices"), state.measure_roofs)
-        vbox(self._says, (self.measure, Qt.AlignmentFlag.AlignLeft), (self.dots, 1), on=self)
+        vbox(self._caption, (self.measure, Qt.AlignmentFlag.AlignLeft), (self.dots, 1), on=self)
         self.dots.dot_pointed.connect(lambda at: self.kernel_pointed.emit(self._totals[at].name))
 
     def show_answer(self, answer: RecordedAnswer | None, phase: Phase) -> None:
@@ -82,9 +82,9 @@ class Roofline(QWidget):
         self.measure.setVisible(not self._state.roofs)
         self.measure.setEnabled(not self._state.measuring)
         if self._state.measuring:
-            self._says.setText(tr("Measuring device limits …"))
+            self._caption.setText(tr("Measuring device limits …"))
         elif roofs:
-            self._says.setText(
+            self._caption.setText(
                 f"{AXES} "
                 + " · ".join(
                     tr(
@@ -97,7 +97,7 @@ class Roofline(QWidget):
                 )
             )
         else:
-            self._says.setText(tr("{axes} Device limits are not measured yet.", axes=AXES))
+            self._caption.setText(tr("{axes} Device limits are not measured yet.", axes=AXES))
 
 
 def _line(roof: DeviceRoof) -> PlotLine:

@@ -41,8 +41,8 @@ class TimeLine(QWidget):
         self._answer: RecordedAnswer | None = None
         self._phase: Phase = "decode"
         self._launches: list[np.ndarray[tuple[int], np.dtype[np.intp]]] = []  # of each device
-        self.says = label(tone="quiet", size="small", wrap=True)
-        vbox((self.lanes, 1), self.says, on=self, spacing=6)
+        self.caption = label(tone="quiet", size="small", wrap=True)
+        vbox((self.lanes, 1), self.caption, on=self, spacing=6)
         self.lanes.pointed.connect(self._pointed)
 
     def show_answer(self, answer: RecordedAnswer | None, phase: Phase) -> None:
@@ -51,7 +51,7 @@ class TimeLine(QWidget):
         if not same:
             self._answer = answer
             self._draw()
-            self.says.setText("")
+            self.caption.setText("")
         if answer is not None and (not same or phase != self._phase):
             self.show_step(phase)
         self._phase = phase
@@ -70,12 +70,12 @@ class TimeLine(QWidget):
             found = np.flatnonzero(launches == launch)
             if len(found):
                 self.lanes.set_cursor(lane, int(found[0]))
-                self.says.setText(self.lanes.says())
+                self.caption.setText(self.lanes.says())
 
     def show_nothing(self) -> None:
         """No launch is selected."""
         self.lanes.unmark()
-        self.says.setText("")
+        self.caption.setText("")
 
     def launch_at(self) -> int | None:
         """The launch under the cursor; None on the host's lane."""
@@ -108,7 +108,7 @@ class TimeLine(QWidget):
         )
 
     def _pointed(self, lane: int, span: int) -> None:
-        self.says.setText(self.lanes.says())
+        self.caption.setText(self.lanes.says())
         if lane:
             self.launch_pointed.emit(int(self._launches[lane - 1][span]))
 
@@ -121,7 +121,7 @@ def _device(
     shade = {op: at % len(SHADES) for at, op in enumerate(ops)}
     of_kind = np.array([shade[kind.op] for kind in answer.told.kinds], np.int64)
 
-    def says(span: int) -> str:
+    def describe(span: int) -> str:
         launch = int(launches[span])
         kind = answer.kind(launch)
         ns = int(answer.ends[launch] - answer.starts[launch])
@@ -146,7 +146,7 @@ def _device(
         of_kind[answer.kinds[launches]],
         [mix(look.colour, tokens().panel, share) for share in SHADES],
         lambda span: answer.kind(int(launches[span])).name,
-        says,
+        describe,
     )
 
 

@@ -127,22 +127,22 @@ class EmptyTalk(QWidget):
         if not self._is_demo:
             texts = suggested_questions(suggested_for(model).family, model.chat)
         for text in texts:
-            offer = Offer(text, "", self._asks(text))
+            offer = Offer(text, "", self._sender(text))
             offer.setAccessibleName(text)
             self.questions.append(offer)
             self._offers.addWidget(offer)
 
-    def _asks(self, text: str) -> Callable[[], None]:
+    def _sender(self, text: str) -> Callable[[], None]:
         """Sends it; what was being written stays written."""
 
-        def ask() -> None:
+        def send() -> None:
             details = self._bench.chat.details
             draft = details.draft
             if self._bench.chat.send(text) and draft not in ("", *bundled.QUESTIONS):
                 details.set_draft(draft)
                 details.draft_changed.emit(draft)
 
-        return ask
+        return send
 
 
 def _middle(made: QLabel) -> QLabel:

@@ -190,25 +190,25 @@ class _NoteLine(QWidget):
 
     def __init__(self, note: Note, parent: QWidget) -> None:
         super().__init__(parent)
-        self._says = label(note.text, "quiet", wrap=True)
-        self._says.setAccessibleName(note.text)
+        self._caption = label(note.text, "quiet", wrap=True)
+        self._caption.setAccessibleName(note.text)
         self.buttons = [Button(words, act, "link") for words, act in note.steps]
         self._row = QBoxLayout(QBoxLayout.Direction.LeftToRight, self)
         self._row.setContentsMargins(0, 0, 0, 0)
         self._row.setSpacing(GRID)
-        self._row.addWidget(self._says)
+        self._row.addWidget(self._caption)
         for button in self.buttons:
             self._row.addWidget(button, 0, Qt.AlignmentFlag.AlignLeft)
         self._row.addStretch(1)
 
     def arrange(self, width: int) -> None:
         """Find the arrangement for a width."""
-        for widget in (self._says, *self.buttons):
+        for widget in (self._caption, *self.buttons):
             widget.ensurePolished()  # else it is measured in the font it had before
-        words = self._says.fontMetrics().horizontalAdvance(self._says.text()) + GRID
+        words = self._caption.fontMetrics().horizontalAdvance(self._caption.text()) + GRID
         needed = words + sum(button.sizeHint().width() + GRID for button in self.buttons)
         beside = bool(self.buttons) and needed <= width
         right, down = QBoxLayout.Direction.LeftToRight, QBoxLayout.Direction.TopToBottom
         if self._row.direction() != (right if beside else down):
             self._row.setDirection(right if beside else down)
-        self._says.setMinimumWidth(words if beside else 0)
+        self._caption.setMinimumWidth(words if beside else 0)

@@ -85,7 +85,7 @@ class MessageView(Row):
 
     def refresh(self) -> None:
         """Show the message as it is now."""
-        self.setAccessibleName(self.row.speaker_says)  # which model answers is known late
+        self.setAccessibleName(self.row.speaker_text)  # which model answers is known late
         self.header.refresh()
         self._show_thought()
         self._show_pictures()
@@ -283,13 +283,13 @@ class MessageView(Row):
             self.pictures.opened.connect(lambda at: self.row.picture_wanted.emit(self._shown, at))
             self._put(self.pictures, 0)
             self._loader.ready.connect(self._picture_known)
-            self.row.brought.changed.connect(self._show_pictures)
+            self.row.pictures_in_engine.changed.connect(self._show_pictures)
         if self.pictures is not None:
-            brought = self.row.brought
+            brought = self.row.pictures_in_engine
             self.pictures.show_items([item(p, brought, self._loader) for p in pictures])
 
     def _picture_known(self, path: Path) -> None:
-        if any(self.row.brought.path(picture) == path for picture in self._shown):
+        if any(self.row.pictures_in_engine.path(picture) == path for picture in self._shown):
             self._show_pictures()
             self.height_changed.emit()
 
@@ -338,7 +338,7 @@ class MessageView(Row):
             return
         if self.body is None:
             self._remove_body()
-            self.body = MarkdownView(self.row.speaker_says)
+            self.body = MarkdownView(self.row.speaker_text)
             self.body.menu_made.connect(self._add_to_menu)
             self.body.height_changed.connect(self.height_changed)
             self.body.link_clicked.connect(self.row.link_wanted)
@@ -350,7 +350,7 @@ class MessageView(Row):
             self.body.installEventFilter(self)
             before = (self.thought, self.pictures)
             self._put(self.body, sum(part is not None for part in before))
-        self.body.setAccessibleName(self.row.speaker_says)
+        self.body.setAccessibleName(self.row.speaker_text)
         if self.row.is_question:
             self.body.set_plain(self.row.message.text)
             self.body.setAccessibleDescription(self.row.message.text[:DESCRIBED])

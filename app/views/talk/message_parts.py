@@ -33,7 +33,7 @@ from app.widgets.tips import set_tip
 from app.widgets.tokens.lights import Light
 from app.words import STAGES
 
-SAID_MS = 1500
+SHOWN_MS = 1500
 LINE = "  ·  "
 
 
@@ -140,7 +140,7 @@ class MessageButtons(QWidget):
     def _do_copy(self) -> None:
         QGuiApplication.clipboard().setText(self._row.message.text)
         self._copy.set_picture("check", tr("Copied"))
-        QTimer.singleShot(SAID_MS, self, self._as_before)
+        QTimer.singleShot(SHOWN_MS, self, self._as_before)
 
     def _as_before(self) -> None:
         self._copy.set_picture("copy", tr("Copy the message"))

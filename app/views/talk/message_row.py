@@ -77,7 +77,7 @@ class MessageRow(QObject):
         return self._bench.session.past_stages
 
     @property
-    def brought(self) -> PicturesInEngine:
+    def pictures_in_engine(self) -> PicturesInEngine:
         """Pictures uploaded to the engine."""
         return self._bench.chat.brought
 
@@ -119,7 +119,7 @@ class MessageRow(QObject):
         return tr("You") if self.is_question else names.title(self.message.model) or tr("Answer")
 
     @property
-    def speaker_says(self) -> str:
+    def speaker_text(self) -> str:
         """Its name for screen readers."""
         return tr("{speaker}, message {number}", speaker=self.speaker, number=self.number + 1)
 

@@ -27,7 +27,7 @@ class PromptView(QWidget):
         super().__init__()
         self.setAccessibleName(tr("Prompt with the chat template"))
         self._bench = bench
-        self._asked = Latest(bench.client)
+        self._request = Latest(bench.client)
         self._messages: list[ChatMessage] = []
         self._title = label(tr("Prompt sent to the model"), size="strong")
         self.facts = label("", tone="quiet", wrap=True)
@@ -50,7 +50,7 @@ class PromptView(QWidget):
             return
         busy = self._bench.chat.busy
         self.facts.setText(tr("Available after the current answer.") if busy else tr("Loading…"))
-        self._asked.ask(Render(0, messages=self._messages), self._show, self._failed)
+        self._request.send(Render(0, messages=self._messages), self._show, self._failed)
 
     def _show(self, rendered: Rendered) -> None:
         kind = {"file": tr("the file's chat template"), "chatml": tr("the ChatML template")}

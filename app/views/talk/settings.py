@@ -147,7 +147,7 @@ class AnswerFormChoice(QWidget):
             self._checked.forget()
             self._say(tr("Empty: answers are plain text") if kind in WRITTEN else "")
             return
-        self._checked.ask(CheckForm(0, WRITTEN[kind](text)), self._on_checked, self._on_failed)
+        self._checked.send(CheckForm(0, WRITTEN[kind](text)), self._on_checked, self._on_failed)
 
     def _on_checked(self, checked: FormChecked) -> None:
         problem = checked.problem

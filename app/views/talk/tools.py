@@ -301,7 +301,7 @@ class CallCard(QFrame):
         self._name_fold()
         self.result.show_text(use.result)
         shown = self._shown() if use.ended else ()
-        items = [item(picture, self._row.brought, self._loader) for picture in shown]
+        items = [item(picture, self._row.pictures_in_engine, self._loader) for picture in shown]
         self.pictures.show_items(items)
 
     def toggle(self) -> None:
@@ -337,7 +337,7 @@ class CallList(QWidget):
         self._column = vbox(on=self)
         self.setAccessibleName(tr("Calls of tools"))
         self._loader.ready.connect(self.refresh)
-        self._row.brought.changed.connect(self.refresh)
+        self._row.pictures_in_engine.changed.connect(self.refresh)
 
     def refresh(self) -> None:
         """Show the calls as they are now."""

@@ -39,13 +39,13 @@ class CellsPage(QWidget):
         self.which = QComboBox()
         self.which.setAccessibleName(tr("Cache"))
         self.which.currentIndexChanged.connect(self._show)
-        self.says = label(wrap=True)
+        self.caption = label(wrap=True)
         self.bar = SegmentBar(160)
         self.map = HeatMap(tr("Cells of the cache"))
         self._tallest = self.map.maximumHeight()
         self.map.pointed.connect(self._pointed)
         self.place = label(tone="quiet", size="small", wrap=True)
-        vbox(self.which, self.says, self.bar, (self.map, 1), self.place, SPARE, on=self)
+        vbox(self.which, self.caption, self.bar, (self.map, 1), self.place, SPARE, on=self)
         state.changed.connect(self._list)
         self._list()
 
@@ -69,11 +69,11 @@ class CellsPage(QWidget):
         cache = self.cache
         for widget in (self.bar, self.map, self.place):
             widget.setVisible(cache is not None)
-        set_tone(self.says, "bad" if self._state.problem else "")
+        set_tone(self.caption, "bad" if self._state.problem else "")
         if cache is None:
-            self.says.setText(self._state.problem or EMPTY)
+            self.caption.setText(self._state.problem or EMPTY)
             return
-        self.says.setText(self._state.problem or numbers_of(cache))
+        self.caption.setText(self._state.problem or numbers_of(cache))
         own = cache.used - cache.shared
         self.bar.show_segments(
             [Segment(own, "accent", 0.8), Segment(cache.shared, "warn", 0.8)], cache.size

@@ -46,7 +46,7 @@ class ComparePage(QWidget):
     def __init__(self, bench: Workbench) -> None:
         super().__init__()
         self._state, self._selection = bench.comparison, bench.selection
-        self._told: object = None
+        self._shown_result: object = None
         self.head = CompareBar(bench)
         self.table = Table(TableRows(COLUMNS, self), tr("Results compared"))
         self.table.picked.connect(self._pick)
@@ -59,8 +59,8 @@ class ComparePage(QWidget):
     def _show(self) -> None:
         result = self._state.result
         self.table.setVisible(result is not None)
-        if result is not self._told:
-            self._told = result
+        if result is not self._shown_result:
+            self._shown_result = result
             rows: Sequence[ComparedResult] = result.rows if result is not None else ()
             self.table.rows.show_rows(rows)
             self._follow()

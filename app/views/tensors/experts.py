@@ -29,13 +29,13 @@ class ExpertsPage(QWidget):
         super().__init__()
         self._state: ExpertsState = bench.experts
         self._selection = bench.selection
-        self.says = label(wrap=True)
+        self.caption = label(wrap=True)
         self.map = HeatMap(tr("Experts by layer"))
         self.map.pointed.connect(self._pointed)
         self.place = label(tone="quiet", size="small", wrap=True)
         self.table = Table(TableRows(COLUMNS, self), tr("Layers with experts"))
         self.table.picked.connect(lambda row: self._select(row[0]))
-        vbox(self.says, (self.map, 2), self.place, (self.table, 3), SPARE, on=self)
+        vbox(self.caption, (self.map, 2), self.place, (self.table, 3), SPARE, on=self)
         self._state.changed.connect(self._show)
         self._selection.changed.connect(self._follow)
         self._show()
@@ -45,9 +45,9 @@ class ExpertsPage(QWidget):
         for part in (self.map, self.place, self.table):
             part.setVisible(routing is not None)
         if routing is None:
-            self.says.setText(COMPUTING if self._state.busy else self._state.problem)
+            self.caption.setText(COMPUTING if self._state.busy else self._state.problem)
             return
-        self.says.setText(experts_words(routing))
+        self.caption.setText(experts_words(routing))
         layers = routing.layers
         grid = grid_of(
             routing.map(),

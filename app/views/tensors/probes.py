@@ -37,9 +37,9 @@ class ProbesPage(QWidget):
         self.what.currentIndexChanged.connect(self._begin)
         self.strip = Strip(tr("Probed results by token"), row_title=tr("result"))
         self.strip.pointed.connect(self._pointed)
-        self.says = label(ABOUT, tone="quiet", size="small", wrap=True)
+        self.caption = label(ABOUT, tone="quiet", size="small", wrap=True)
         line = hbox((self.pattern, 1), self.switch, spacing=GRID)
-        vbox(line, self.what, (self.strip, 1), self.says, on=self)
+        vbox(line, self.what, (self.strip, 1), self.caption, on=self)
         state.changed.connect(self._show)
         state.begun.connect(self._begin)
         state.told.connect(self._add)
@@ -58,8 +58,8 @@ class ProbesPage(QWidget):
     def _show(self) -> None:
         state = self._state
         self.switch.set_text(tr("Unpin") if state.pinned else tr("Pin"))
-        set_tone(self.says, "bad" if state.problem else "quiet")
-        self.says.setText(state.problem or ABOUT)
+        set_tone(self.caption, "bad" if state.problem else "quiet")
+        self.caption.setText(state.problem or ABOUT)
 
     def _begin(self) -> None:
         self.strip.begin(self._state.rows)
@@ -74,8 +74,8 @@ class ProbesPage(QWidget):
         if row < len(state.rows) and column < len(state.columns):
             at = state.columns[column]
             self._selection.select_operation(state.rows[row], state.layers[row], token=at.word)
-            set_tone(self.says, "quiet")
-            self.says.setText(
+            set_tone(self.caption, "quiet")
+            self.caption.setText(
                 tr(
                     "{rows}: root mean square {rms}, largest {largest} in channel {at}",
                     rows=state.rows[row],

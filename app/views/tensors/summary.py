@@ -18,11 +18,11 @@ from app.widgets.plots.cells import number_text
 from app.widgets.plots.lines import Lines, PlotAxis, PlotLine
 
 BESIDE = 640  # pixels from which on the tables stand beside each other
-Said = tuple[str, str]
+NamedText = tuple[str, str]
 
 WORDS = (
-    Column[Said](tr("All numbers"), lambda r: r[0]),
-    Column[Said](tr("Value"), lambda r: r[1], right=True),
+    Column[NamedText](tr("All numbers"), lambda r: r[0]),
+    Column[NamedText](tr("Value"), lambda r: r[1], right=True),
 )
 FARTHEST = (
     Column[Outlier](
@@ -60,11 +60,11 @@ class StatisticsPage(QWidget):
         self._row.setDirection(direction.LeftToRight if beside else direction.TopToBottom)
 
     def show_statistics(self, found: Statistics | None) -> None:
-        self.words.rows.show_rows(said(found) if found is not None else ())
+        self.words.rows.show_rows(described(found) if found is not None else ())
         self.farthest.rows.show_rows(found.outliers if found is not None else ())
 
 
-def said(found: Statistics) -> list[Said]:
+def described(found: Statistics) -> list[NamedText]:
     """Statistics in words."""
     whole = max(found.size, 1)
     return [

@@ -61,7 +61,7 @@ class TensorsView(QWidget):
         self.tree.picked.connect(state.choose)
         self.tree.opened.connect(self.show_picture)
         self.title = ElidedLabel(where=Qt.TextElideMode.ElideMiddle, size="strong")
-        self._says = label(tone="quiet", size="small", wrap=True)
+        self._caption = label(tone="quiet", size="small", wrap=True)
         self.axes = AxesBar()
         self.axes.changed.connect(self._show_plane)
         self.tabs = FittedTabs(tr("Tensor views"))
@@ -97,7 +97,7 @@ class TensorsView(QWidget):
         self.statistics.place_wanted.connect(self._go_to_all)
         for failing in (self.grid.numbers.failed, self.heat.failed):
             failing.connect(self._failed)
-        bench.selection.changed.connect(self._tell)
+        bench.selection.changed.connect(self._show_caption)
         state.listed.connect(self._list)
         bench.runs.changed.connect(self._show_loss)
         state.opened.connect(self._open)
@@ -130,9 +130,9 @@ class TensorsView(QWidget):
         self._routed.shown(kind == "Experts")
 
     @property
-    def says(self) -> str:
+    def caption(self) -> str:
         """The description of the tensor."""
-        return self._says.text()
+        return self._caption.text()
 
     @property
     def page(self) -> str:
@@ -179,7 +179,7 @@ class TensorsView(QWidget):
         self._right = QWidget()
         vbox(
             head,
-            self._says,
+            self._caption,
             self.axes,
             line,
             waiting,
@@ -224,7 +224,7 @@ class TensorsView(QWidget):
         item, numbers = state.item, state.numbers
         self.tree.go_to(item)
         self.title.setText(item.name if item is not None else "")
-        self._tell()
+        self._show_caption()
         has = item is not None and not state.problem
         for part in (self.tabs, self._stack, self._place, self._save, self.copy):
             part.setVisible(has)
@@ -235,17 +235,17 @@ class TensorsView(QWidget):
         self._measured()
         self._turned()
 
-    def _tell(self) -> None:
+    def _show_caption(self) -> None:
         """The tensor in words, or why there is none."""
         state = self._state
         item, numbers = state.item, state.numbers
-        set_tone(self._says, "bad" if state.problem not in ("", NO_WORD) else "quiet")
+        set_tone(self._caption, "bad" if state.problem not in ("", NO_WORD) else "quiet")
         if state.problem:
-            self._says.setText(state.problem)
+            self._caption.setText(state.problem)
         elif item is None:
             empty = tr("Open a model to see the numbers in its tensors.")
             chosen = tr("Choose a tensor to see its numbers.")
-            self._says.setText(chosen if state.groups else empty)
+            self._caption.setText(chosen if state.groups else empty)
         else:
             dims = numbers.dims if numbers is not None else item.dims
             said = [item.type, shape_text(dims), tr("{prod} numbers", prod=grouped(prod(dims)))]
@@ -255,7 +255,7 @@ class TensorsView(QWidget):
                 said.append(tr("on {devices}", devices=", ".join(devices)))
             if (device := self._bare_device()) is not None:
                 said.append(tr("no layers on {device}", device=device))
-            self._says.setText(" · ".join(said))
+            self._caption.setText(" · ".join(said))
 
     def _bare_device(self) -> str | None:
         """The device that is selected and has no layer, of which nothing can be shown here."""
@@ -328,8 +328,8 @@ class TensorsView(QWidget):
             self._go(row % self.grid.numbers.rowCount(), column)
 
     def _failed(self, problem: str) -> None:
-        set_tone(self._says, "bad")
-        self._says.setText(problem)
+        set_tone(self._caption, "bad")
+        self._caption.setText(problem)
 
     def _copy_dump(self) -> None:
         if self._state.numbers is not None:
@@ -354,11 +354,11 @@ class TensorsView(QWidget):
         def saved(done: bool) -> None:
             self._place.setText(tr("saved as {name}", name=path.name) if done else tr("not saved"))
 
-        def told(part: float) -> None:
+        def show_progress(part: float) -> None:
             self._place.setText(tr("saving {name}: {part:.0f} %", name=path.name, part=100 * part))
 
         job = Work.polling(_saved, write, numbers, path)
-        self._job = job.then(saved).fail(self._failed).progress(told).start(self)
+        self._job = job.then(saved).fail(self._failed).progress(show_progress).start(self)
 
 
 def _saved(job: Work, write: object, numbers: Numbers, path: Path) -> bool:

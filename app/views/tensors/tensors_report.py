@@ -9,7 +9,7 @@ from app.language import tr
 from app.state.tensors.saving import dump_text
 from app.state.tensors.texts import error_map, paired_key
 from app.state.workbench import Workbench
-from app.views.tensors.summary import said
+from app.views.tensors.summary import described
 from app.views.tensors.tensors import KINDS, TensorsView
 from app.views.tensors.texts import pair_text
 from app.widgets.lists.rows import ReportTable, ViewReport, table_of
@@ -34,19 +34,19 @@ def _tensor(bench: Workbench, view: TensorsView) -> ViewReport:
     state = bench.tensors
     numbers, found = state.numbers, state.statistics
     if state.item is None or numbers is None:
-        return ViewReport([view.says])
+        return ViewReport([view.caption])
     tables = [
         ReportTable(
             "Numbers", [tr("Dump")], lambda: [[line] for line in dump_text(numbers).split("\n")]
         )
     ]
     if found is not None:
-        words = said(found)
+        words = described(found)
         tables.append(
             ReportTable(tr("Statistics"), [tr("All numbers"), tr("Value")], lambda: words)
         )
     told = {"name": numbers.name, "type": numbers.type, "dims": numbers.dims}
-    return ViewReport([f"{numbers.name}: {view.says}"], tables, lambda: told)
+    return ViewReport([f"{numbers.name}: {view.caption}"], tables, lambda: told)
 
 
 def _lines(text: str) -> list[list[str]]:
@@ -83,13 +83,13 @@ def _compared(bench: Workbench, view: TensorsView) -> ViewReport:
     result = bench.comparison.result
     rows = view.compare.table.rows
     tables = [table_of(tr("Results"), rows.columns, rows.all_rows)] if result is not None else []
-    words = [view.compare.head.says.text()]
+    words = [view.compare.head.caption.text()]
     return ViewReport(words, tables, lambda: msgspec.to_builtins(result))
 
 
 def _texts(bench: Workbench, view: TensorsView) -> ViewReport:
     result = bench.texts.result
-    words = [view.texts.says.text()]
+    words = [view.texts.caption.text()]
     if result is None:
         return ViewReport(words)
 
@@ -110,7 +110,7 @@ def _texts(bench: Workbench, view: TensorsView) -> ViewReport:
 
 def _experts(bench: Workbench, view: TensorsView) -> ViewReport:
     routing, rows = bench.experts.routing, view.experts.table.rows
-    words = [view.experts.says.text()]
+    words = [view.experts.caption.text()]
     if routing is None:
         return ViewReport(words)
     told = {"layers": routing.layers, "experts": routing.n_experts, "chosen": routing.chosen}
@@ -126,4 +126,4 @@ def _cells(bench: Workbench, view: TensorsView) -> ViewReport:
         c.title: {"positions": c.positions.tolist(), "sequences": c.sequences.tolist()}
         for c in caches
     }
-    return ViewReport([view.cells.says.text()], [table], lambda: told)
+    return ViewReport([view.cells.caption.text()], [table], lambda: told)

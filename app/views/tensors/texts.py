@@ -114,10 +114,10 @@ class TextsPage(QWidget):
     def __init__(self, bench: Workbench) -> None:
         super().__init__()
         self._state, self._selection = bench.texts, bench.selection
-        self._told: object = None
+        self._shown_result: object = None
         self.first = TextChoice(bench.texts, tr("First text"), TEXT)
         self.other = TextChoice(bench.texts, tr("Other text"), OTHER)
-        self.says = label(wrap=True)
+        self.caption = label(wrap=True)
         self.compare = Button(tr("Compare the texts"), self._start)
         self.stop = Button(
             tr("Cancel"), self._state.cancel, kind="flat", name=tr("Cancel comparing texts")
@@ -154,7 +154,7 @@ class TextsPage(QWidget):
         grid.setColumnStretch(1, 1)
         buttons = hbox(self.compare, self.stop, (self.bar, 1), SPARE, spacing=GRID)
         self.map.setMinimumHeight(fonts.px(LEAST_MAP))
-        vbox(grid, self.says, buttons, (self.map, 2), self.place, (self.table, 3), SPARE, on=self)
+        vbox(grid, self.caption, buttons, (self.map, 2), self.place, (self.table, 3), SPARE, on=self)
 
     def _offer(self) -> None:
         self.first.refresh()
@@ -188,13 +188,13 @@ class TextsPage(QWidget):
         self.bar.setValue(state.task.done)
         for part in (self.map, self.place, self.table):
             part.setVisible(state.result is not None)
-        if state.result is not self._told:
-            self._told = state.result
+        if state.result is not self._shown_result:
+            self._shown_result = state.result
             self._fill()
 
     def _say(self, text: str, tone: str) -> None:
-        self.says.setText(text)
-        set_tone(self.says, tone)
+        self.caption.setText(text)
+        set_tone(self.caption, tone)
 
     def _fill(self) -> None:
         result = self._state.result

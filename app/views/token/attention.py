@@ -135,7 +135,7 @@ class AttentionPanel(QWidget):
         self.heads = NumberStepper(tr("Head"), tr("all"), tr("Average over heads"))
         self.layers.stepped.connect(self._layer_stepped)
         self.heads.stepped.connect(self._head_stepped)
-        self.says = label("", "quiet", "small", wrap=True)
+        self.caption = label("", "quiet", "small", wrap=True)
         self.list = SourceList()
         self.list.picked.connect(self._source_picked)
         self.choices = {measure: self._choice(measure) for measure in MEASURES}
@@ -236,7 +236,7 @@ class AttentionPanel(QWidget):
         if sources is None or inside is None or inside.context is None:
             self._listed = []
             self.list.show_lines(())
-            self.says.setText(self._waiting(attention, parts))
+            self.caption.setText(self._waiting(attention, parts))
             return
         lines: list[SourceLine] = [SourceLine(SINK, sources.first, None)]
         self._listed = [None]
@@ -248,7 +248,7 @@ class AttentionPanel(QWidget):
             lines.append(_line(source, sources))
         self.list.show_lines(lines)
         brightest = percent(sources.largest)
-        self.says.setText(
+        self.caption.setText(
             tr(
                 "{owner}. Brighter words received more: up to {brightest}.",
                 owner=self._whose(),
@@ -340,7 +340,7 @@ class AttentionPanel(QWidget):
         source = self._listed[at] if at < len(self._listed) else None
         if source is None:
             line = self.list.lines[at]
-            self.says.setText(f"{line.text}, {percent(line.share)}: {ABOUT[line.text]}")
+            self.caption.setText(f"{line.text}, {percent(line.share)}: {ABOUT[line.text]}")
         elif source.picture is not None:
             self.picture_wanted.emit(source.picture)
         elif source.part is not None and source.document is not None:
@@ -358,7 +358,7 @@ class AttentionPanel(QWidget):
             self.map,
             self.blank,
             steppers,
-            self.says,
+            self.caption,
             self.list,
             STRETCH,
             on=self,

@@ -45,7 +45,7 @@ class Candidate:
         self.drawn, self.removed_by, self.taken = drawn, removed_by, taken
 
     @property
-    def says(self) -> str:
+    def description(self) -> str:
         said = f"{shown(self.text)} {percent(self.model)}"
         if self.removed_by:
             return tr(
@@ -96,13 +96,13 @@ class ChoiceBars(Bars):
         self.titles = (tr("by the model"), "model"), (tr("when drawn"), "drawn") if drawn else ()
         self.candidates = kept
         self.changed()
-        self.setAccessibleDescription("; ".join(one.says for one in kept) or tr("Nothing yet"))
+        self.setAccessibleDescription("; ".join(one.description for one in kept) or tr("Nothing yet"))
 
     def stops(self) -> int:
         return len(self.candidates)
 
     def words(self, at: int) -> str:
-        return self.candidates[at].says
+        return self.candidates[at].description
 
     def tip(self, place: QPointF) -> str:
         return ""  # the line below has the words
@@ -152,11 +152,11 @@ class ChoicePanel(QWidget):
         self.word = label("", "", "small", wrap=True)
         self.word.hide()
         self.hint = label(HINT, "quiet", "small", wrap=True)
-        self.says = label("", "quiet", "small", wrap=True)
-        vbox(self.bars, self.word, self.says, self.hint, STRETCH, on=self, spacing=GRID // 2)
+        self.caption = label("", "quiet", "small", wrap=True)
+        vbox(self.bars, self.word, self.caption, self.hint, STRETCH, on=self, spacing=GRID // 2)
         self._choice: TokenChoice | None = None
         self._of_answer = False
-        self.bars.pointed.connect(self._tell_word)
+        self.bars.pointed.connect(self._show_word)
         self.bars.taken.connect(self._take)
 
     def show_choice(
@@ -169,12 +169,12 @@ class ChoicePanel(QWidget):
         self.bars.setVisible(bool(found))
         self.hint.setVisible(bool(found) and self._of_answer)
         self.word.hide()
-        self.says.setText(_sentence(choice) if choice is not None else "" if found else empty)
-        self.says.setVisible(bool(self.says.text()))
+        self.caption.setText(_sentence(choice) if choice is not None else "" if found else empty)
+        self.caption.setVisible(bool(self.caption.text()))
 
-    def _tell_word(self, at: int) -> None:
+    def _show_word(self, at: int) -> None:
         """All that is known of a word."""
-        self.word.setText(self.bars.candidates[at].says)
+        self.word.setText(self.bars.candidates[at].description)
         self.word.show()
 
     def _take(self, at: int) -> None:
@@ -188,7 +188,7 @@ class ChoicePanel(QWidget):
             if one.taken
             else tr("Only tokens of an answer can be replaced.")
         )
-        self.word.setText(f"{one.says}. {why}")
+        self.word.setText(f"{one.description}. {why}")
         self.word.show()
 
     def rows(self) -> list[list[str]]:

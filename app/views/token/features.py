@@ -115,10 +115,10 @@ class FeaturesPanel(QWidget):
         self.choose = Button(tr("Choose an autoencoder…"), self.choose_folder, "link")
         self.none = Button(tr("None"), lambda: bench.features.use(""), "link")
         self.none.setAccessibleName(tr("Show no features"))
-        self.says = label(NONE_YET, "quiet", "small", wrap=True)
+        self.caption = label(NONE_YET, "quiet", "small", wrap=True)
         self.table = FeatureTable(bench, titled=False)
         line = hbox((self.name, 1), self.none, self.choose, SPARE, spacing=GRID)
-        vbox(line, self.says, (self.table, 1), SPARE, on=self, spacing=GRID // 2)
+        vbox(line, self.caption, (self.table, 1), SPARE, on=self, spacing=GRID // 2)
         self.refresh()
 
     def choose_folder(self) -> None:
@@ -136,7 +136,7 @@ class FeaturesPanel(QWidget):
         self.name.setVisible(bool(state.folder))
         self.none.setVisible(bool(state.folder))
         self.choose.setText(tr("Choose…") if state.folder else tr("Choose an autoencoder…"))
-        self.says.setText(self._sentence(found))
+        self.caption.setText(self._sentence(found))
         shown = found, tuple(features)
         if shown != self._shown:
             self._shown = shown

@@ -53,7 +53,7 @@ class TokenHead(QWidget):
         self.switch = IconButton("table", tr("Show as tables (Ctrl+T)"), toggle_table)
         self.about = label("", "quiet", "small", wrap=True)
         self.why = Button(tr("What causes this word?"), bench.causes.begin, "link")
-        self.says = label("", "quiet", wrap=True)
+        self.detail = label("", "quiet", wrap=True)
         self.act = Button("", self._act, "link")
         self._does: Callable[[], object] = state.ask
         self._lay_out()
@@ -133,11 +133,11 @@ class TokenHead(QWidget):
             if self._state.waits:
                 text = tr("Waiting for the current answer…")
             self._does = questions.cancel
-        self.says.setText(text)
-        set_tone(self.says, tone)
+        self.detail.setText(text)
+        set_tone(self.detail, tone)
         self.act.set_text(words or "–")
         self.act.setVisible(bool(words))
-        self.says.setVisible(bool(text))
+        self.detail.setVisible(bool(text))
 
     def _problem(self, problem: Problem) -> tuple[str, str, str]:
         if problem.action == "restart":
@@ -174,6 +174,6 @@ class TokenHead(QWidget):
             self.switch,
             spacing=GRID // 2,
         )
-        status = hbox((self.says, 1), self.act, spacing=GRID)
+        status = hbox((self.detail, 1), self.act, spacing=GRID)
         about = hbox((self.about, 1), (self.why, Qt.AlignmentFlag.AlignTop), spacing=GRID)
         vbox(line, about, status, on=self, spacing=GRID // 2)

@@ -23,15 +23,15 @@ class LookedAtPicture(QWidget):
     def __init__(self, bench: Workbench) -> None:
         super().__init__()
         self._state, self._chat = bench.token, bench.chat
-        self._asked = Latest(bench.client)
+        self._request = Latest(bench.client)
         self._wanted: int | None = None  # the picture that a person chose
         self._seen: tuple[str, PictureLimits] | None = None  # what is shown, or asked for
         self._plan: PicturePlan | None = None
         self._pixels: list[bytes] = []  # what the images lie in
-        self.says = label("", "quiet", "small", wrap=True)
+        self.caption = label("", "quiet", "small", wrap=True)
         self.views = CellPictures(tr("Attention by patch of the picture"))
-        self.views.marked.connect(self._tell)
-        vbox(self.says, self.views, on=self, margins=(0, GRID, 0, 0), spacing=GRID // 2)
+        self.views.marked.connect(self._describe)
+        vbox(self.caption, self.views, on=self, margins=(0, GRID, 0, 0), spacing=GRID // 2)
         set_height(self.views, HIGH)
         self.hide()
 
@@ -46,11 +46,11 @@ class LookedAtPicture(QWidget):
         strongest = self._strongest()
         self.setVisible(strongest is not None)
         if strongest is None:
-            self._asked.forget()
+            self._request.forget()
             self._seen = self._plan = None
             return
         rows, share = strongest
-        self.says.setText(
+        self.caption.setText(
             tr(
                 "Picture {picture} received {share} of the attention.",
                 picture=rows.picture,
@@ -61,7 +61,7 @@ class LookedAtPicture(QWidget):
         if seen != self._seen:
             self._seen, self._plan = seen, None
             self.views.show_pictures([])
-            self._asked.ask(ShowPicture(0, *seen), self._show, self._failed)
+            self._request.send(ShowPicture(0, *seen), self._show, self._failed)
         self._shade()
 
     def weights(self) -> dict[Cell, float]:
@@ -112,7 +112,7 @@ class LookedAtPicture(QWidget):
         self._shade()
 
     def _failed(self, failed: Failed) -> None:
-        self.says.setText(failed.message)
+        self.caption.setText(failed.message)
 
     def _shade(self) -> None:
         weights = self.weights()
@@ -120,9 +120,9 @@ class LookedAtPicture(QWidget):
         strengths = {cell: (share / most) ** 0.5 for cell, share in weights.items() if most > 0}
         self.views.shade(strengths)
         if self.views.cell is not None:
-            self._tell(self.views.cell)
+            self._describe(self.views.cell)
 
-    def _tell(self, cell: Cell) -> None:
+    def _describe(self, cell: Cell) -> None:
         share = self.weights().get(cell)
         if share is not None and self._plan is not None:
             row, column = divmod(cell[1], self._plan.views[cell[0]].columns)

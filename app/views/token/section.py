@@ -151,7 +151,7 @@ class NumberStepper(QWidget):
 
     def __init__(self, name: str, all_of_them: str, tip: str) -> None:
         super().__init__()
-        self._name, self._all_says = name, all_of_them
+        self._name, self._all_text = name, all_of_them
         self.before = IconButton(
             "chevron-left", tr("{name} before", name=name), lambda: self.stepped.emit(-1), 16
         )
@@ -170,7 +170,7 @@ class NumberStepper(QWidget):
 
     def show_value(self, value: str | None) -> None:
         """A number, or None for all."""
-        self._value.setText(self._all_says if value is None else value)
+        self._value.setText(self._all_text if value is None else value)
         self._value.setAccessibleName(f"{self._name} {self._value.text()}")
         self.all.setVisible(value is not None)
 

@@ -109,8 +109,8 @@ class TimePanel(QWidget):
         super().__init__()
         self.band, self._step_ns = TimeBand(), 0
         self.legend = ChartLegend(tr("Time by part"), _draw_share, swatch_size)
-        self.says = label(tone="quiet", size="small", wrap=True)
-        vbox(self.band, self.legend, self.says, STRETCH, on=self, spacing=GRID // 2)
+        self.caption = label(tone="quiet", size="small", wrap=True)
+        vbox(self.band, self.legend, self.caption, STRETCH, on=self, spacing=GRID // 2)
         self.band.pointed.connect(self._pointed)
         self.legend.picked.connect(lambda key: self.band.go(self._keys().index(key)))
 
@@ -138,14 +138,14 @@ class TimePanel(QWidget):
 
     def _pointed(self, at: int) -> None:
         share = self.band.shares[at]
-        self.says.setText(describe(share, self._step_ns))
+        self.caption.setText(describe(share, self._step_ns))
         if share.device:
             self.device_picked.emit(share.device)
 
     def _show(self, shares: list[TimeShare], step_ns: int, empty: str) -> None:
         if (shares, step_ns) != (self.band.shares, self._step_ns):
             self._step_ns = step_ns
-            self.says.setText("")
+            self.caption.setText("")
         self.band.show_shares(shares, step_ns, empty)
         self.legend.show_entries(
             [

@@ -53,12 +53,12 @@ def test_a_pipe_is_read_while_its_writer_sends(
     monkeypatch.setattr(pictures, "WAITS", 0.05)
     with open(os.open(pipe, os.O_RDWR), "wb") as writer:
         with pytest.raises(BadPicture, match=r"nothing came from its writer for 0\.05 s"):
-            pictures.BroughtPictures(CommandEngine(Path(), EngineOptions())).bring(pipe)
+            pictures.PicturesInWorker(CommandEngine(Path(), EngineOptions())).send(pipe)
         brought: list[bytes] = []
-        monkeypatch.setattr(pictures.BroughtPictures, "bring_data", lambda _, d: brought.append(d))
+        monkeypatch.setattr(pictures.PicturesInWorker, "bring_data", lambda _, d: brought.append(d))
         monkeypatch.setattr(pictures, "WAITS", 30.0)
         reading = Thread(
-            target=pictures.BroughtPictures(CommandEngine(Path(), EngineOptions())).bring,
+            target=pictures.PicturesInWorker(CommandEngine(Path(), EngineOptions())).send,
             args=(pipe,),
         )
         reading.start()

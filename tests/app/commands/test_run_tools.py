@@ -119,7 +119,7 @@ def test_a_stopped_call_ends_at_once(mcp: str, calls: Path) -> None:
     with closing(tools):
         tools.start()
         interrupt = Interrupt()
-        interrupt.heard = True
+        interrupt.interrupted = True
         use, _ = tools.call(ToolCall("1", "rude__hangs", "{}"), interrupt)
     assert use.state == "stopped"
 

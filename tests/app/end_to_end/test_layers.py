@@ -160,7 +160,7 @@ def agree(view: LayersView, plan: Planned) -> None:
             assert lanes[row.device].wanted == row.wanted
         if row.device in OPTIONS.budget:
             assert lanes[row.device].over == row.over
-            assert (row.over > 0) == ("short" in view.apply.says.text())
+            assert (row.over > 0) == ("short" in view.apply.caption.text())
     assert bool(plan.problem) == bool(state.answer.problem)
     assert view.apply.button.isEnabled() == (not plan.problem and state.blocked() == "")
     assert (len(state.answer.splits), state.answer.crossing) == (len(plan.splits), plan.crossing)

@@ -140,7 +140,7 @@ def test_a_broken_picture_is_told_by_who_reads_it(
     cut = tmp_path / "cut.png"
     cut.write_bytes(landscape(tmp_path / "whole.png", 64, 32).read_bytes()[:150])
     window.vision.add_files([cut])
-    says = window.talk.composer.attachments.says
+    says = window.talk.composer.attachments.caption
     until(lambda: says.text().startswith("cut.png: "))
     assert says.text().endswith("Remove it to send the message.")
     assert not window.talk.composer.send_button.isEnabled()

@@ -32,7 +32,7 @@ def again(person: Person) -> Examined:
     client = person.bench.engine.join(heard.put)
     question = person.bench.token.asking.of(person.bench.token.word)
     assert question is not None
-    number = client.ask(msgspec.structs.replace(question[1], record=False))
+    number = client.send(msgspec.structs.replace(question[1], record=False))
     while True:
         reply = heard.get(timeout=60)
         if getattr(reply, "id", 0) == number and not isinstance(reply, Progress):

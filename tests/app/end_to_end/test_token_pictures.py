@@ -66,7 +66,7 @@ def test_the_patches_of_the_shape_asked_about_are_lit(
     until(lambda: token.head == head and looked.views.strengths)
     QTest.qWait(50)
     assert looked.isVisible()
-    assert percent(float(shares.sum())) in looked.says.text()
+    assert percent(float(shares.sum())) in looked.caption.text()
     strengths = looked.views.strengths
     assert strengths is not None
     assert len(strengths) == rows.count

@@ -50,7 +50,7 @@ class ScriptedEngine(Engine):
 
     def send(self, request: Request[Any]) -> None:
         if type(request) in self.files.answers:  # real files, of which a test has real ones
-            self.tell(self.files.answer(request))
+            self.notify(self.files.answer(request))
         else:
             self.asked.append(request)
 
@@ -73,7 +73,7 @@ class ScriptedEngine(Engine):
     def say(self, *events: Event) -> None:
         """What an engine would have told, in one frame."""
         for event in events:
-            self.tell(event)
+            self.notify(event)
         self.deliver()
 
     def die(self, error: CutawayError) -> None:

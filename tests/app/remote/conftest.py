@@ -44,7 +44,7 @@ class Asker:
 
     def ask(self, request: Request[Any]) -> Reply:
         """The reply that ends a request."""
-        return self.end_of(self.client.ask(request), request)
+        return self.end_of(self.client.send(request), request)
 
     def end_of(self, number: int, request: Request[Any]) -> Reply:
         self.told = []

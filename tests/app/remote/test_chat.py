@@ -183,7 +183,7 @@ def test_what_a_server_does_not_know_is_left_out_and_said(
 def test_stop_closes_the_connection(opened: Asker, server: ChatServer) -> None:
     server.answers = [Said([delta("Hel")], hangs=True)]
     request = Generate(0, messages=[ChatMessage("user", "Hello?")])
-    number = opened.client.ask(request)
+    number = opened.client.send(request)
     while not isinstance(opened.events.get(timeout=30), Piece):
         pass
     opened.client.cancel(number)
@@ -198,7 +198,7 @@ def test_stop_ends_an_answer_without_end_that_never_pauses(
 ) -> None:
     server.answers = [Said(repeat(50 * delta("word ")))]
     request = Generate(0, messages=[ChatMessage("user", "Hello?")])
-    number = opened.client.ask(request)
+    number = opened.client.send(request)
     while not isinstance(opened.events.get(timeout=30), Piece):
         pass
     opened.client.cancel(number)

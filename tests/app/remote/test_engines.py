@@ -62,7 +62,7 @@ def two() -> tuple[Engines, ScriptedEngine, ScriptedEngine]:
 
 def test_questions_follow_the_model(two: tuple[Engines, ScriptedEngine, ScriptedEngine]) -> None:
     engines, local, far = two
-    ask = Heard(engines).client.ask
+    ask = Heard(engines).client.send
     ask(Generate(0))
     ask(LOAD)
     ask(Generate(0))
@@ -83,11 +83,11 @@ def test_files_and_devices_are_of_this_machine(
 ) -> None:
     engines, local, far = two
     heard = Heard(engines)
-    heard.client.ask(OPEN)
-    heard.client.ask(ListDevices(0))
-    heard.client.ask(Predict(0, "a.gguf", EngineOptions()))
-    heard.client.ask(ReadFile(0, "nothing.gguf"))  # answered while it is asked
-    heard.client.ask(ProbeServer(0, HOME))
+    heard.client.send(OPEN)
+    heard.client.send(ListDevices(0))
+    heard.client.send(Predict(0, "a.gguf", EngineOptions()))
+    heard.client.send(ReadFile(0, "nothing.gguf"))  # answered while it is asked
+    heard.client.send(ProbeServer(0, HOME))
     assert [type(one) for one in local.asked] == [Unload, ListDevices, Predict]
     assert [type(one) for one in far.asked] == [OpenServer, ProbeServer]
     assert [type(one) for one in heard.all()] == [Failed]
@@ -98,16 +98,16 @@ def test_replies_keep_the_numbers_of_who_asked(
 ) -> None:
     engines, local, far = two
     one, other = Heard(engines), Heard(engines)
-    one.client.ask(LOAD)
-    local.tell(Loaded(local.asked[-1].id, *LOADED))
-    first = one.client.ask(Generate(0))
-    one.client.ask(OPEN)
-    far.tell(Loaded(far.asked[-1].id, *LOADED))
-    second = other.client.ask(Generate(0))
-    local.tell(Finished(local.asked[1].id, "stop", STATS))
-    local.tell(Unloaded(local.asked[2].id))  # nobody asked for that
-    far.tell(Piece(far.asked[1].id, "a", []))
-    far.tell(Finished(far.asked[1].id, "stop", STATS))
+    one.client.send(LOAD)
+    local.notify(Loaded(local.asked[-1].id, *LOADED))
+    first = one.client.send(Generate(0))
+    one.client.send(OPEN)
+    far.notify(Loaded(far.asked[-1].id, *LOADED))
+    second = other.client.send(Generate(0))
+    local.notify(Finished(local.asked[1].id, "stop", STATS))
+    local.notify(Unloaded(local.asked[2].id))  # nobody asked for that
+    far.notify(Piece(far.asked[1].id, "a", []))
+    far.notify(Finished(far.asked[1].id, "stop", STATS))
     assert [event.id for event in one.all() if isinstance(event, Finished)] == [first]
     assert [event.id for event in other.all()] == [second, second]
 
@@ -117,8 +117,8 @@ def test_a_cancel_reaches_the_right_one(
 ) -> None:
     engines, local, far = two
     heard = Heard(engines)
-    heard.client.ask(OPEN)
-    number = heard.client.ask(Generate(0))
+    heard.client.send(OPEN)
+    number = heard.client.send(Generate(0))
     heard.client.cancel(number)
     assert far.asked[-1] == Cancel(far.asked[-2].id)
     assert local.asked == [Unload(1)]
@@ -129,8 +129,8 @@ def test_a_worker_that_dies_beside_a_server_ends_only_its_own(
 ) -> None:
     engines, local, far = two
     heard = Heard(engines)
-    heard.client.ask(OPEN)
-    plan = heard.client.ask(Predict(0, "a.gguf", EngineOptions()))
+    heard.client.send(OPEN)
+    plan = heard.client.send(Predict(0, "a.gguf", EngineOptions()))
     local.die(WorkerDied(1, "it was killed"))
     events = heard.all()
     assert [event.id for event in events if isinstance(event, Reply)] == [plan]

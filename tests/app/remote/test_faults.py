@@ -176,7 +176,7 @@ def test_the_key_is_in_no_error(
 
 def test_closing_in_the_middle_ends_at_once(opened: Asker, server: ChatServer) -> None:
     server.answers = [Said([delta("Hel")], hangs=True)]
-    opened.client.ask(Generate(0, messages=[ChatMessage("user", "Hello?")]))
+    opened.client.send(Generate(0, messages=[ChatMessage("user", "Hello?")]))
     while not isinstance(opened.events.get(timeout=30), Piece):
         pass
     opened.engine.close()
@@ -193,7 +193,7 @@ def test_what_a_server_cannot_tell_is_said(opened: Asker) -> None:
 def test_restart_ends_what_is_under_way(opened: Asker, server: ChatServer) -> None:
     server.answers = [Said([delta("Hel")], hangs=True), Said(HELLO)]
     request = Generate(0, messages=[ChatMessage("user", "Hello?")])
-    number = opened.client.ask(request)
+    number = opened.client.send(request)
     while not isinstance(opened.events.get(timeout=30), Piece):
         pass
     opened.engine.restart()

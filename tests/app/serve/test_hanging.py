@@ -100,7 +100,7 @@ def test_a_window_beside_the_server_gets_an_error(tiny_path: Path, folder: Path)
             window = Program(engine)
             assert isinstance(window.open(tiny_path), Loaded)
             (client,) = streams(running, 1)
-            number = window.client.ask(ENDLESS)
+            number = window.client.send(ENDLESS)
             window.next(lambda e: getattr(e, "id", None) == number)
             pid = hang(running)
             window.client.cancel(number)
@@ -119,7 +119,7 @@ def test_a_client_of_the_window_that_serves(tiny_path: Path) -> None:
     """The person's Stop in the window that serves: the client gets an error, not silence."""
     with served(tiny_path) as running, kept(running):
         person = Program(running.engine)
-        number = person.client.ask(ENDLESS)
+        number = person.client.send(ENDLESS)
         (client,) = streams(running, 1)
         pid = hang(running)
         person.client.cancel(number)

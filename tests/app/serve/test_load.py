@@ -199,14 +199,14 @@ def test_a_few(tiny_path: Path) -> None:
 def ends_of(running: Served) -> list[Finished]:
     """The ends of answers, as the engine tells them from now on."""
     told: list[Finished] = []
-    tell = running.engine.tell
+    tell = running.engine.notify
 
     def heard(event: Event) -> None:
         if isinstance(event, Finished):
             told.append(event)
         tell(event)
 
-    running.engine.tell = heard  # type: ignore[method-assign]
+    running.engine.notify = heard  # type: ignore[method-assign]
     return told
 
 

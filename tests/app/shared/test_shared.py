@@ -73,7 +73,7 @@ class Program:
 
     def ask(self, request: Request[Any]) -> Any:
         """What ends it."""
-        number, ends = self.client.ask(request), request.ends
+        number, ends = self.client.send(request), request.ends
         return self.next(
             lambda e: isinstance(e, Reply) and e.id == number and isinstance(e, Failed | ends)
         )
@@ -83,7 +83,7 @@ class Program:
 
     def text(self, **more: Any) -> str:
         """An answer."""
-        number, said = self.client.ask(ASKED), ""
+        number, said = self.client.send(ASKED), ""
         while not isinstance(event := self.next(lambda e: isinstance(e, Reply)), Finished):
             assert not isinstance(event, Failed), event
             said += event.text if isinstance(event, Piece) and event.id == number else ""
@@ -140,7 +140,7 @@ def test_a_server_and_two_programs_share_one_engine(
         assert other.next(lambda event: isinstance(event, HeldMemory)).rows
         assert one.engine.abilities.owner == f"cutaway serve (process {os.getpid()})"
 
-        endless = one.client.ask(ENDLESS)
+        endless = one.client.send(ENDLESS)
         other.client.cancel(endless)  # a number of its own, or none
         one.next(lambda event: isinstance(event, Piece))
         one.next(lambda event: isinstance(event, Piece))
@@ -149,7 +149,7 @@ def test_a_server_and_two_programs_share_one_engine(
         told = running.post("/v1/chat/completions", CHAT).json()["choices"][0]["message"]["content"]
         assert one.text() == other.text() == told
 
-        number = one.client.ask(ENDLESS)
+        number = one.client.send(ENDLESS)
         host.close()
         assert "has ended" in str(one.next(lambda event: isinstance(event, Died)).error)
         assert "has ended" in one.end_of(number).message
@@ -170,7 +170,7 @@ def test_an_engine_that_dies_comes_back(
     engine, host = scripted
     guest = program()
     assert isinstance(loaded := guest.open(tiny_path), Loaded)
-    number = guest.client.ask(Generate(0))
+    number = guest.client.send(Generate(0))
     until(lambda: bool(engine.asked))
     engine.die(WorkerDied(-9, "it was killed (signal 9)"))
     error = str(guest.next(lambda event: isinstance(event, Died)).error)
@@ -179,7 +179,7 @@ def test_an_engine_that_dies_comes_back(
     engine.asked.clear()
     host.open(loaded)
     assert guest.next(lambda event: isinstance(event, Loaded)).id == 0
-    guest.client.ask(Generate(0))
+    guest.client.send(Generate(0))
     until(lambda: bool(engine.asked))
 
 
@@ -193,7 +193,7 @@ def test_only_a_file_that_is_open_there_is_shared(
     assert guest.open(other).kind == NOT_SHARED
     assert isinstance(guest.open(tiny_path), Loaded)
     for request in (Bench(0, BenchTest(1)), Generate(0)):
-        guest.client.ask(request)
+        guest.client.send(request)
     refused = guest.next(lambda event: isinstance(event, Failed))
     assert "belongs to cutaway serve" in refused.message
     until(lambda: bool(engine.asked))
@@ -215,12 +215,12 @@ def test_engines_load_here_what_nobody_shares(
     assert isinstance(person.open(tiny_path), Loaded)
     assert engines.abilities.owner.startswith("cutaway serve")
     assert not engines.is_local
-    number = person.client.ask(Generate(0))
+    number = person.client.send(Generate(0))
     until(lambda: bool(owner.asked))
-    owner.tell(Finished(owner.asked[-1].id, "stop", Stats(0, 0, 0, 0.0, 0.0, 0.0, 0.0, 0, 0)))
+    owner.notify(Finished(owner.asked[-1].id, "stop", Stats(0, 0, 0, 0.0, 0.0, 0.0, 0.0, 0, 0)))
     assert person.end_of(number).reason == "stop"
     other = write_tiny(tmp_path / "other.gguf", "llama")
-    number = person.client.ask(Load(0, str(other), EngineOptions()))
+    number = person.client.send(Load(0, str(other), EngineOptions()))
     until(lambda: any(isinstance(one, Load) for one in local.asked))
     local.load_done()
     assert person.next(lambda event: isinstance(event, Loaded)).id == number
@@ -270,7 +270,7 @@ def test_what_is_no_message_ends_that_connection_alone(
         other.sendall(sent)
         while other.recv(1 << 16):
             pass
-    guest.client.ask(Generate(0))
+    guest.client.send(Generate(0))
     until(lambda: bool(engine.asked))
 
 
@@ -289,7 +289,7 @@ def test_a_program_that_does_not_read_is_left(
         while engine.waits_for(number):
             engine.say(Piece(number, "x" * 100_000, []))
     until(lambda: engine.asked[-1] == Cancel(number))
-    guest.client.ask(Generate(0))
+    guest.client.send(Generate(0))
     until(lambda: isinstance(engine.asked[-1], Generate))
 
 

@@ -90,10 +90,10 @@ def test_what_goes_wrong_is_told(
     report_form(window)
     view, state = window.sheets.report, window.bench.report
     view.start.click()
-    qtbot.waitUntil(lambda: "gone:0" in view.says.text())
+    qtbot.waitUntil(lambda: "gone:0" in view.caption.text())
     state.report = report("passed")
     state.save(tmp_path / "gone" / "a.md")
-    qtbot.waitUntil(lambda: "no such folder" in view.says.text())
+    qtbot.waitUntil(lambda: "no such folder" in view.caption.text())
     assert not view.open.isVisible()
 
 

@@ -170,7 +170,7 @@ def profile_shows(window: MainWindow, now: Selected) -> None:
     assert now.operation in (kind.name, None)
     assert now.layer is None or kind.name.endswith(f"-{now.layer}")
     assert now.device in (kind.device, None)
-    assert kind.name in view.time_line.says.text()
+    assert kind.name in view.time_line.caption.text()
 
 
 SHOWS: dict[str, Callable[[MainWindow, Selected], None]] = {

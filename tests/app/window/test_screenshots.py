@@ -248,8 +248,8 @@ def broken_picture(window: MainWindow) -> None:
     window.vision.add_files([bad])
     until(
         lambda: (
-            "can't be opened" in window.talk.composer.attachments.says.text()
-            or window.talk.composer.attachments.says.text().startswith("broken")
+            "can't be opened" in window.talk.composer.attachments.caption.text()
+            or window.talk.composer.attachments.caption.text().startswith("broken")
         )
     )
 

@@ -37,7 +37,7 @@ def test_a_token_is_selected_beside_a_place_and_found_again(
     choose(text, 390)
     assert selection.now == Selected((message, 390), layer=3)
     assert text.selected == 390
-    assert "“word390” #391 › layer 3" in window.inspector.selection.says.text()
+    assert "“word390” #391 › layer 3" in window.inspector.selection.caption.text()
     choose(text, 380)
     column.verticalScrollBar().setValue(0)
     press(window, Qt.Key.Key_Left)

@@ -151,25 +151,25 @@ def test_the_strip_always_says_what_is_selected(window: MainWindow, client: Scri
     strip, selection = window.inspector.selection, window.bench.selection
     assert strip.isVisible()
     newest = "“word399” #400 (newest)"  # the word that the Token view follows, and shows
-    assert strip.says.text() == newest
+    assert strip.caption.text() == newest
     for tab in ("memory",):
         window.panes.show_tab(tab)
         assert strip.isVisible()
     selection.select_cell(12, "nvidia:0", "weights")
     letter = strip.text.split(" › ")[2][0]
-    assert strip.says.text() == f"{newest} › output block › {letter} nvidia:0 › weights"
+    assert strip.caption.text() == f"{newest} › output block › {letter} nvidia:0 › weights"
     window.commands.run("view.copy_selection")
-    assert QGuiApplication.clipboard().text() == strip.says.text()
+    assert QGuiApplication.clipboard().text() == strip.caption.text()
     window.commands.run("view.select_nothing")
-    assert strip.says.text() == newest
+    assert strip.caption.text() == newest
     assert not strip.is_selected
     press(window, Qt.Key.Key_Left)
     assert selection.now.layer == 12
     selection.select_token(window.bench.chat.path[1].id, 390)
     window.commands.run("chat.new")
-    assert strip.says.text() == f"output block › {letter} nvidia:0 › weights"
+    assert strip.caption.text() == f"output block › {letter} nvidia:0 › weights"
     window.commands.run("view.select_nothing")
-    assert strip.says.text() == "Nothing selected"
+    assert strip.caption.text() == "Nothing selected"
 
 
 def test_a_link_is_copied_and_followed(window: MainWindow, client: ScriptedEngine) -> None:
@@ -177,7 +177,7 @@ def test_a_link_is_copied_and_followed(window: MainWindow, client: ScriptedEngin
     message = window.bench.chat.path[-1].id
     selection.select_token(message, 36)
     selection.select_operation("kqv_out-5", 5, "nvidia:0")
-    text = window.inspector.selection.says.text()
+    text = window.inspector.selection.caption.text()
     assert "” #37 › layer 5 › kqv_out-5 › " in text
     window.commands.run("view.copy_link")
     link = clipboard.text()
@@ -185,7 +185,7 @@ def test_a_link_is_copied_and_followed(window: MainWindow, client: ScriptedEngin
     window.commands.run("view.select_nothing")
     press(window, Qt.Key.Key_G, CTRL | SHIFT)
     assert selection.link() == link
-    assert window.inspector.selection.says.text() == text
+    assert window.inspector.selection.caption.text() == text
     assert window.talk.notices.texts == []
 
 

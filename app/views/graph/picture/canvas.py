@@ -71,7 +71,7 @@ class GraphCanvas(Stage):
             card = self.scene.cards[at]
             self.fit(QRectF(card.x, card.y, card.width, card.height))
 
-    def bring_in(self, number: int, close: bool = False) -> None:
+    def scroll_to(self, number: int, close: bool = False) -> None:
         """Have a box in sight; `close` as large as can be read."""
         found = self.box_of(number)
         if found is None:

@@ -30,9 +30,9 @@ class Attachments(QWidget):
         super().__init__()
         self._bench, self._loader, self._written = bench, loader, written
         self.strip = PictureStrip(tr("Pictures to send"), loader, editable=True)
-        self.says = label("", "quiet", "small", wrap=True)
+        self.caption = label("", "quiet", "small", wrap=True)
         self.help = Button(tr("Choose a vision file (mmproj)…"), self.vision_wanted.emit, "link")
-        line = hbox((self.says, 1), self.help, spacing=GRID)
+        line = hbox((self.caption, 1), self.help, spacing=GRID)
         vbox(self.strip, line, on=self, spacing=GRID // 2)
         self.strip.removed.connect(written.remove)
         self.strip.chosen.connect(self._limit)
@@ -104,9 +104,9 @@ class Attachments(QWidget):
         else:
             told = (words.all_of(pictures, chat.brought), *words.notes(pictures, chat.brought))
             text = "\n".join(filter(None, told))
-        self.says.setText(text)
-        set_tone(self.says, "bad" if bad else "warn" if self._blind else "quiet")
-        self.says.setVisible(bool(text))
+        self.caption.setText(text)
+        set_tone(self.caption, "bad" if bad else "warn" if self._blind else "quiet")
+        self.caption.setVisible(bool(text))
         self.help.setVisible(self._blind and not bad)
 
     def _limit(self, place: int, choice: int) -> None:

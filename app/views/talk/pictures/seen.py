@@ -36,33 +36,33 @@ class SeenPicture(QWidget):
     def __init__(self, bench: Workbench) -> None:
         super().__init__()
         self._bench = bench
-        self._asked = Latest(bench.client)
+        self._request = Latest(bench.client)
         self._picture: Picture | None = None
         self._plan: PicturePlan | None = None
         self._pixels: list[bytes] = []  # what the images lie in
-        self.says = label("", "quiet", wrap=True)
+        self.caption = label("", "quiet", wrap=True)
         self.facts = label("", "quiet", "small", wrap=True)
         self.here = label(" ", "", "small", wrap=True)
         self.views = CellPictures(tr("Picture as the model sees it"))
         self.strip = PieceStrip(tr("Tokens of the picture"))
         self._below = scrolled(self.strip)
-        vbox(self.facts, self.says, (self.views, 1), self.here, self._below, on=self)
+        vbox(self.facts, self.caption, (self.views, 1), self.here, self._below, on=self)
         self.views.marked.connect(self._cell_marked)
         self.strip.marked.connect(self._token_marked)
         self.strip.moved_to.connect(
             lambda at: self._below.ensureVisible(at.x(), at.y(), GRID, 3 * GRID)
         )
-        bench.chat.brought.changed.connect(self._ask)
+        bench.chat.brought.changed.connect(self._send)
         self._say("")
 
     def show_picture(self, picture: Picture | None) -> None:
         """Ask what the open model makes of it; of None nothing is asked any more."""
         self._picture, self._plan = picture, None
-        self._asked.forget()
+        self._request.forget()
         self._say(tr("Loading…") if picture is not None else "")
-        self._ask()
+        self._send()
 
-    def _ask(self) -> None:
+    def _send(self) -> None:
         picture, brought = self._picture, self._bench.chat.brought
         if picture is None or self._plan is not None:
             return
@@ -80,19 +80,19 @@ class SeenPicture(QWidget):
             info = brought.info(picture)
             assert info is not None
             wanted = ShowPicture(0, info.digest, picture.limits)
-            self._asked.ask(wanted, self._show, self._failed)
+            self._request.send(wanted, self._show, self._failed)
 
     def _failed(self, failed: Failed) -> None:
         if failed.pictures:
             self._bench.chat.brought.lost(failed.pictures)
-            self._ask()
+            self._send()
         else:
             self._say(failed.message)
 
     def _say(self, text: str) -> None:
         """Words in place of the views."""
-        self.says.setText(text)
-        self.says.setVisible(bool(text))
+        self.caption.setText(text)
+        self.caption.setVisible(bool(text))
         for part in (self.facts, self.views, self.here, self._below):
             part.setVisible(not text)
 
@@ -125,7 +125,7 @@ class SeenPicture(QWidget):
         self.strip.show_tokens(_tokens(plan))
         self._fit()
         self._say("")
-        self._tell(None)
+        self._describe(None)
 
     @property
     def _limit(self) -> list[str]:
@@ -145,14 +145,14 @@ class SeenPicture(QWidget):
     def _cell_marked(self, cell: Cell) -> None:
         place = next((n for n, token in enumerate(self.strip.tokens) if token.cell == cell), None)
         self.strip.mark(place)
-        self._tell(place, cell)
+        self._describe(place, cell)
 
     def _token_marked(self, place: int) -> None:
         cell = self.strip.tokens[place].cell
         self.views.mark(cell)
-        self._tell(place, cell)
+        self._describe(place, cell)
 
-    def _tell(self, place: int | None, cell: Cell | None = None) -> None:
+    def _describe(self, place: int | None, cell: Cell | None = None) -> None:
         """Say what is marked."""
         parts: list[str] = []
         if place is not None:

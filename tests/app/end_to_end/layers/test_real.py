@@ -46,7 +46,7 @@ class Logits:
         heard: Queue[Any] = Queue()
         client = window.bench.engine.join(heard.put)
         asked = DumpResults(0, ["result_output"], prompt=PROMPT, tokens=TOKENS)
-        number, parts = client.ask(asked), []
+        number, parts = client.send(asked), []
         while not isinstance(reply := heard.get(timeout=PATIENCE_MS / 1000), ResultsDumped):
             if getattr(reply, "id", 0) == number:
                 assert isinstance(reply, ResultPart), reply

@@ -60,6 +60,6 @@ def test_states_are_seen(
     titles = [view.cells.which.itemText(i) for i in range(view.cells.which.count())]
     assert titles == ["whole context, 1 layer", "recurrent states, 3 layers"]
     view.cells.which.setCurrentIndex(1)
-    person.wait(lambda: "of them checkpoints" in view.cells.says.text())
-    assert view.cells.says.text().startswith("6 slots, ")
-    assert not view.cells.says.text().endswith("6 free")
+    person.wait(lambda: "of them checkpoints" in view.cells.caption.text())
+    assert view.cells.caption.text().startswith("6 slots, ")
+    assert not view.cells.caption.text().endswith("6 free")

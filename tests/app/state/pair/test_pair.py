@@ -46,7 +46,7 @@ class Crowded(ScriptedEngine):
 
     def send(self, request: Request[Any]) -> None:
         if isinstance(request, Load):
-            self.tell(Failed(request.id, "NoMem", "host: no room for weights"))
+            self.notify(Failed(request.id, "NoMem", "host: no room for weights"))
         else:
             super().send(request)
 
@@ -108,10 +108,10 @@ def scored(bench: Workbench, reader: Path, number: int, until: Until) -> list[fl
     tokens: list[EncodedText] = []
     told: list[AnswerScored] = []
     assert side.message is not None
-    bench.client.ask(EncodeText(0, side.message.text), tokens.append)
+    bench.client.send(EncodeText(0, side.message.text), tokens.append)
     until(lambda: tokens)
     messages = [ChatMessage(m.role, m.text) for m in bench.chat.path[:-1]]
-    bench.client.ask(ScoreAnswer(0, messages=messages, tokens=tokens[0].tokens), told.append)
+    bench.client.send(ScoreAnswer(0, messages=messages, tokens=tokens[0].tokens), told.append)
     until(lambda: told)
     found: list[float] = np.frombuffer(told[0].logprobs, "<f4").tolist()
     return found

@@ -87,7 +87,7 @@ def test_what_another_answer_tells_is_not_shown(talk: Workbench, engine: Scripte
     talk.preferences.update(token_live=True)
     assert talk.chat.send("And of Italy?")
     engine.write("Rome")
-    other = talk.client.ask(Generate(0, prompt="aside"))
+    other = talk.client.send(Generate(0, prompt="aside"))
     engine.say(msgspec.structs.replace(told(engine, 0), id=other))
     assert talk.token.inside is not None
     assert talk.token.inside.lens is None

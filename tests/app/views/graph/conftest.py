@@ -33,7 +33,7 @@ def view(
     client.load_done()
     QTest.keyClick(window.windowHandle(), Key.Key_4, CTRL)
     view = window.inspector.view(GraphView)
-    assert "Reading" in view.says.text()
+    assert "Reading" in view.caption.text()
     tell(client, GRAPH)
     client.answer(
         ListDevices,

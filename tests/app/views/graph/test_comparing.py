@@ -39,7 +39,7 @@ def test_the_command_compares_and_colours(
     assert painter.tone(number) == tokens().bad
     assert painter.tone(other) != tokens().bad
     assert view.legend.chart.keys == [0.0, 0.5, 1.0, "!"]
-    assert "First mismatch: Qcur-1 of one token" in view.compared.says.text()
+    assert "First mismatch: Qcur-1 of one token" in view.compared.caption.text()
 
 
 def test_the_first_that_deviates_is_gone_to(

@@ -51,7 +51,7 @@ def place_of(view: GraphView, name: str) -> QPoint:
 def test_without_a_model_it_says_what_to_do(window: MainWindow) -> None:
     window.panes.show_tab("graph")
     view = window.inspector.view(GraphView)
-    assert "Open a model" in view.says.text()
+    assert "Open a model" in view.caption.text()
     assert not view.bar.isVisible()
 
 
@@ -229,7 +229,7 @@ def test_overlays_and_their_legend(view: GraphView) -> None:
     assert view.legend.chart.keys == [0.0, 1.0]
     view.bar.overlay.setCurrentIndex(3)
     assert view.legend.chart.keys == []
-    assert "No times yet" in view.legend.says
+    assert "No times yet" in view.legend.text
 
 
 def test_both_steps_beside_each_other(

@@ -30,16 +30,16 @@ def test_a_pin_by_keyboard(
     actions = {action.text(): action for action in menu_of(view).actions()}
     assert list(actions) == [f"Pin ffn_norm-1 to {d}…" for d in ("intel:0", "pocl:0", "host")]
     actions["Pin ffn_norm-1 to pocl:0…"].trigger()
-    assert "planning" in view.offer.says.text()
+    assert "planning" in view.offer.caption.text()
     assert not view.offer.apply.isEnabled()
     tell(client, graph_done(4, halves, pinned=("ffn_norm-1", "pocl:0")))
-    assert "ffn_norm-1 would move; splits 2 to 4" in view.offer.says.text()
+    assert "ffn_norm-1 would move; splits 2 to 4" in view.offer.caption.text()
     assert view.canvas.marks.changed
     QTest.keyClick(view.offer.apply, Key.Key_Return)
     move = client.last_of(Move)
     assert isinstance(move, Move)
     assert move.options.place == "^ffn_norm-1$=pocl:0"
-    assert "Uploading" in view.offer.says.text()
+    assert "Uploading" in view.offer.caption.text()
     loaded = window.bench.session.model
     assert loaded is not None
     client.say(Moved(move.id, loaded, 1, 256, 0, 0))
@@ -62,7 +62,7 @@ def test_a_pin_that_cannot_be_moved_leaves_all_as_it_was(
     before = window.bench.session.options
     client.say(Failed(client.last_of(Move).id, "NoMem", "pocl:0: no room"))
     assert view.offer.isVisible()
-    assert view.offer.says.text().startswith("pocl:0: no room")
+    assert view.offer.caption.text().startswith("pocl:0: no room")
     assert window.bench.session.options == before
     view.offer.drop.click()
     assert view.offer.isHidden()

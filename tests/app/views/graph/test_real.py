@@ -47,7 +47,7 @@ def planned(bench: Workbench, qtbot: QtBot) -> Planned:
     """What `cutaway plan --nodes` says of the open model."""
     found: list[Planned] = []
     request = DescribePlan(0, str(bench.session.path), bench.session.options, nodes=True)
-    bench.client.ask(request, found.append)
+    bench.client.send(request, found.append)
     qtbot.waitUntil(lambda: bool(found))
     return found[0]
 

@@ -125,8 +125,8 @@ def test_the_lane_turns_red_while_dragging(view: LayersView, answer: Answer) -> 
     (lane,) = [lane for lane in view.state.lanes() if lane.over]
     said = f"{lane.over / (1 << 20):.1f} MiB short"
     assert lane.device == C
-    assert said in view.apply.says.text()
-    assert view.apply.says.property("tone") == "bad"
+    assert said in view.apply.caption.text()
+    assert view.apply.caption.property("tone") == "bad"
     assert said in view.chart.accessibleDescription()
     assert not view.apply.button.isEnabled()
     key(view, Qt.Key.Key_Escape)
@@ -197,7 +197,7 @@ def test_the_cache_goes_with_its_layer(view: LayersView) -> None:
     key(view, Qt.Key.Key_Down, modifier=ALT)
     assert view.state.placement is not None
     assert set(view.state.placement.layers) == {A}
-    assert "stays with its layer" in view.apply.says.text()
+    assert "stays with its layer" in view.apply.caption.text()
 
 
 def test_a_boundary_is_dragged_and_walked(view: LayersView, answer: Answer) -> None:

@@ -191,7 +191,7 @@ def test_what_cannot_be_read_cannot_be_loaded(
     before = len(asked(Predict))
     window.sheets.chooser.table.choose(1)
     assert not window.sheets.chooser.options.load.isEnabled()
-    assert "not a GGUF file" in window.sheets.chooser.options.says.text()
+    assert "not a GGUF file" in window.sheets.chooser.options.caption.text()
     assert len(asked(Predict)) == before
 
 

@@ -169,7 +169,7 @@ def connected(server: RunningServer, window: MainWindow, qtbot: QtBot) -> Server
     window.sheets.show_chooser()
     bench.servers.save(Connection("work", server.url), "wrong")
     qtbot.waitUntil(lambda: bool(bench.servers.all[0].problem))
-    assert "key is wrong" in lines["work"].says.text()
+    assert "key is wrong" in lines["work"].caption.text()
     bench.servers.save(Connection("work", server.url), KEY)
     qtbot.waitUntil(lambda: bool(bench.servers.all[0].models))
     return lines["work"]

@@ -39,9 +39,9 @@ def test_a_server_is_added_by_the_keyboard(
     assert isinstance(asked, ProbeServer)
     assert (asked.connection.name, asked.key) == ("work", None)
     line = window.sheets.chooser.servers.lines["work"]
-    assert "Listing" in line.says.text()
+    assert "Listing" in line.caption.text()
     engine.answer(ProbeServer, "vllm", "1", MODELS, 0.01)
-    assert "2 models" in line.says.text()
+    assert "2 models" in line.caption.text()
     QTest.keyClick(line.chat, Qt.Key.Key_Return)
     opened = engine.last
     assert isinstance(opened, OpenServer)
@@ -80,7 +80,7 @@ def test_what_cannot_be_saved_says_why(
 def test_a_server_is_changed_and_removed(window: MainWindow, engine: ScriptedEngine) -> None:
     servers(window)
     view = window.sheets.chooser.servers
-    assert "No server responds at" in view.lines["home"].says.text()
+    assert "No server responds at" in view.lines["home"].caption.text()
     view.lines["home"].change.click()
     assert view.form.url.text() == "http://192.168.1.7:8085"
     assert view.form.key.text() == ""

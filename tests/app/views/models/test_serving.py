@@ -92,7 +92,7 @@ def test_on_used_and_off(served: MainWindow, qtbot: QtBot, ring: Ring) -> None:
 
     bench.session.unload()
     qtbot.waitUntil(lambda: ask(url).status_code == 503)
-    assert "no model is open" in view.says.text()
+    assert "no model is open" in view.caption.text()
     view.switch.click()
     qtbot.waitUntil(lambda: not state.busy)
     assert not state.is_on
@@ -174,4 +174,4 @@ def test_a_servers_model_is_not_served_on(window: MainWindow) -> None:
     window.commands.run("model.serve")
     view = window.sheets.serving
     assert not view.switch.isEnabled()
-    assert "runs on a server" in view.says.text()
+    assert "runs on a server" in view.caption.text()

@@ -34,7 +34,7 @@ def bar(model: Stored, qtbot: QtBot) -> StorageBar:
 
 def test_a_question_comes_before_deleting(bar: StorageBar, model: Stored, qtbot: QtBot) -> None:
     QTest.mouseClick(bar.delete, LEFT)
-    assert bar.says.text() == "Delete a.gguf? 3 MB become free."
+    assert bar.caption.text() == "Delete a.gguf? 3 MB become free."
     assert bar.keep.hasFocus() or not bar.isActiveWindow()
     QTest.mouseClick(bar.keep, LEFT)
     assert model.paths[0].is_file()
@@ -48,7 +48,7 @@ def test_a_question_goes_with_its_model(bar: StorageBar, model: Stored) -> None:
     QTest.mouseClick(bar.delete, LEFT)
     bar.show_model(None)
     assert not bar.agree.isVisible()
-    assert bar.says.text() == ""
+    assert bar.caption.text() == ""
     assert model.paths[0].is_file()
 
 
@@ -64,9 +64,9 @@ def test_its_folder_is_shown(
     monkeypatch.setattr(QDesktopServices, "openUrl", open_url)
     QTest.mouseClick(bar.show_folder, LEFT)
     assert opened == [str(model.paths[0].parent)]
-    assert bar.says.text() == ""
+    assert bar.caption.text() == ""
     QTest.mouseClick(bar.show_folder, LEFT)
-    assert bar.says.text() == f"No file manager opens {model.paths[0].parent}."
+    assert bar.caption.text() == f"No file manager opens {model.paths[0].parent}."
 
 
 def test_moving(bar: StorageBar, model: Stored, tmp_path: Path, qtbot: QtBot) -> None:
@@ -76,13 +76,13 @@ def test_moving(bar: StorageBar, model: Stored, tmp_path: Path, qtbot: QtBot) ->
         bar.move_to(target)
     assert (target / "a.gguf").stat().st_size == model.size
     assert not model.paths[0].exists()
-    assert bar.says.text() == f"a is in {target} now."
+    assert bar.caption.text() == f"a is in {target} now."
 
 
 def test_another_programs_model_is_its_to_delete(bar: StorageBar, model: Stored) -> None:
     bar.show_model(Stored("m:latest", model.paths, 5, "ollama", False, "llama", "Q8_0"))
     QTest.mouseClick(bar.delete, LEFT)
-    assert "ollama rm" in bar.says.text()
+    assert "ollama rm" in bar.caption.text()
     assert not bar.agree.isVisible()
     bar.move_to(model.paths[0].parent)
     assert model.paths[0].is_file()

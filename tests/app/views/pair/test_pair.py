@@ -15,7 +15,7 @@ from tests.app.window.scenes.trial_scenes import client
 def test_both_are_asked_at_once_with_their_own_numbers(window: MainWindow) -> None:
     pair_form(window)
     view = window.sheets.pair
-    assert view.says.text() == NOTE
+    assert view.caption.text() == NOTE
     assert view.sides[0].choice.model.count() == 2
     view.question.setFocus()
     QTest.keyClick(view.question, Qt.Key.Key_Return)
@@ -24,7 +24,7 @@ def test_both_are_asked_at_once_with_their_own_numbers(window: MainWindow) -> No
     assert asked[0].messages == asked[1].messages
     assert [len(r.tools.known) for r in asked] == [0, 0]
     assert view.question.text == ""
-    assert not view.ask.isEnabled()
+    assert not view.send.isEnabled()
     assert view.stop.isEnabled()
     QTest.keyClick(view.stop, Qt.Key.Key_Space)
     assert {r.id for r in client(window).asked if isinstance(r, Cancel)} == {r.id for r in asked}
@@ -34,7 +34,7 @@ def test_words_are_painted_and_the_place_is_named_where_answers_part(window: Mai
     pair(window)
     view = window.sheets.pair
     assert [side.text.text for side in view.sides] == ["".join(LEFT), "".join(RIGHT)]
-    assert view.says.text() == (
+    assert view.caption.text() == (
         "They part at word 6: “Paris” (temperature 0: 8.0 %, temperature 1.3: 8.0 %);"
         " “a” (temperature 1.3: 8.0 %, temperature 0: 8.0 %)."
     )
@@ -86,7 +86,7 @@ def test_inspect_shows_the_word_in_its_branch(window: MainWindow) -> None:
 def test_an_empty_question_asks_the_last_one_again(window: MainWindow) -> None:
     pair(window)
     view, chat = window.sheets.pair, window.bench.chat
-    view.ask.click()
+    view.send.click()
     again = requests(window)[2:]
     assert [r.messages for r in again] == [requests(window)[0].messages] * 2
     assert [m.role for m in chat.path] == ["user", "assistant"]
@@ -100,5 +100,5 @@ def test_presets_give_their_numbers(window: MainWindow) -> None:
     choice.settings.setCurrentText("Precise")
     assert choice.own == OwnSampling(temperature=0.2, top_p=0.9)
     assert choice.names(window.sheets.pair.sides[1].choice) == ("Precise", "temperature 1.3")
-    window.sheets.pair.ask.click()
+    window.sheets.pair.send.click()
     assert isinstance(client(window).last, Generate)

@@ -34,7 +34,7 @@ def test_results_are_listed_and_select_their_operation(
     told = compared(4, ["ffn_norm-2"], engine.last_of(Compare).id)
     engine.say(told)
     assert page.table.rows.all_rows == told.rows
-    assert "First mismatch: ffn_norm-2" in page.head.says.text()
+    assert "First mismatch: ffn_norm-2" in page.head.caption.text()
     page.table.choose(0)
     page.table.view.clicked.emit(page.table.rows.index(5, 0))
     now = window.bench.selection.now
@@ -55,7 +55,7 @@ def test_cells_are_drawn_and_told(window: MainWindow, engine: ScriptedEngine) ->
     engine.answer(ReadCells, [whole, msgspec.structs.replace(whole, window=64, layers=[1])])
     page = view.cells
     said = "130 cells, 70 in use (positions 0 – 69), 1 of them shared, 60 free"
-    assert page.says.text() == said
+    assert page.caption.text() == said
     assert page.which.currentText() == "whole context, 2 layers"
     assert page.map.cells.shape == (3, 64)
     assert page.map.says(1, 5) == "cells from 64, cell 5: position 69"
@@ -79,7 +79,7 @@ def test_slots_of_recurrent_states_are_drawn_and_told(
     page = view.cells
     assert page.which.currentText() == "recurrent states, 3 layers"
     said = "4 slots, 3 in use (of tokens up to 31 – 47), 2 of them checkpoints, 1 free"
-    assert page.says.text() == said
+    assert page.caption.text() == said
     assert page.map.cells.shape == (1, 4)
     assert page.map.says(0, 0) == "slots from 0, slot 0: up to token 31 (checkpoint)"
     page.map.pointed.emit(0, 1)
@@ -119,8 +119,8 @@ def test_a_device_alone_shows_a_tensor_of_its_layers(
     window.bench.selection.select_device("intel:0")
     assert tensors.item is not None
     assert tensors.item.layer in window.bench.memory.layers_on("intel:0")
-    assert "on intel:0" in view.says
+    assert "on intel:0" in view.caption
     before = tensors.item
     window.bench.selection.select_device("pocl:7")
     assert tensors.item == before
-    assert "no layers on pocl:7" in view.says
+    assert "no layers on pocl:7" in view.caption

@@ -56,16 +56,16 @@ FOUND = {
 
 
 def test_experts_of_a_word(window: MainWindow, engine: ScriptedEngine, page: ExpertsPage) -> None:
-    assert page.says.text() == NO_WORD
+    assert page.caption.text() == NO_WORD
     answer = window.bench.chat.path[1]
     window.bench.selection.select_token(answer.id, 1)
     asked = engine.last_of(Examine)
     assert isinstance(asked, Examine)
     assert asked.probes == [r"ffn_moe_(logits|topk|weights)-\d+"]
-    assert "Computing" in page.says.text()
+    assert "Computing" in page.caption.text()
     tell(engine, FOUND)
     said = "2 layers have experts; each takes 2 of 6 for this token."
-    assert page.says.text() == said
+    assert page.caption.text() == said
     assert page.map.cells.shape == (2, 6)
     assert page.map.says(0, 5) == "layer 1, expert 5: weight 0.750 (chosen)"
     assert page.map.says(1, 2) == "layer 3, expert 2: not used"
@@ -86,18 +86,18 @@ def test_without_experts_and_without_an_answer(
     answer = window.bench.chat.path[1]
     window.bench.selection.select_token(answer.id, 0)
     tell(engine, {})
-    assert page.says.text() == NO_EXPERTS
+    assert page.caption.text() == NO_EXPERTS
     assert not page.map.isVisible()
     window.bench.selection.select_token(answer.id, 1)
     first = engine.last_of(Examine).id
     window.bench.selection.select_token(answer.id, 0)
     assert any(isinstance(one, Cancel) and one.id == first for one in engine.asked)
     engine.say(Failed(first, "Cancelled", "cancelled"))
-    assert "Computing" in page.says.text()
+    assert "Computing" in page.caption.text()
     engine.say(Failed(engine.last_of(Examine).id, "NoMem", "no room for probes"))
-    assert page.says.text() == "no room for probes"
+    assert page.caption.text() == "no room for probes"
     window.bench.selection.clear()
-    assert page.says.text() == NO_WORD
+    assert page.caption.text() == NO_WORD
 
 
 def test_nothing_is_asked_for_nobody(window: MainWindow, engine: ScriptedEngine) -> None:

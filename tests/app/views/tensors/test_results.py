@@ -68,7 +68,7 @@ def test_a_result_is_computed_for_the_word(window: MainWindow, engine: ScriptedE
     names = [i.name for g in state.groups for i in g.items if i.result is not None]
     assert names == ["embd", "Qcur-0", "Qcur-0#1", "l_out-0", "l_out-1"]
     state.choose(result(window, "Qcur-0#1"))
-    assert view.says == NO_WORD
+    assert view.caption == NO_WORD
     row = len(window.bench.chat.path) - 1
     window.bench.selection.select_token(window.bench.chat.path[row].id, 1)
     state.choose(result(window, "Qcur-0#1"))
@@ -76,7 +76,7 @@ def test_a_result_is_computed_for_the_word(window: MainWindow, engine: ScriptedE
     assert isinstance(asked, Examine)
     assert asked.probes == ["Qcur\\-0"]
     assert (asked.prefix, asked.lens, asked.attention_layers) == ("The capital", False, None)
-    assert "computing" in view.says
+    assert "computing" in view.caption
     values = np.arange(64, dtype=np.float32)
     engine.say(part(asked.id, 0, 0, -values))  # the first of that name is not wanted
     engine.say(part(asked.id, 1, 0, values[:40]), part(asked.id, 1, 40, values[40:]))
@@ -84,7 +84,7 @@ def test_a_result_is_computed_for_the_word(window: MainWindow, engine: ScriptedE
     assert state.numbers is not None
     assert state.numbers.dims == (16, 4, 1)
     np.testing.assert_array_equal(state.numbers.read(range(4), range(16)), values.reshape(4, 16))
-    assert "on intel:0" in view.says
+    assert "on intel:0" in view.caption
     assert window.bench.selection.now.operation == "Qcur-0#1"
 
 

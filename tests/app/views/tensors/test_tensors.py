@@ -218,7 +218,7 @@ def test_a_file_that_cannot_be_read_is_said(
     monkeypatch.setattr(LocalWeights, "read_numbers", broken)
     choose(window, "blk.0.attn_k.weight")
     view.show_page("Stats")
-    qtbot.waitUntil(lambda: "ends before byte 7" in view.says)
+    qtbot.waitUntil(lambda: "ends before byte 7" in view.caption)
 
 
 def test_it_follows_theme_and_text(window: MainWindow, view: TensorsView, qtbot: QtBot) -> None:

@@ -51,7 +51,7 @@ def test_two_typed_texts(window: MainWindow, engine: ScriptedEngine, page: Texts
     page.first.typed.set_text("a red hat")
     page.other.typed.set_text("")
     QTest.keyClick(page.first.typed, Qt.Key.Key_Return)
-    assert "Type two texts" in page.says.text()
+    assert "Type two texts" in page.caption.text()
     page.other.typed.set_text("a blue hat")
     QTest.keyClick(page.other.typed, Qt.Key.Key_Return)
     request = asked(engine)
@@ -61,7 +61,7 @@ def test_two_typed_texts(window: MainWindow, engine: ScriptedEngine, page: Texts
     assert (page.bar.value(), page.bar.maximum()) == (1, 2)
     engine.say(texts_compared(request.id))
     assert page.table.rows.total == 4
-    assert "First difference: embd" in page.says.text()
+    assert "First difference: embd" in page.caption.text()
     lines = [line.split("\t") for line in page.table.text().split("\n")[1:]]
     assert lines[1] == [
         *("l_out-0", "2.0e-01", "0.8000", "4.0e-01", "1 “ red” / “ blue”", "intel:0")
@@ -156,7 +156,7 @@ def test_it_is_stopped_and_fails_in_words(
     engine.say(texts_compared(asked(engine).id))
     page.compare.click()
     engine.say(Failed(asked(engine).id, "BadSetting", "prompt is pictures"))
-    assert page.says.text() == "prompt is pictures"
+    assert page.caption.text() == "prompt is pictures"
     assert page.compare.isVisible()
 
 

@@ -49,7 +49,7 @@ def test_patches_are_lit_where_they_lie(window: MainWindow, tmp_path: Path) -> N
     show(engine, whole)
     shown = window.inspector.view(TokenView).looked_at
     assert shown.isVisible()
-    assert "Picture 1 received" in shown.says.text()
+    assert "Picture 1 received" in shown.caption.text()
     strengths = shown.views.strengths
     assert strengths is not None
     assert max(strengths, key=lambda cell: strengths[cell]) == (0, 37)

@@ -172,7 +172,7 @@ def test_features_of_a_word_are_shown_and_one_is_turned_up(
     assert request.sae == str(tmp_path) == bench.preferences.value.autoencoder
     ids = bench.chat.tokens(1).ids
     assert request.text.prefix_tokens == ids
-    assert panel.says.text() == "Computing the features…"
+    assert panel.caption.text() == "Computing the features…"
     features = [[ActiveFeature(100 + at, 9.0 + at)] for at in range(20)]
     engine.answer(
         FindFeatures, "SmolLM2", "intel:0", "jumprelu", "residual-12", 16384, ["x"] * 20, features,
@@ -182,7 +182,7 @@ def test_features_of_a_word_are_shown_and_one_is_turned_up(
     titles = [one for one in token.findChildren(QLabel) if one.text() == "Features"]
     assert [one for one in titles if one.isVisible()] == [token.sections[-1].head]
     assert panel.table.rows()[1:] == [["cities", "118", "27.00"]]  # the last but one of 20
-    assert "residual-12. 38.4 features" in panel.says.text()
+    assert "residual-12. 38.4 features" in panel.caption.text()
     assert list(token.sections[-1].report().rows()[0]) == ["cities", "118", "27.00"]
     n = len([one for one in engine.asked if isinstance(one, FindFeatures)])
     look(2)  # of the same message: nothing is asked again
@@ -253,12 +253,12 @@ def test_the_map_shows_all_heads_and_selects_one(
     QTest.keyClick(panel.map, Qt.Key.Key_Right)
     assert (bench.selection.now.layer, bench.selection.now.head) == (7, 3)
     assert panel.list.lines == ()
-    assert "Loading" in panel.says.text()
+    assert "Loading" in panel.caption.text()
     inside.answer(engine)
     of_chat = full[7, 3, [*range(3, 9), 14, 15, 16]]
     assert panel.list.lines[0].share == pytest.approx(full[7, 3, 0])
     assert [line.share for line in panel.list.lines[2:]] == pytest.approx(sorted(of_chat)[::-1])
-    assert "layer 7: head 3" in panel.says.text()
+    assert "layer 7: head 3" in panel.caption.text()
 
 
 def test_steppers_go_through_layers_and_heads(
@@ -298,7 +298,7 @@ def test_sources_are_listed_with_the_first_token_apart(
     for at, said in ((0, "the attention sink"), (1, "tokens that the chat template adds")):
         place = token.attention.list.row_area(at).center().toPoint()
         QTest.mouseClick(token.attention.list, Qt.MouseButton.LeftButton, pos=place)
-        assert said in token.attention.says.text()
+        assert said in token.attention.caption.text()
     at = [line.text for line in lines].index("is")
     chosen: list[tuple[int, int]] = []
     token.attention.place_wanted.connect(lambda *place: chosen.append(place))
@@ -373,7 +373,7 @@ def test_the_choice_tells_what_each_step_removed(
     shown = painted(token.choice.bars)
     assert shown[2:5] == ["Paris", "62 %", "74 %"]
     assert "by min-p" in shown
-    assert "top-k leaves 40, removes 2.1 %" in token.choice.says.text()
+    assert "top-k leaves 40, removes 2.1 %" in token.choice.caption.text()
     assert ["a", "1.0 %", "", "min-p"] in token.choice.rows()
 
 
@@ -437,7 +437,7 @@ def test_slow_looks_can_be_cancelled_and_tried_again(
     bench.selection.select_token(bench.chat.path[1].id, 3)
     bench.token.ask()
     request = engine.last
-    qtbot.waitUntil(lambda: token.head.says.text() == "Computing…")
+    qtbot.waitUntil(lambda: token.head.detail.text() == "Computing…")
     assert token.head.act.text() == "Cancel"
     token.head.act.click()
     assert engine.last == Cancel(request.id)
@@ -445,7 +445,7 @@ def test_slow_looks_can_be_cancelled_and_tried_again(
     token.head.act.click()
     assert isinstance(engine.last, Examine)
     engine.say(Failed(engine.last.id, "BadSetting", "it does not fit"))
-    assert token.head.says.text() == "it does not fit"
+    assert token.head.detail.text() == "it does not fit"
     assert not token.head.act.isVisible()
 
 
@@ -481,7 +481,7 @@ def test_before_anything_runs_the_file_gives_the_shape(
     bench.file.changed.emit()
     assert token.lens.minimumSizeHint().height() > 0
     assert [text for text in painted(token.lens) if text.isdecimal()] == ["2", "1", "0"]
-    assert "3 layers of 4 heads" in token.attention.says.text()
+    assert "3 layers of 4 heads" in token.attention.caption.text()
     assert token.attention.blank.isVisible()
 
 
@@ -566,7 +566,7 @@ def test_without_a_model_the_one_that_wrote_a_word_is_opened_by_a_button(
     bench.session.unload()
     bench.selection.select_token(bench.chat.path[1].id, 1)
     bench.token.ask()
-    qtbot.waitUntil(lambda: "No model is open" in token.head.says.text())
+    qtbot.waitUntil(lambda: "No model is open" in token.head.detail.text())
     assert not token.head.act.isHidden()
     assert token.head.act.text() == "Open SmolLM2"
     token.head.act.click()
@@ -579,10 +579,10 @@ def test_the_word_itself_stands_in_the_line_of_the_selection_alone(
     strip = SelectionStrip(bench)
     qtbot.addWidget(strip)
     bench.selection.select_token(bench.chat.path[1].id, 3)
-    assert strip.says.text() == "“Paris” #4"
+    assert strip.caption.text() == "“Paris” #4"
     assert token.head.place.text() == "Token 4 of SmolLM2"
     bench.selection.clear()
-    assert strip.says.text() == "“.” #5 (newest)"
+    assert strip.caption.text() == "“.” #5 (newest)"
     assert token.head.place.text() == "Token 5 of SmolLM2"
 
 

@@ -78,7 +78,7 @@ def generated(window: MainWindow) -> Generate:
 def test_the_sheet_answers_with_the_edits(window: MainWindow) -> None:
     trial_form(window)
     view = window.sheets.trial
-    assert view.says.text() == NOTE
+    assert view.caption.text() == NOTE
     assert view.edits.text() == "Layer 12 off; layers 1–29 + 1.5 × “formal”"
     assert view.back.isHidden()
     QTest.keyClick(view.try_it, Qt.Key.Key_Space)
@@ -134,7 +134,7 @@ def test_without_edits_it_says_how_to_make_one(window: MainWindow) -> None:
     window.bench.chat.edits.clear()
     window.sheets.show_trial()
     view = window.sheets.trial
-    assert view.says.text() == NO_EDITS
+    assert view.caption.text() == NO_EDITS
     assert not view.try_it.isEnabled()
     window.bench.chat.open(None)
     assert not view.try_plain.isEnabled()
@@ -161,7 +161,7 @@ def test_one_click_leads_back_to_the_unedited_answer(window: MainWindow) -> None
     chat, view = window.bench.chat, window.sheets.trial
     tried = chat.path[1]
     assert tried.edits
-    assert "The chat shows the edited answer." in view.says.text()
+    assert "The chat shows the edited answer." in view.caption.text()
     QTest.keyClick(view.back, Qt.Key.Key_Space)
     assert window.sheets.front is None
     assert not chat.path[1].edits
@@ -445,7 +445,7 @@ def test_a_quality_is_measured_by_keyboard_in_place_of_the_model(
     assert Load in kinds[kinds.index(MeasureQuality) :], "the model is opened again"
     assert session.status == "ready"
     assert view.quality.title.text() == "SmolLM2 Q4_1 against SmolLM2 F16"
-    says = view.quality.says.text()
+    says = view.quality.caption.text()
     assert "Mean KL divergence 0.01251 ± 0.0004, at most 1.3" in says
     assert "The likeliest token is the same at 95.31 ± 0.65 %" in says
     assert view.quality.layers.rows.total == 30
@@ -493,7 +493,7 @@ def test_tensors_in_another_type_take_the_place_of_the_second_file(
 def test_texts_are_recorded_by_keyboard(window: MainWindow) -> None:
     recorded(window)
     view = window.sheets.runs
-    assert view.recording.says.text() == (
+    assert view.recording.caption.text() == (
         "2\u2009048 tokens of 3 texts, on intel:0\nWritten: norms.npz, imatrix.gguf"
     )
     asked = client(window).last_of(RecordDataset)
@@ -544,7 +544,7 @@ def test_other_answers_are_listed(window: MainWindow) -> None:
     assert item.startswith("What is the capital of France?  ·  ")
     window.bench.chat.open(None)
     view.refresh()
-    assert "There is no other answer" in view.says.text()
+    assert "There is no other answer" in view.caption.text()
     assert not view.button.isEnabled()
 
 

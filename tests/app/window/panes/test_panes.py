@@ -180,7 +180,7 @@ def test_a_view_has_a_window_of_its_own_and_comes_back(
     assert memory.isVisible()
     assert apart.windowTitle().startswith("Memory – ")
     window.bench.selection.select_layer(5)
-    assert apart.strip.says.text().endswith(" › layer 5"), "the selection follows"
+    assert apart.strip.caption.text().endswith(" › layer 5"), "the selection follows"
     QTest.keyClick(apart.windowHandle(), Qt.Key.Key_Left, ALT)
     assert window.bench.selection.now.layer is None, "commands work here too"
     window.bench.preferences.update(theme="dark", font_scale=1.5)

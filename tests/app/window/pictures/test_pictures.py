@@ -87,7 +87,7 @@ def test_files_and_folders_are_dropped_anywhere(
     assert cards[0].accessibleName() == (
         "a.png, picture 1 of 4, 320 × 240  ·  5 views, 95 tokens  ·  about 1.8 s"
     )
-    assert "4 pictures  ·  " in composer.attachments.says.text()
+    assert "4 pictures  ·  " in composer.attachments.caption.text()
     assert composer.send_button.isEnabled()
     (share,) = window.bench.chat.context.shares
     assert share.draft
@@ -366,7 +366,7 @@ def test_a_bad_file_says_why(window: MainWindow, engine: ScriptedEngine, tmp_pat
     engine.say(Failed(put.id, "BadPicture", "picture: the file is cut off; send it again"))
     composer = window.talk.composer
     text = "cut.png: the file is cut off; send it again. Remove it to send the message."
-    assert composer.attachments.says.text() == text
+    assert composer.attachments.caption.text() == text
     composer.field.set_text("What is it?")
     assert not composer.send_button.isEnabled()
     QTest.keyClick(composer.field, Qt.Key.Key_Return)
@@ -392,7 +392,7 @@ def test_every_bad_picture_has_its_reason(
         until(lambda: len([r for r in engine.asked if isinstance(r, PutPicture)]) == count)  # noqa: B023
         put = engine.last_of(PutPicture)
         engine.say(Failed(put.id, "BadPicture", f"picture: {reason}"))
-    says = window.talk.composer.attachments.says.text()
+    says = window.talk.composer.attachments.caption.text()
     assert "cut.png: the file is cut off" in says
     assert "short.png: the file is damaged" in says
     assert says.endswith("Remove them to send the message.")

@@ -49,7 +49,7 @@ def pair_form(window: MainWindow) -> None:
 def pair_busy(window: MainWindow) -> None:
     """Both answers are being written."""
     pair_form(window)
-    window.sheets.pair.ask.click()
+    window.sheets.pair.send.click()
     for asked, texts in zip(requests(window), (LEFT, RIGHT), strict=True):
         write(window, asked, texts[:6], end=False)
 
@@ -57,7 +57,7 @@ def pair_busy(window: MainWindow) -> None:
 def pair(window: MainWindow) -> None:
     """Both have ended and are compared."""
     pair_form(window)
-    window.sheets.pair.ask.click()
+    window.sheets.pair.send.click()
     for asked, texts in zip(requests(window), (LEFT, RIGHT), strict=True):
         write(window, asked, texts)
     window.sheets.pair.sides[1].text.setFocus()
