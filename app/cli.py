@@ -91,12 +91,12 @@ def _main(words: list[str]) -> int:
         wrong = [word for word in words if not _is_text(word)]
         if not wrong:
             return _report(words, "Unexpected", _unexpected(error), FAILED)
-        said = f"{repr(os.fsencode(wrong[0]))[1:]} is not UTF-8; rename the file, or link to it"
-        return _report(words, "BadSetting", said, FAILED)
+        text = f"{repr(os.fsencode(wrong[0]))[1:]} is not UTF-8; rename the file, or link to it"
+        return _report(words, "BadSetting", text, FAILED)
     except ImportError as error:
         is_short = any(words in str(error) for words in NO_ROOM)
-        said = OUT_OF_MEMORY if is_short else _unexpected(error)
-        return _report(words, "OutOfMemory" if is_short else "Unexpected", said, FAILED)
+        text = OUT_OF_MEMORY if is_short else _unexpected(error)
+        return _report(words, "OutOfMemory" if is_short else "Unexpected", text, FAILED)
     except Exception as error:  # noqa: BLE001  the outermost place: nobody else can report it
         return _report(words, "Unexpected", _unexpected(error), FAILED)
     return status

@@ -94,11 +94,11 @@ class EngineClient(QObject):
         """The abilities of the current engine."""
         return self._engine.abilities
 
-    def on(self, kind: type[K], hear: Callable[[K], None]) -> None:
+    def on(self, kind: type[K], callback: Callable[[K], None]) -> None:
         """Call `hear` with all replies of a class, this client's and those for everybody."""
         if kind not in self._kinds:
             self._kinds[kind] = _Kind(self)
-        self._kinds[kind].received.connect(hear)
+        self._kinds[kind].received.connect(callback)
 
     def send(
         self,
@@ -107,12 +107,14 @@ class EngineClient(QObject):
         fail: Callable[[Failed], None] | None = None,
     ) -> PendingRequest:
         """Send a request, with what is called once it has ended, or failed. Its id is new."""
-        asked = PendingRequest(self._client, request.ends)
-        asked.ended.connect(lambda reply: _call(fail if isinstance(reply, Failed) else then, reply))
+        pending = PendingRequest(self._client, request.ends)
+        pending.ended.connect(
+            lambda reply: _call(fail if isinstance(reply, Failed) else then, reply)
+        )
         if not self._closed:
-            self._open.append(asked)
-            asked.id = self._client.send(request, lambda reply: self._inbox.put((asked, reply)))
-        return asked
+            self._open.append(pending)
+            pending.id = self._client.send(request, lambda reply: self._inbox.put((pending, reply)))
+        return pending
 
     def weights(self, path: str) -> WeightReader:
         """A model's numbers; for a job, as it may take a while. Raises `BadFile`."""
@@ -149,25 +151,25 @@ class EngineClient(QObject):
         self._inbox.close()
 
     def _cancel_all(self) -> None:
-        for asked in list(self._open):
-            if asked.ends in GIVE_WAY:
-                asked.cancel()
+        for pending in list(self._open):
+            if pending.ends in GIVE_WAY:
+                pending.cancel()
 
     def _deliver(self, arrived: list[tuple[PendingRequest | None, Event]]) -> None:
-        for (kind, asked), group in groupby(arrived, lambda one: (type(one[1]), one[0])):
+        for (kind, pending), group in groupby(arrived, lambda one: (type(one[1]), one[0])):
             if self._closed:  # by a slot just now
                 return
             events: list[Any] = [event for _, event in group]
-            if issubclass(kind, Piece) and asked is not None:
-                asked.pieces.emit(events)
-            elif issubclass(kind, Progress) and asked is not None:
-                asked.progress.emit(events[-1])
+            if issubclass(kind, Piece) and pending is not None:
+                pending.pieces.emit(events)
+            elif issubclass(kind, Progress) and pending is not None:
+                pending.progress.emit(events[-1])
             else:
                 for event in events:
                     if not self._closed:
-                        self._pass_on(asked, event)
+                        self._pass_on(pending, event)
 
-    def _pass_on(self, asked: PendingRequest | None, event: Event) -> None:
+    def _pass_on(self, pending: PendingRequest | None, event: Event) -> None:
         if isinstance(event, Died):
             self.died.emit(event.error)
         elif isinstance(event, Restarted):
@@ -177,13 +179,13 @@ class EngineClient(QObject):
         else:
             if isinstance(event, Failed):
                 event = structs.replace(event, message=in_language(event.message))
-            if asked is not None and isinstance(event, Failed | asked.ends):
-                self._open.remove(asked)
-                asked.ended.emit(event)
-                if isinstance(event, Failed) and asked.ends in TURNS:
+            if pending is not None and isinstance(event, Failed | pending.ends):
+                self._open.remove(pending)
+                pending.ended.emit(event)
+                if isinstance(event, Failed) and pending.ends in TURNS:
                     self.failed.emit(event)
-            elif asked is not None:
-                asked.replied.emit(event)
+            elif pending is not None:
+                pending.replied.emit(event)
             if type(event) in self._kinds:
                 self._kinds[type(event)].received.emit(event)
 
@@ -221,14 +223,14 @@ class Latest(QObject):
         self.forget()
 
         def end(reply: Any) -> None:
-            if asked is self._pending:
+            if pending is self._pending:
                 self._pending = None
                 (fail if isinstance(reply, Failed) else then)(reply)
 
-        asked = self._pending = (send or self._client.send)(request, end, end)
+        pending = self._pending = (send or self._client.send)(request, end, end)
         self.done = self.total = 0
-        asked.progress.connect(self._on_progress)
-        asked.replied.connect(self._on_reply)
+        pending.progress.connect(self._on_progress)
+        pending.replied.connect(self._on_reply)
 
     def cancel(self) -> None:
         """Stop it; it still ends, as a rule with Failed of the kind Cancelled."""

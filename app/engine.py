@@ -85,12 +85,12 @@ class Client:
     def __init__(self, engine: "Engine", on_event: Callable[[Event], None]) -> None:
         self.engine, self.on_event = engine, on_event
 
-    def send(self, request: Request[Any], hear: Callable[[Reply], None] | None = None) -> int:
+    def send(self, request: Request[Any], on_reply: Callable[[Reply], None] | None = None) -> int:
         """Send a request; `request.id` is replaced by the one returned. It ends with exactly one
         reply of `request.ends` or `Failed`, also where the engine dies. Its replies are passed to
         `hear`, or to the client's where that is None.
         """
-        return self.engine.take(self, request, hear or self.on_event)
+        return self.engine.take(self, request, on_reply or self.on_event)
 
     def cancel(self, request_id: int) -> None:
         """Stop a request of this client; it still ends. Nothing where it has ended."""
@@ -169,41 +169,41 @@ class Engine(ABC):
         """
         raise NotSupported(f"reading {path}")
 
-    def join(self, hear: Callable[[Event], None]) -> Client:
+    def join(self, on_event: Callable[[Event], None]) -> Client:
         """A new client."""
-        client = Client(self, hear)
+        client = Client(self, on_event)
         with self.lock:
             self._clients.append(client)
         return client
 
-    def take(self, client: Client, request: Request[Any], hear: Callable[[Reply], None]) -> int:
+    def take(self, client: Client, request: Request[Any], on_reply: Callable[[Reply], None]) -> int:
         """Send a request, as for `client.ask`."""
         with self.lock:
             number = next(self._ids)
             request = msgspec.structs.replace(request, id=number)
-            self.requests[number] = OpenRequest(client, request, hear)
+            self.requests[number] = OpenRequest(client, request, on_reply)
             self.send(request)
         return number
 
     def cancel(self, client: Client, request_id: int) -> None:
         """Cancel a request, as for `client.cancel`."""
         with self.lock:
-            asked = self.requests.get(request_id)
-            if asked is not None and asked.client is client:
-                self.stop(asked.request)
+            found = self.requests.get(request_id)
+            if found is not None and found.client is client:
+                self.stop(found.request)
 
     def look(self, client: Client, request_id: int, live: Live) -> None:
         """Change the live data of a request, as for `client.look`."""
         with self.lock:
-            asked = self.requests.get(request_id)
-            if asked is not None and asked.client is client:
+            found = self.requests.get(request_id)
+            if found is not None and found.client is client:
                 self.order(Look(request_id, live))
 
     def revise(self, client: Client, revision: ReviseEdits) -> None:
         """Change the edits of a request, as for `client.revise`."""
         with self.lock:
-            asked = self.requests.get(revision.id)
-            if asked is not None and asked.client is client:
+            found = self.requests.get(revision.id)
+            if found is not None and found.client is client:
                 self.order(revision)
 
     def part(self, client: Client) -> None:
@@ -211,22 +211,22 @@ class Engine(ABC):
         with self.lock:
             if client in self._clients:
                 self._clients.remove(client)
-            for number, asked in list(self.requests.items()):
-                if asked.client is client:
-                    asked.on_reply = _ignore
-                    self.stop(asked.request)
+            for number, pending in list(self.requests.items()):
+                if pending.client is client:
+                    pending.on_reply = _ignore
+                    self.stop(pending.request)
                     self.requests.pop(number, None)
 
     def notify(self, event: Event) -> None:
         """Bring an event to those whom it concerns; from any thread."""
         with self.lock:
             if isinstance(event, Reply) and event.id:
-                asked = self.requests.get(event.id)
-                if asked is None:
+                pending = self.requests.get(event.id)
+                if pending is None:
                     return
-                if isinstance(event, Failed | asked.request.ends):
+                if isinstance(event, Failed | pending.request.ends):
                     del self.requests[event.id]
-                asked.on_reply(event)
+                pending.on_reply(event)
             else:
                 for client in list(self._clients):
                     client.on_event(event)

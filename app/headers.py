@@ -57,9 +57,9 @@ class Headers:
         self._asked[key] = self._kept[key]
         return self._kept[key][1]
 
-    def save(self, all_asked: bool) -> None:
+    def save(self, all_listed: bool) -> None:
         """Keep the answers; with `all_asked` those of files that were not asked for are gone."""
-        headers = self._asked if all_asked else self._kept
+        headers = self._asked if all_listed else self._kept
         with contextlib.suppress(OSError):
             write_sealed(self._path, MAGIC, msgspec.msgpack.encode(headers))
 

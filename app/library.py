@@ -99,7 +99,7 @@ def list_models(
         if not keys & seen and file not in copies:
             here.setdefault(file.where, []).append(_describe(file, headers))
         seen |= keys
-    headers.save(all_asked=True)
+    headers.save(all_listed=True)
     for models in here.values():
         towers = [model for model in models if model.stored.is_projector]
         stored += [_with_projector(model, towers, models) for model in models]
@@ -116,7 +116,7 @@ def first_usable() -> Path | None:
                 return stored.paths[0]
         return None
     finally:
-        headers.save(all_asked=False)
+        headers.save(all_listed=False)
 
 
 @dataclass(frozen=True, eq=False)

@@ -179,7 +179,7 @@ class LocalEngine(Engine):
             if worker is not self._worker:
                 return
             now = monotonic()
-            silence = now - max(worker.heard, self._waits_since) if self.sent else 0.0
+            silence = now - max(worker.last_message, self._waits_since) if self.sent else 0.0
             late = [sent for sent in self.sent.values() if sent.ignores_for(now) > STOPS]
             reads = now - worker.started  # seconds since it could read a Cancel
             given_up = any(min(sent.ignores_for(now), reads) > GIVES_UP for sent in late)

@@ -54,9 +54,9 @@ class LocalWeights:
         info = self._info(name)
         whole = range(info.shape[0] // info.fmt.block)
         wanted = whole if blocks is None else blocks
-        for asked, there in ((rows, range(info.rows)), (wanted, whole)):
-            if len(asked) and (asked[0] not in there or asked[-1] not in there):
-                raise BadSetting("rows", asked, f"within {there} of {name}")
+        for chosen, there in ((rows, range(info.rows)), (wanted, whole)):
+            if len(chosen) and (chosen[0] not in there or chosen[-1] not in there):
+                raise BadSetting("rows", chosen, f"within {there} of {name}")
         size, at = len(wanted) * info.fmt.bytes, info.offset + wanted.start * info.fmt.bytes
         if rows.step == 1 and size * PART > info.row_bytes:
             start = info.offset + rows.start * info.row_bytes

@@ -53,8 +53,8 @@ def files_in(folder: Path) -> list[KeptFile]:
     with suppress(OSError):  # there is no folder yet
         for path in folder.iterdir():
             with suppress(OSError):  # it was there a moment ago
-                told = path.lstat()
-                found.append(KeptFile(path, size_on_disk(told), told.st_mtime_ns))
+                status = path.lstat()
+                found.append(KeptFile(path, size_on_disk(status), status.st_mtime_ns))
     return sorted(found, key=lambda one: one.used)
 
 

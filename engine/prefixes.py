@@ -290,10 +290,10 @@ def _opened(path: Path) -> Iterator[tuple[int, int]]:
     """Open a file of this user's alone: its handle and size. Raises `OSError`."""
     handle = open_to_read(path, follow=False)
     try:
-        told = os.fstat(handle)
-        if not stat.S_ISREG(told.st_mode) or told.st_uid != user():
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode) or status.st_uid != user():
             raise OSError(None, "not a file of this user", str(path))
-        yield handle, told.st_size
+        yield handle, status.st_size
     finally:
         os.close(handle)
 

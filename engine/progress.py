@@ -11,7 +11,7 @@ U = TypeVar("U")
 R = TypeVar("R")
 
 
-def telling(steps: Generator[T, None, R], tell: Callable[[T], U]) -> Generator[U, None, R]:
+def reporting(steps: Generator[T, None, R], convert: Callable[[T], U]) -> Generator[U, None, R]:
     """Yields what `tell` makes of what the steps yield; returns what they return."""
     while True:
         try:
@@ -19,15 +19,17 @@ def telling(steps: Generator[T, None, R], tell: Callable[[T], U]) -> Generator[U
         except StopIteration as end:
             result: R = end.value
             return result
-        yield tell(one)
+        yield convert(one)
 
 
-def finished(steps: Generator[T, None, R], hear: Callable[[T], object] = lambda _: None) -> R:
+def finished(
+    steps: Generator[T, None, R], on_progress: Callable[[T], object] = lambda _: None
+) -> R:
     """Run the steps, pass each progress to `hear`, and return their result."""
-    heard = telling(steps, hear)
+    reported = reporting(steps, on_progress)
     while True:
         try:
-            next(heard)
+            next(reported)
         except StopIteration as end:
             result: R = end.value
             return result

@@ -111,8 +111,8 @@ def end_where_a_file_is_cut() -> None:
 
 def _end(number: int) -> None:
     cut = ", ".join(sorted(set(_cut_files()))) or "a file"
-    said = f"cutaway: error: {cut} was cut or became unreadable while in use; restore it\n"
-    os.write(2, said.encode(errors="replace"))
+    message = f"cutaway: error: {cut} was cut or became unreadable while in use; restore it\n"
+    os.write(2, message.encode(errors="replace"))
     os._exit(1)
 
 
@@ -137,11 +137,11 @@ def lock(handle: int, wait: bool = True) -> None:
         fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def size_on_disk(told: os.stat_result) -> int:
+def size_on_disk(status: os.stat_result) -> int:
     """Bytes that a file takes there."""
     if sys.platform == "win32":
-        return told.st_size
-    return told.st_blocks * BLOCK
+        return status.st_size
+    return status.st_blocks * BLOCK
 
 
 def user() -> int:
@@ -192,8 +192,8 @@ class Usage(NamedTuple):
 def usage() -> Usage | None:
     """The usage of this process; None where the system does not count it so (Windows)."""
     if sys.platform != "win32":
-        told = resource.getrusage(resource.RUSAGE_SELF)
-        return Usage(told.ru_utime, told.ru_stime, told.ru_minflt, told.ru_majflt)
+        usage = resource.getrusage(resource.RUSAGE_SELF)
+        return Usage(usage.ru_utime, usage.ru_stime, usage.ru_minflt, usage.ru_majflt)
     return None
 
 

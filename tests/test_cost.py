@@ -38,5 +38,5 @@ def test_kinds_tell_what_they_are_named_for(tiny_path: Path) -> None:
                 live=kind.live,
                 watch=kind.watch,
             )
-            told = {type(reply) for reply in worker.ask(request)}
+            told = {type(reply) for reply in worker.run(request)}
             assert told & every == wanted[kind.name]

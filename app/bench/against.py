@@ -61,7 +61,7 @@ class PeerProcess:
 
     def run(self, test: BenchTest, threads: int, flash_attention: bool, warm_up: bool) -> int:
         """Nanoseconds of one repetition. Raises PeerFailed."""
-        told = self._ask(
+        reply = self._post(
             **(self._shown if test.n_rows else {}),
             n_prompt=test.n_prompt,
             n_gen=test.n_gen,
@@ -70,13 +70,13 @@ class PeerProcess:
             flash_attention=flash_attention,
             warm_up=warm_up,
         )
-        return int(told["ns"])
+        return int(reply["ns"])
 
     def run_together(
         self, test: ParallelTest, threads: int, flash_attention: bool, warm_up: bool
     ) -> tuple[int, int]:
         """Nanoseconds of reading and of writing. Raises PeerFailed."""
-        told = self._ask(
+        reply = self._post(
             n_prompt=test.n_prompt,
             n_gen=test.n_gen,
             n_depth=0,
@@ -86,9 +86,9 @@ class PeerProcess:
             flash_attention=flash_attention,
             warm_up=warm_up,
         )
-        return int(told["read_ns"]), int(told["write_ns"])
+        return int(reply["read_ns"]), int(reply["write_ns"])
 
-    def _ask(self, **request: object) -> dict[str, Any]:
+    def _post(self, **request: object) -> dict[str, Any]:
         assert self._process.stdin is not None
         with suppress(BrokenPipeError):  # reading tells why
             self._process.stdin.write(json.dumps(request) + "\n")

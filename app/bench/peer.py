@@ -252,11 +252,11 @@ def _versions(lib: Any) -> dict[str, str]:
     found = {"llama-cpp-python": version("llama-cpp-python")}
     for name in ("ggml_version", "ggml_commit"):
         try:
-            ask = getattr(lib._lib, name)
+            function = getattr(lib._lib, name)
         except AttributeError:  # older or newer than what is known here
             continue
-        ask.restype = ctypes.c_char_p
-        found[name] = ask().decode()
+        function.restype = ctypes.c_char_p
+        found[name] = function().decode()
     return found
 
 

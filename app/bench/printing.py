@@ -83,8 +83,8 @@ def _origin(prepared: Sequence[int], problem: str) -> str:
     if not any(prepared):
         return "weights were repacked for each load" + (f": {problem}" if problem else "")
     size = max(prepared) / MIB
-    told = f"{size:.0f} MiB of weights came from prepared files; --prepared 0 repacks them"
-    return told if all(prepared) else f"{told}, as {prepared.count(0)} of {len(prepared)} loads did"
+    text = f"{size:.0f} MiB of weights came from prepared files; --prepared 0 repacks them"
+    return text if all(prepared) else f"{text}, as {prepared.count(0)} of {len(prepared)} loads did"
 
 
 def profile_lines(profile: StepProfile, roof: tuple[float, float]) -> Iterator[str]:

@@ -69,7 +69,7 @@ def run_reopen(
 
 def _first(worker: Worker, prompt: list[int], chat: str | None) -> Stats:
     """The statistics of one token behind a prompt."""
-    asked = Generate(
+    request = Generate(
         worker.new_id(),
         prompt_tokens=prompt,
         sampling=Sampling(temperature=0),
@@ -77,7 +77,7 @@ def _first(worker: Worker, prompt: list[int], chat: str | None) -> Stats:
         endless=True,
         chat=chat,
     )
-    *_, last = worker.ask(asked)
+    *_, last = worker.run(request)
     assert isinstance(last, Finished)
     return last.stats
 

@@ -125,9 +125,9 @@ def find_unfinished() -> Iterator[str]:
     for folder, pattern, following in UNFINISHED:
         for path in sorted(folder().glob(pattern)):
             with suppress(OSError):
-                told = path.stat()
-                if stat.S_ISREG(told.st_mode):
-                    yield f"{path}: {told.st_size / MIB:.1f} MiB of an unfinished {following}"
+                status = path.stat()
+                if stat.S_ISREG(status.st_mode):
+                    yield f"{path}: {status.st_size / MIB:.1f} MiB of an unfinished {following}"
 
 
 def mend(damage: Damage) -> str:
@@ -173,8 +173,8 @@ def _files(kind: Kind) -> Iterator[Path]:
 
 def _problem(path: Path, check: Callable[[Path], str]) -> str:
     try:
-        told = path.lstat()
-        if stat.S_ISLNK(told.st_mode) and not path.exists():
+        status = path.lstat()
+        if stat.S_ISLNK(status.st_mode) and not path.exists():
             return "a link to nothing"
         if not stat.S_ISREG(path.stat().st_mode):
             return "not a regular file"

@@ -34,19 +34,19 @@ def cases(
     """(done, of, result) of every case, its shares side by side. Raises `CutawayError` where none
     can be run, and `Cancelled`.
     """
-    told: Queue[tuple[int, int, int, CaseResult] | CutawayError | None] = Queue()
+    results: Queue[tuple[int, int, int, CaseResult] | CutawayError | None] = Queue()
     running: list[Child] = []
 
     def work(share: int) -> None:
         try:
             for done, total, result in _share(replace(wanted, share=share), running, stop):
-                told.put((share, done, total, result))
+                results.put((share, done, total, result))
         except CutawayError as error:
-            told.put(error)
+            results.put(error)
         except msgspec.MsgspecError as error:
-            told.put(DeviceError(wanted.device, f"its self test cannot be read: {error}"))
+            results.put(DeviceError(wanted.device, f"its self test cannot be read: {error}"))
         finally:
-            told.put(None)
+            results.put(None)
 
     for share in range(wanted.shares):
         Thread(target=work, args=(share,), daemon=True).start()
@@ -54,7 +54,7 @@ def cases(
     at_work = wanted.shares
     try:
         while at_work:
-            news = told.get()
+            news = results.get()
             if isinstance(news, CutawayError):
                 raise news
             if news is None:
@@ -79,15 +79,15 @@ def _share(
         with child("engine.selftest", text, timeout=SILENCE, stop=stop) as process:
             running.append(process)
             for line in process.lines():
-                told = msgspec.json.decode(line, type=SelfTestPlan | CaseResult)
-                if isinstance(told, SelfTestPlan):
-                    if told.problem:
-                        raise CutawayError(told.problem)
-                    total = told.n_cases
+                news = msgspec.json.decode(line, type=SelfTestPlan | CaseResult)
+                if isinstance(news, SelfTestPlan):
+                    if news.problem:
+                        raise CutawayError(news.problem)
+                    total = news.n_cases
                     continue
-                at_work = told if told.status == "started" else None
-                first += told.status != "started"
-                yield first, total, told
+                at_work = news if news.status == "started" else None
+                first += news.status != "started"
+                yield first, total, news
             problem = process.problem()
         if not problem and first >= total:
             return
@@ -132,14 +132,14 @@ def trials(
     text = msgspec.json.encode(wanted).decode()
     with child("engine.tuner", text, timeout=SILENCE, stop=stop) as process:
         for line in process.lines():
-            told = msgspec.json.decode(line, type=TunePlan | TrialResult | TuneResult)
-            if isinstance(told, TunePlan):
-                if told.problem:
-                    raise CutawayError(told.problem)
-                total = told.n_trials
+            news = msgspec.json.decode(line, type=TunePlan | TrialResult | TuneResult)
+            if isinstance(news, TunePlan):
+                if news.problem:
+                    raise CutawayError(news.problem)
+                total = news.n_trials
                 continue
-            result = told
-            yield total, told
+            result = news
+            yield total, news
         problem = process.problem()
     if not isinstance(result, TuneResult):
         raise CutawayError(f"tuning {wanted.device}: {problem or 'it ended early'}")

@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     assert attended is not None
     shares = chosen(attended, args.layer, args.head)
     if args.json:
-        print_json(_told(args, loaded, found, attended, shares))
+        print_json(_rows(args, loaded, found, attended, shares))
         return 0
     _print_places(found, shares, args.rows)
     print()
@@ -71,7 +71,7 @@ def chosen(attended: Attended, layer: int | None, head: int | None) -> list[floa
     return [sum(row[place::n]) / heads for place in range(n)]
 
 
-def _told(
+def _rows(
     args: argparse.Namespace,
     loaded: Loaded,
     found: Examined,

@@ -56,18 +56,20 @@ def run(args: argparse.Namespace) -> int:
     from app.terminal.engine import CommandEngine
 
     path, options = resolve(args.model), engine_options(args, without=OWN)
-    told: dict[str, Compared | TextsCompared] = {}
+    compared_on: dict[str, Compared | TextsCompared] = {}
     for device in dict.fromkeys(args.device or [None]):
         with CommandEngine(path, replace(options, device=device)) as engine:
             loaded = engine.start()
             compared: Compared | TextsCompared = engine.get(_request(engine.worker.new_id(), args))
-        told[device or loaded.device] = compared
+        compared_on[device or loaded.device] = compared
         if not args.json:
-            for line in _told(device or loaded.device, compared, args.all):
+            for line in _report(device or loaded.device, compared, args.all):
                 print(line)
     if args.json:
-        print_json({name: as_json(one) for name, one in told.items()})
-    return int(any(isinstance(one, Compared) and one.first is not None for one in told.values()))
+        print_json({name: as_json(one) for name, one in compared_on.items()})
+    return int(
+        any(isinstance(one, Compared) and one.first is not None for one in compared_on.values())
+    )
 
 
 def _request(number: int, args: argparse.Namespace) -> Request[Any]:
@@ -77,7 +79,7 @@ def _request(number: int, args: argparse.Namespace) -> Request[Any]:
     return CompareTexts(number, text, other)
 
 
-def _told(device: str, compared: Compared | TextsCompared, everything: bool) -> Iterator[str]:
+def _report(device: str, compared: Compared | TextsCompared, everything: bool) -> Iterator[str]:
     if isinstance(compared, TextsCompared):
         return text_lines(device, compared, everything)
     return _lines(device, compared, everything)
@@ -90,10 +92,10 @@ def _lines(device: str, compared: Compared, everything: bool) -> Iterator[str]:
         yield from table([TITLES, *map(_cells, rows)], left=(0, 1, 4))
     if compared.first is None:
         nearest = max(rows, key=lambda row: row.error / row.most)
-        yield f"  none deviates from the host; the nearest to it is {_said(nearest)}"
+        yield f"  none deviates from the host; the nearest to it is {_row_text(nearest)}"
     else:
         wrong = sum(bool(row.problem) for row in rows)
-        yield f"  first mismatch: {_said(rows[compared.first])}; {wrong} in all"
+        yield f"  first mismatch: {_row_text(rows[compared.first])}; {wrong} in all"
 
 
 TITLES = ("step", "result", "NMSE", "at most", "launches")
@@ -109,7 +111,7 @@ def _name(row: ComparedResult) -> str:
     return f"{row.name}#{row.occurrence}" if row.occurrence else row.name
 
 
-def _said(row: ComparedResult) -> str:
+def _row_text(row: ComparedResult) -> str:
     made = f"{', '.join(row.ops)} as {', '.join(row.launches)} on {row.device}"
     error = row.problem or f"NMSE {row.error:.1e}, at most {row.most:.1e}"
     return f"{_name(row)} of {row.phase}: {error} ({made})"

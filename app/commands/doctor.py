@@ -144,8 +144,8 @@ def print_rest(works: bool, packages: list[str]) -> None:
         print(_damage_line(damage))
     if damaged:
         print("      next: cutaway doctor --repair")
-    for said in find_unfinished():
-        print(f"--  {plain(said)}")
+    for line in find_unfinished():
+        print(f"--  {plain(line)}")
 
 
 def _damage_line(damage: Damage) -> str:
@@ -186,11 +186,11 @@ def _repair(as_json: bool, yes: bool) -> int:
         if not as_json:
             print(f"      {plain(done[-1])}")
     if as_json:
-        told = {"damaged": [_damage_as_json(d) for d in found], "done": done}
-        print_json(told | {"unfinished": list(find_unfinished())}, indent=2)
+        repaired = {"damaged": [_damage_as_json(d) for d in found], "done": done}
+        print_json(repaired | {"unfinished": list(find_unfinished())}, indent=2)
         return 1 if left else 0
-    for said in find_unfinished():
-        print(f"--  {plain(said)}")
+    for line in find_unfinished():
+        print(f"--  {plain(line)}")
     if not found:
         print("ok  no file of Cutaway's is damaged")
     elif left and not yes:

@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     if args.out is not None:
         _store(found, args.out)
     if args.json:
-        print_json(_told(loaded, found, texts))
+        print_json(_as_json(loaded, found, texts))
     elif args.out is None:
         _print(found, texts)
     return 0
@@ -89,7 +89,7 @@ def _rows(found: Embedded) -> list[list[float]]:
     return rows
 
 
-def _told(loaded: Loaded, found: Embedded, texts: list[str]) -> dict[str, Any]:
+def _as_json(loaded: Loaded, found: Embedded, texts: list[str]) -> dict[str, Any]:
     each = zip(texts, found.n_tokens, _rows(found), strict=True)
     return {
         "model": loaded.name,

@@ -59,11 +59,11 @@ def run(args: argparse.Namespace) -> int:
     print(f"{head}: {found.l0:.1f} active, explained variance {found.explained:.3f}")
     rows = [["token", "features with their activations, the strongest first"]]
     for token, features in zip(found.tokens, found.features, strict=True):
-        told = (
+        cells = (
             f"{one.index} {one.activation:.1f} {plain(found.names.get(one.index, ''))}".strip()
             for one in features[:SHOWN]
         )
-        rows.append([quoted(token), "; ".join(told)])
+        rows.append([quoted(token), "; ".join(cells)])
     for line in table(rows, left=(0, 1)):
         print(line)
     return 0

@@ -71,13 +71,13 @@ def fetch_with_progress(name: str, accept_terms: bool = False, text_only: bool =
             bar.update(f"{name}: {progress.stage}", progress.done, progress.total, amount)
 
         try:
-            accepted = accept_terms or ask(name)
+            accepted = accept_terms or agreed(name)
             return fetch(name, show, accept_terms=accepted, text_only=text_only)
         except KeyboardInterrupt:
             raise FetchStopped(name) from None
 
 
-def ask(name: str) -> bool:
+def agreed(name: str) -> bool:
     model = KNOWN.get(name)
     if not model or not model.terms or not interactive():
         return False

@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     assert found.lens is not None
     rows = layers(found.lens)
     if args.json:
-        print_json(_told(loaded, found, found.lens, rows))
+        print_json(_rows(loaded, found, found.lens, rows))
     else:
         _print(found, found.lens, rows)
     return 0
@@ -66,7 +66,7 @@ def layers(lens: Lens) -> list[dict[str, Any]]:
     ]
 
 
-def _told(
+def _rows(
     loaded: Loaded, found: Examined, lens: Lens, rows: list[dict[str, Any]]
 ) -> dict[str, Any]:
     return {

@@ -124,8 +124,8 @@ def _speed(planned: Planned) -> str:
         return "speed unknown: layers on the host, or devices not timed yet (see --measure)"
     times = [f"{name} {ns / 1e6:.1f}" for name, ns in speed.devices.items()]
     times += [f"from device to device {speed.copies / 1e6:.1f}", f"host {speed.host / 1e6:.1f}"]
-    said = f"about {speed.tokens_per_s:.0f} tokens per second (milliseconds: {', '.join(times)})"
-    return f"{said}, by {plain(speed.source)}"
+    text = f"about {speed.tokens_per_s:.0f} tokens per second (milliseconds: {', '.join(times)})"
+    return f"{text}, by {plain(speed.source)}"
 
 
 def _devices(planned: Planned) -> Iterable[Sequence[str]]:

@@ -109,7 +109,7 @@ def run(args: argparse.Namespace) -> int:
     options = with_draft(options)
     engine, host = LocalEngine(), None
     serving = Serving(engine, settings)
-    serving.clients.hear(_log_ended)
+    serving.clients.listen(_log_ended)
     with _signals(serving.hurry) as stopped, _logged():
         try:
             serving.start()
@@ -163,8 +163,8 @@ def _log_ended(event: object) -> None:
     if isinstance(event, RequestEnded):
         row = event.row
         tokens = f"{row.n_prompt} + {row.n_generated} tokens"
-        told = (row.client, row.path, tokens, row.seconds, row.ended)
-        logging.getLogger("server").info("%s %s: %s, %.1f s, %s", *told)
+        values = (row.client, row.path, tokens, row.seconds, row.ended)
+        logging.getLogger("server").info("%s %s: %s, %.1f s, %s", *values)
 
 
 class _Stopped:
@@ -173,17 +173,17 @@ class _Stopped:
     def __init__(self, hurry: Callable[[], None]) -> None:
         self._event = threading.Event()
         self._hurry = hurry
-        self._heard = 0
+        self._n_signals = 0
 
     def __call__(self) -> bool:
         return self._event.is_set()
 
-    def hear(self, number: int, frame: object) -> None:
-        self._heard += 1
+    def on_signal(self, number: int, frame: object) -> None:
+        self._n_signals += 1
         self._event.set()
-        if self._heard == 2:
+        if self._n_signals == 2:
             self._hurry()
-        elif self._heard > 2:
+        elif self._n_signals > 2:
             raise KeyboardInterrupt
 
 
@@ -191,7 +191,7 @@ class _Stopped:
 def _signals(hurry: Callable[[], None]) -> Iterator[_Stopped]:
     stopped = _Stopped(hurry)
     numbers = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.signal(number, stopped.hear) for number in numbers]
+    before = [signal.signal(number, stopped.on_signal) for number in numbers]
     try:
         yield stopped
     finally:

@@ -37,14 +37,14 @@ def run(args: argparse.Namespace) -> int:
     kept = None
     start = time.monotonic()
     with Bar() as bar:
-        for total, told in trials(Tune(device.id, args.family, args.to)):
-            if isinstance(told, TuneResult):
-                kept = told
+        for total, news in trials(Tune(device.id, args.family, args.to)):
+            if isinstance(news, TuneResult):
+                kept = news
                 continue
-            results.append(told)
+            results.append(news)
             if not args.json:
                 bar.clear()
-                print(_line(told), flush=True)
+                print(_line(news), flush=True)
             bar.update(device.id, len(results), total, remaining(start, len(results), total))
     assert kept is not None
     if args.json:

@@ -69,8 +69,8 @@ class ModelFacts:
     def name(self) -> str:
         """The names that the table's words are looked for in: metadata first, the file's stem."""
         keys = ("basename", "name", "finetune", "size_label")
-        said = [str(self.general.get(f"general.{key}", "")) for key in keys]
-        return "-".join([*filter(None, said), self.path.stem]).lower().replace(" ", "-")
+        names = [str(self.general.get(f"general.{key}", "")) for key in keys]
+        return "-".join([*filter(None, names), self.path.stem]).lower().replace(" ", "-")
 
     @property
     def base_repositories(self) -> list[str]:

@@ -99,10 +99,10 @@ class Ranking:
         """One number a piece, 0 where nothing of the question is in it."""
         n = len(self.pieces)
         average = sum(self._lengths) / n or 1.0 if n else 1.0
-        asked = _terms(question)
+        terms = _terms(question)
         weights = {
             term: math.log(1 + (n - held + 0.5) / (held + 0.5)) * _weight(term)
-            for term in asked
+            for term in terms
             if (held := self._holders[term])
         }
         found = []

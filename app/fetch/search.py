@@ -187,9 +187,9 @@ class Hub:
         is read up to there.
         """
         last = start + length - 1
-        asked = {"Range": f"bytes={start}-{last}", "Accept-Encoding": "identity"}
+        headers = {"Range": f"bytes={start}-{last}", "Accept-Encoding": "identity"}
         url = f"{self.endpoint}/{repo}/resolve/main/{quote(path)}"
-        content, response = self._request(url, repo, asked, last + 1)
+        content, response = self._request(url, repo, headers, last + 1)
         found = CONTENT_RANGE.match(response.headers.get("Content-Range", ""))
         if response.status_code != httpx2.codes.PARTIAL_CONTENT:
             size = response.headers.get("Content-Length", "")

@@ -17,7 +17,7 @@ from app.remote import body as bodies
 from app.remote.connection import ServedModel, ServerKind
 from app.remote.frames import ChatChunk, Reader, read_chunk
 from app.remote.link import MOST_BODY, ServerLink
-from app.remote.problems import ServerFailed, no_interface, refused, told_error, unreachable
+from app.remote.problems import ServerFailed, no_interface, refused, stream_error, unreachable
 from engine.protocol import Finished, Generate, Progress, Reply, Stats
 
 MOST_EVENT = 4 << 20  # bytes of one event
@@ -42,8 +42,8 @@ class OpenedModel:
     async def refusal(self, answer: httpx2.Response) -> ServerFailed:
         """Convert an error response to a ServerFailed."""
         link, content = self.link, await self.link.error(answer)
-        told = answer.status_code, answer.headers, content
-        return refused(link.to, *told, link.key, self.model.id, self.others)
+        response = answer.status_code, answer.headers, content
+        return refused(link.to, *response, link.key, self.model.id, self.others)
 
 
 class RemoteAnswer:
@@ -52,23 +52,23 @@ class RemoteAnswer:
     def __init__(
         self,
         opened: OpenedModel,
-        asked: Generate,
+        request: Generate,
         seed: int,
         pictures: Mapping[str, bytes],
-        tell: Callable[[Reply], None],
+        on_reply: Callable[[Reply], None],
     ) -> None:
-        self._opened, self._asked, self._seed, self._tell = opened, asked, seed, tell
-        fields = bodies.body(opened.model.id, opened.kind, asked, seed, pictures)
+        self._opened, self._request, self._seed, self._on_reply = opened, request, seed, on_reply
+        fields = bodies.body(opened.model.id, opened.kind, request, seed, pictures)
         self._fields = {k: v for k, v in fields.items() if k not in opened.unknown}
-        self._shows = any(message.pictures for message in asked.messages)
-        repeats = asked.prefix if opened.kind in bodies.REPEATS else ""
-        self._reader = Reader(asked.id, asked.apart, "logprobs" in self._fields, repeats)
+        self._shows = any(message.pictures for message in request.messages)
+        repeats = request.prefix if opened.kind in bodies.REPEATS else ""
+        self._reader = Reader(request.id, request.apart, "logprobs" in self._fields, repeats)
         self._notes: list[str] = []
         self._n_tokens = 0
         self._began = monotonic()
         self._first: float | None = None  # when the first token came
         self._last = self._began
-        self._told = False
+        self._has_begun = False
 
     async def run(self) -> Finished:
         """Ask, and tell what comes. Raises ServerFailed; cancelled it ends as such."""
@@ -82,10 +82,10 @@ class RemoteAnswer:
         tries = 0
         while True:
             try:
-                await self._ask()
+                await self._send()
                 return
             except ServerFailed as error:
-                if self._told:
+                if self._has_begun:
                     raise
                 if self._leave_out(error):
                     continue
@@ -96,7 +96,9 @@ class RemoteAnswer:
         """Fields that the server does not know; said with the answer, and not sent again."""
         if error.status not in (400, 422):
             return False
-        gone = [name for name in bodies.named(self._fields, error.said) if name in self._fields]
+        gone = [
+            name for name in bodies.named(self._fields, error.server_text) if name in self._fields
+        ]
         for name in gone:
             del self._fields[name]
         self._opened.unknown.update(gone)
@@ -109,21 +111,20 @@ class RemoteAnswer:
         seconds = error.after if error.after is not None else WAITS[min(tries, len(WAITS)) - 1]
         if not error.again or tries > len(WAITS) or seconds > LONGEST_WAIT:
             raise self._with_pictures(error)
-        said = f"{error}; retrying in {seconds:g} s ({tries} of {len(WAITS)})"
+        text = f"{error}; retrying in {seconds:g} s ({tries} of {len(WAITS)})"
         self._notes.append(f"Retried after {seconds:g} s: {error.problem}")
-        self._tell(Progress(self._asked.id, "prefill", 0, 0, note=said))
+        self._on_reply(Progress(self._request.id, "prefill", 0, 0, note=text))
         await asyncio.sleep(seconds)
 
     def _with_pictures(self, error: ServerFailed) -> ServerFailed:
-        words = error.said.lower()
+        words = error.server_text.lower()
         if self._shows and error.status >= 400 and any(word in words for word in BLIND):
-            problem = (
-                f"its model does not accept pictures ({error.status}: {error.said}); remove them"
-            )
+            cause = f"{error.status}: {error.server_text}"
+            problem = f"its model does not accept pictures ({cause}); remove them"
             return ServerFailed(error.name, problem, status=error.status)
         return error
 
-    async def _ask(self) -> None:
+    async def _send(self) -> None:
         opened, link = self._opened, self._opened.link
         try:
             async with link.send("POST", f"{link.to.api}/chat/completions", self._fields) as answer:
@@ -131,15 +132,15 @@ class RemoteAnswer:
                     raise await opened.refusal(answer)
                 kind, _, _ = answer.headers.get("content-type", "").lower().partition(";")
                 if kind.strip() == "text/event-stream":
-                    await self._hear(answer)
+                    await self._take_stream(answer)
                 elif "json" in kind:
                     await self._take_whole(answer)
                 else:
                     raise no_interface(link.to, answer.headers)
         except (httpx2.HTTPError, httpx2.InvalidURL, TimeoutError, OSError) as error:
-            raise unreachable(link.to, error, self._told) from error
+            raise unreachable(link.to, error, self._has_begun) from error
 
-    async def _hear(self, answer: httpx2.Response) -> None:
+    async def _take_stream(self, answer: httpx2.Response) -> None:
         name = self._opened.link.to.name
         done, size = False, 0
         async for event in httpx2.EventSource(answer, MOST_EVENT):
@@ -156,7 +157,7 @@ class RemoteAnswer:
                 raise ServerFailed(name, problem)
             await asyncio.sleep(0)  # a cancel, also of a server that never pauses
         if not done and not self._reader.reason:
-            what = "the text so far is kept" if self._told else "nothing was received"
+            what = "the text so far is kept" if self._has_begun else "nothing was received"
             problem = f"the connection closed during the answer; {what}"
             raise ServerFailed(name, problem, again=True)
         self._end()
@@ -170,7 +171,7 @@ class RemoteAnswer:
             if size > MOST_BODY:
                 raise ServerFailed(self._opened.link.to.name, "its answer is larger than 16 MiB")
         self._take(b"".join(parts))
-        if not self._told and not self._reader.reason:
+        if not self._has_begun and not self._reader.reason:
             raise ServerFailed(self._opened.link.to.name, "its response contains no answer")
         self._notes.append("The server does not stream: the answer arrived in one piece")
         self._end()
@@ -180,28 +181,28 @@ class RemoteAnswer:
         try:
             chunk: ChatChunk = read_chunk(data)
         except UNREADABLE:
-            kept = "; the text so far is kept" if self._told else ""
+            kept = "; the text so far is kept" if self._has_begun else ""
             raise ServerFailed(name, f"it sent an event that is not chat JSON{kept}") from None
         if chunk.error:
-            raise told_error(name, chunk.error, key)
+            raise stream_error(name, chunk.error, key)
         for piece in self._reader.read(chunk):
-            self._told, self._last = True, monotonic()
+            self._has_begun, self._last = True, monotonic()
             if self._first is None:
                 self._first = self._last
             self._n_tokens += len(piece.tokens)
-            self._tell(piece)
+            self._on_reply(piece)
 
     def _end(self) -> None:
         for piece in self._reader.end():
-            self._tell(piece)
+            self._on_reply(piece)
 
     def _finished(self, reason: str) -> Finished:
         self._end()
         reader, usage, timings = self._reader, self._reader.usage, self._reader.timings
         notes = list(self._notes)
-        told = usage.completion_tokens if usage is not None else None
-        n = told if told is not None else self._n_tokens or reader.n_frames
-        if told is None and reader.n_frames:
+        counted = usage.completion_tokens if usage is not None else None
+        n = counted if counted is not None else self._n_tokens or reader.n_frames
+        if counted is None and reader.n_frames:
             notes.append("The server reported no token count; it is estimated")
         details = usage.prompt_tokens_details if usage is not None else None
         cached = (timings.cache_n if timings else None) or (
@@ -221,10 +222,10 @@ class RemoteAnswer:
             prompt, min(cached or 0, prompt), n, 0.0, prefill, first, decode, self._seed,
             prompt + n, notes=notes,
         )  # fmt: skip
-        return Finished(self._asked.id, reason, stats)
+        return Finished(self._request.id, reason, stats)
 
 
-def unknown_seed(asked: Generate, draw: Callable[[], int]) -> int:
+def unknown_seed(request: Generate, draw: Callable[[], int]) -> int:
     """The seed that is sent: the one asked for, or a drawn one, so that it can be told."""
-    seed: Any = asked.sampling.seed
+    seed: Any = request.sampling.seed
     return draw() if seed is None else int(seed) % (1 << 53)

@@ -36,14 +36,14 @@ WEBP = "image/webp"
 
 
 def body(
-    model: str, kind: ServerKind, asked: Generate, seed: int, pictures: Mapping[str, bytes]
+    model: str, kind: ServerKind, request: Generate, seed: int, pictures: Mapping[str, bytes]
 ) -> dict[str, Any]:
     """Return the body of the request. `pictures` are files by digest. Raises NotSupported for what
     only an engine on this machine does.
     """
-    _check(asked, kind)
-    sampling = asked.sampling
-    messages = [_message(message, pictures) for message in asked.messages]
+    _check(request, kind)
+    sampling = request.sampling
+    messages = [_message(message, pictures) for message in request.messages]
     fields: dict[str, Any] = {
         "model": model,
         "messages": messages,
@@ -63,23 +63,23 @@ def body(
     for name in ("frequency_penalty", "presence_penalty"):
         if getattr(sampling, name):
             fields[name] = getattr(sampling, name)
-    if asked.max_tokens is not None:
-        fields["max_tokens"] = asked.max_tokens
-    if asked.stop:
-        fields["stop"] = asked.stop
-    if asked.logprobs:
-        fields |= {"logprobs": True, "top_logprobs": min(asked.logprobs, 20)}
-    if asked.prefix:
-        messages.append({"role": "assistant", "content": asked.prefix})
+    if request.max_tokens is not None:
+        fields["max_tokens"] = request.max_tokens
+    if request.stop:
+        fields["stop"] = request.stop
+    if request.logprobs:
+        fields |= {"logprobs": True, "top_logprobs": min(request.logprobs, 20)}
+    if request.prefix:
+        messages.append({"role": "assistant", "content": request.prefix})
         if kind in ("vllm", "sglang"):
             fields |= {"continue_final_message": True, "add_generation_prompt": False}
-    if asked.template:
-        fields["chat_template_kwargs"] = asked.template
-    if asked.bias:
-        fields["logit_bias"] = {str(token): value for token, value in asked.bias.items()}
-    if asked.form is not None:
-        fields |= _form(asked.form, kind)
-    return fields | _tools(asked)
+    if request.template:
+        fields["chat_template_kwargs"] = request.template
+    if request.bias:
+        fields["logit_bias"] = {str(token): value for token, value in request.bias.items()}
+    if request.form is not None:
+        fields |= _form(request.form, kind)
+    return fields | _tools(request)
 
 
 def without_thought(text: str) -> str:
@@ -88,21 +88,21 @@ def without_thought(text: str) -> str:
     return rest.lstrip("\n") if begins.startswith(THOUGHT_BEGINS) and ends else text
 
 
-def named(fields: Mapping[str, Any], said: str) -> list[str]:
+def named(fields: Mapping[str, Any], text: str) -> list[str]:
     """The fields, among those that can be left out, that a refusal names."""
-    words = said.lower()
+    words = text.lower()
     gone = [name for name in OPTIONAL if name in fields and name in words]
     return ["logprobs", "top_logprobs"] if "logprobs" in gone and "logprobs" in fields else gone
 
 
-def _check(asked: Generate, kind: ServerKind) -> None:
-    if asked.prompt is not None or asked.prompt_tokens is not None or asked.infill is not None:
+def _check(request: Generate, kind: ServerKind) -> None:
+    if request.prompt is not None or request.prompt_tokens is not None or request.infill is not None:
         raise NotSupported("continuing a text without a chat on a server")
-    if asked.changes or asked.edits:
+    if request.changes or request.edits:
         raise NotSupported("trying a changed model on a server")
-    if asked.prompt_logprobs is not None or asked.endless:
+    if request.prompt_logprobs is not None or request.endless:
         raise NotSupported("the probabilities of a prompt, or an endless answer, on a server")
-    if asked.prefix and kind not in GOES_ON:
+    if request.prefix and kind not in GOES_ON:
         raise NotSupported("continuing an answer on this server (regenerate it instead): that")
 
 
@@ -152,8 +152,8 @@ def _form(form: AnswerForm, kind: ServerKind) -> dict[str, Any]:
     raise NotSupported(f"an answer by a {type(form).__name__.lower()} on this server")
 
 
-def _tools(asked: Generate) -> dict[str, Any]:
-    tools = asked.tools
+def _tools(request: Generate) -> dict[str, Any]:
+    tools = request.tools
     if not tools.known:
         return {}
     known = [

@@ -32,23 +32,23 @@ class ServedVectors(msgspec.Struct, frozen=True):
 _read = msgspec.json.Decoder(ServedVectors).decode
 
 
-async def embedded(opened: OpenedModel, asked: Embed) -> Embedded:
+async def embedded(opened: OpenedModel, request: Embed) -> Embedded:
     """Vectors of length 1, cut here where only the first numbers are wanted. How many tokens each
     text has no server tells, so that is 0. Raises ServerFailed, BadSetting, NotSupported.
     """
-    if not asked.normalized:
+    if not request.normalized:
         raise NotSupported("embeddings without normalisation (--raw) from a server")
-    rows = [await _some(opened, some) for some in _parts(asked.texts)]
+    rows = [await _some(opened, some) for some in _parts(request.texts)]
     if len({row.shape[1] for row in rows}) != 1:
         raise ServerFailed(opened.link.to.name, "its embeddings differ in length")
     vectors = np.concatenate(rows)
-    width = vectors.shape[1] if asked.width is None else asked.width
+    width = vectors.shape[1] if request.width is None else request.width
     if not 1 <= width <= vectors.shape[1]:
         raise BadSetting("width", width, f"a number from 1 to {vectors.shape[1]}")
     vectors = vectors[:, :width]
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     vectors = vectors / np.where(lengths > 0, lengths, 1)
-    return Embedded(asked.id, width, vectors.astype("<f4").tobytes(), [0] * len(vectors))
+    return Embedded(request.id, width, vectors.astype("<f4").tobytes(), [0] * len(vectors))
 
 
 def _parts(texts: list[str]) -> list[list[str]]:

@@ -25,7 +25,7 @@ from app.remote.connection import (
 from app.remote.embedding import embedded
 from app.remote.keys import Keys
 from app.remote.link import SILENCE, ServerLink
-from app.remote.probe import ServerFacts, ask_model, probe
+from app.remote.probe import ServerFacts, probe, probe_model
 from app.remote.problems import ServerFailed
 from engine.errors import BadPicture, Cancelled, CutawayError, UnknownPictures
 from engine.protocol import (
@@ -104,7 +104,7 @@ class RemoteEngine(Engine):
     def restart(self) -> None:
         """End all running requests; the server itself is not ours to restart."""
         with self.lock:
-            open_requests = [asked.request for asked in self.requests.values()]
+            open_requests = [pending.request for pending in self.requests.values()]
             self.notify(Restarted())
             for request in open_requests:
                 self.stop(request)
@@ -176,18 +176,18 @@ class RemoteEngine(Engine):
             key = await asyncio.to_thread(self._keys.of, to)
         return ServerLink(to, key, self._silence)
 
-    async def _probe(self, asked: ProbeServer) -> ServerProbed:
-        async with await self._link(asked.connection, asked.key) as link:
+    async def _probe(self, request: ProbeServer) -> ServerProbed:
+        async with await self._link(request.connection, request.key) as link:
             facts = await probe(link)
-        return ServerProbed(asked.id, facts.kind, facts.version, facts.models, facts.seconds)
+        return ServerProbed(request.id, facts.kind, facts.version, facts.models, facts.seconds)
 
-    async def _open(self, asked: OpenServer) -> Loaded:
+    async def _open(self, request: OpenServer) -> Loaded:
         await self._forget()
-        link = await self._link(asked.connection)
+        link = await self._link(request.connection)
         try:
             facts = await probe(link)
-            model = await ask_model(link, facts, _found(asked, facts))
-            if asked.writes and not model.writes:
+            model = await probe_model(link, facts, _found(request, facts))
+            if request.writes and not model.writes:
                 raise ServerFailed(
                     link.to.name, f"{model.id!r} is an embedding model; it cannot chat"
                 )
@@ -196,42 +196,42 @@ class RemoteEngine(Engine):
             raise
         others = [other.id for other in facts.models if other.writes]
         self._opened = OpenedModel(link, facts.kind, model, others)
-        name = asked.connection.name
+        name = request.connection.name
         log.info("%s on server %s (%s)", model.id, name, KINDS[facts.kind])
         n_ctx = model.n_ctx or 0
-        sees = None if model.sees is False else Vision("server", asked.path, 0)
+        sees = None if model.sees is False else Vision("server", request.path, 0)
         kind = f"{KINDS[facts.kind]} {facts.version}".strip()
         return Loaded(
-            asked.id, asked.path, model.id, kind, f"server {name}", asked.connection.host,
+            request.id, request.path, model.id, kind, f"server {name}", request.connection.host,
             n_ctx, n_ctx, 0, "file", vision=sees,
         )  # fmt: skip
 
-    async def _generate(self, asked: Generate) -> Reply:
+    async def _generate(self, request: Generate) -> Reply:
         opened = self._model()
-        wanted = [p.digest for message in asked.messages for p in message.pictures]
+        wanted = [p.digest for message in request.messages for p in message.pictures]
         missing = [digest for digest in wanted if digest not in self._pictures]
         if missing:
             raise UnknownPictures(missing)
-        seed = unknown_seed(asked, lambda: getrandbits(32))
-        return await RemoteAnswer(opened, asked, seed, self._pictures, self.notify).run()
+        seed = unknown_seed(request, lambda: getrandbits(32))
+        return await RemoteAnswer(opened, request, seed, self._pictures, self.notify).run()
 
-    async def _embed(self, asked: Embed) -> Reply:
-        return await embedded(self._model(), asked)
+    async def _embed(self, request: Embed) -> Reply:
+        return await embedded(self._model(), request)
 
     def _model(self) -> OpenedModel:
         if self._opened is None:
             raise ServerFailed(self._where or "–", "none is open; choose a model of a server")
         return self._opened
 
-    async def _put(self, asked: PutPicture) -> PictureInfo:
-        width, height = await asyncio.to_thread(_size, asked.data)
-        digest = hashlib.sha256(asked.data).hexdigest()
-        self._pictures[digest] = asked.data
-        return PictureInfo(asked.id, digest, width, height, [])
+    async def _put(self, request: PutPicture) -> PictureInfo:
+        width, height = await asyncio.to_thread(_size, request.data)
+        digest = hashlib.sha256(request.data).hexdigest()
+        self._pictures[digest] = request.data
+        return PictureInfo(request.id, digest, width, height, [])
 
-    async def _unload(self, asked: Unload) -> Unloaded:
+    async def _unload(self, request: Unload) -> Unloaded:
         await self._forget()
-        return Unloaded(asked.id)
+        return Unloaded(request.id)
 
     async def _forget(self) -> None:
         opened, self._opened = self._opened, None
@@ -239,13 +239,15 @@ class RemoteEngine(Engine):
             await opened.link.__aexit__(None, None, None)
 
 
-def _found(asked: OpenServer, facts: ServerFacts) -> ServedModel:
+def _found(request: OpenServer, facts: ServerFacts) -> ServedModel:
     """The model that was asked for. Raises ServerFailed with those that there are."""
     for model in facts.models:
-        if model.id == asked.model:
+        if model.id == request.model:
             return model
     there = ", ".join(repr(model.id) for model in facts.models[:5]) or "none"
-    raise ServerFailed(asked.connection.name, f"it has no model {asked.model!r}; it has {there}")
+    raise ServerFailed(
+        request.connection.name, f"it has no model {request.model!r}; it has {there}"
+    )
 
 
 def _size(data: bytes) -> tuple[int, int]:

@@ -58,20 +58,20 @@ class Engines(Engine):
         client = self._clients_of[engine]
         with self.lock:
             number = client.send(request, lambda reply: self._pass_on(engine, request, reply))
-            asked = self.requests.get(request.id)
-            if asked is not None:
-                asked.forwarded = client, number
+            pending = self.requests.get(request.id)
+            if pending is not None:
+                pending.forwarded = client, number
 
     def stop(self, request: Request[Any]) -> None:
-        asked = self.requests.get(request.id)
-        if asked is not None and asked.forwarded is not None:
-            client, number = asked.forwarded
+        pending = self.requests.get(request.id)
+        if pending is not None and pending.forwarded is not None:
+            client, number = pending.forwarded
             client.cancel(number)
 
     def order(self, order: Look | ReviseEdits) -> None:
-        asked = self.requests.get(order.id)
-        if asked is not None and asked.forwarded is not None:
-            client, number = asked.forwarded
+        pending = self.requests.get(order.id)
+        if pending is not None and pending.forwarded is not None:
+            client, number = pending.forwarded
             if isinstance(order, Look):
                 client.look(number, order.live)
             else:
@@ -109,9 +109,9 @@ class Engines(Engine):
             self._current = to
 
     def _join(self, engine: Engine) -> Client:
-        return engine.join(lambda event: self._hear(engine, event))
+        return engine.join(lambda event: self._on_event(engine, event))
 
-    def _hear(self, engine: Engine, event: Event) -> None:
+    def _on_event(self, engine: Engine, event: Event) -> None:
         """Pass on what concerns everybody, from the engine that is used now."""
         concerns_all = isinstance(event, Died | Restarted | Silent) or not event.id
         if engine is self._current and concerns_all:

@@ -45,12 +45,12 @@ async def probe(link: ServerLink) -> ServerFacts:
     if "data" not in listed:
         raise ServerFailed(link.to.name, "it responds, but lists no models: /models has no data")
     kind = next((OWNERS[o] for row in rows if (o := str(row.get("owned_by"))) in OWNERS), None)
-    kind, version, told = await _ask_itself(link, kind)
-    models = [_model(row, kind, told, only=len(rows) == 1) for row in rows[:MOST_MODELS]]
+    kind, version, answers = await _probe_itself(link, kind)
+    models = [_model(row, kind, answers, only=len(rows) == 1) for row in rows[:MOST_MODELS]]
     return ServerFacts(kind, version, models, seconds)
 
 
-async def ask_model(link: ServerLink, facts: ServerFacts, model: ServedModel) -> ServedModel:
+async def probe_model(link: ServerLink, facts: ServerFacts, model: ServedModel) -> ServedModel:
     """Request the facts that need one request per model: Ollama's context and pictures."""
     if facts.kind != "ollama":
         return model
@@ -63,7 +63,7 @@ async def ask_model(link: ServerLink, facts: ServerFacts, model: ServedModel) ->
     return ServedModel(model.id, n_ctx, sees, writes)
 
 
-async def _ask_itself(
+async def _probe_itself(
     link: ServerLink, kind: ServerKind | None
 ) -> tuple[ServerKind, str, dict[str, Any]]:
     """Kind, version, and what its own interface tells."""
@@ -75,26 +75,28 @@ async def _ask_itself(
         "lm studio": f"{root}/api/v0/models",
         "sglang": f"{root}/get_server_info",
     }
-    asked = {
+    urls = {
         name: url
         for name, url in questions.items()
         if kind in (None, name) or (kind == "cutaway" and name == "llama-server")
     }
-    answers = await asyncio.gather(*(_maybe(link, url) for url in asked.values()))
-    told = {name: _dict(a) for name, a in zip(asked, answers, strict=True)}
-    props = told.get("llama-server", {})
+    answers = await asyncio.gather(*(_maybe(link, url) for url in urls.values()))
+    found = {name: _dict(a) for name, a in zip(urls, answers, strict=True)}
+    props = found.get("llama-server", {})
     if "total_slots" in props:
         version = quoted(props.get("build_info", "")).removeprefix("cutaway").strip()
         return kind or "llama-server", version, props
-    if "data" in told.get("lm studio", {}):
-        return "lm studio", "", told["lm studio"]
+    if "data" in found.get("lm studio", {}):
+        return "lm studio", "", found["lm studio"]
     for name in ("sglang", "ollama", "vllm"):
-        if "version" in told.get(name, {}):
-            return name, quoted(told[name]["version"]), {}
+        if "version" in found.get(name, {}):
+            return name, quoted(found[name]["version"]), {}
     return kind or "openai", "", {}
 
 
-def _model(row: dict[str, Any], kind: ServerKind, told: dict[str, Any], only: bool) -> ServedModel:
+def _model(
+    row: dict[str, Any], kind: ServerKind, answers: dict[str, Any], only: bool
+) -> ServedModel:
     """A model of the list, with what the server's own interface adds: that of llama-server
     and Cutaway is about the open one, which alone has `meta` where it is not the `only` one.
     """
@@ -102,11 +104,13 @@ def _model(row: dict[str, Any], kind: ServerKind, told: dict[str, Any], only: bo
     n_ctx = _count(meta.get("n_ctx")) or _count(row.get("max_model_len"))
     sees, writes = None, True
     if kind in ("llama-server", "cutaway") and (meta or only):
-        settings = _dict(told.get("default_generation_settings"))
+        settings = _dict(answers.get("default_generation_settings"))
         n_ctx = _count(settings.get("n_ctx")) or n_ctx
-        sees = _dict(told.get("modalities")).get("vision")
+        sees = _dict(answers.get("modalities")).get("vision")
     if kind == "lm studio":
-        own = next((m for m in map(_dict, _list(told.get("data"))) if m.get("id") == row["id"]), {})
+        own = next(
+            (m for m in map(_dict, _list(answers.get("data"))) if m.get("id") == row["id"]), {}
+        )
         n_ctx = _count(own.get("loaded_context_length")) or _count(own.get("max_context_length"))
         sees, writes = own.get("type") == "vlm", own.get("type") != "embeddings"
     return ServedModel(str(row["id"]), n_ctx, sees if isinstance(sees, bool) else None, writes)

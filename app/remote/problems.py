@@ -28,10 +28,10 @@ class ServerFailed(CutawayError):
         again: bool = False,
         after: float | None = None,
         status: int = 0,
-        said: str = "",
+        server_text: str = "",
     ) -> None:
         self.name, self.problem, self.again, self.after = name, problem, again, after
-        self.status, self.said = status, said
+        self.status, self.server_text = status, server_text
         super().__init__(f"server {name}: {problem}")
 
 
@@ -88,12 +88,12 @@ def refused(
     models: Sequence[str] = (),
 ) -> ServerFailed:
     """Convert a status other than 200."""
-    name, said, code, tokens = to.name, *_error(body)
-    said = quoted(said, key)
+    name, text, code, tokens = to.name, *_error(body)
+    text = quoted(text, key)
     again, after = status in RETRIED, _seconds(headers.get("retry-after", ""))
     if headers.get("x-should-retry", "").lower() == "false":
         again = False
-    more = f": {said}" if said else ""
+    more = f": {text}" if text else ""
     if status == 401:
         given = "the key is wrong" if key else "it requires a key"
         problem = f"{given}; add it to the connection (401{more})"
@@ -102,7 +102,7 @@ def refused(
     elif status == 404 and (model or code == "model_not_found"):
         there = f"; it has {', '.join(map(quoted, models[:5]))}" if models else ""
         problem = f"it has no model {model!r} (404{more}){there}"
-    elif _is_too_long(code, said):
+    elif _is_too_long(code, text):
         counts = " ({} tokens, where {} fit)".format(*tokens) if all(tokens) else ""
         problem = f"the chat is too long for it{counts}; shorten it or start a new one{more}"
     elif status == 429:
@@ -118,7 +118,7 @@ def refused(
         problem = f"{PAGE} ({status})"
     else:
         problem = f"it refused ({status}{more})"
-    return ServerFailed(name, problem, again, after, status, said)
+    return ServerFailed(name, problem, again, after, status, text)
 
 
 def no_interface(to: Connection, headers: httpx2.Headers) -> ServerFailed:
@@ -130,10 +130,12 @@ def no_interface(to: Connection, headers: httpx2.Headers) -> ServerFailed:
     return ServerFailed(to.name, f"its response is {what}")
 
 
-def told_error(name: str, error: Any, key: str) -> ServerFailed:
+def stream_error(name: str, error: Any, key: str) -> ServerFailed:
     """An error inside a stream, after a good status."""
-    said = quoted(_message(error)[0], key) or "no reason given"
-    return ServerFailed(name, f"it aborted the answer: {said}; the text so far is kept", said=said)
+    text = quoted(_message(error)[0], key) or "no reason given"
+    return ServerFailed(
+        name, f"it aborted the answer: {text}; the text so far is kept", server_text=text
+    )
 
 
 def _error(body: bytes) -> tuple[str, str, tuple[Any, Any]]:
@@ -143,20 +145,20 @@ def _error(body: bytes) -> tuple[str, str, tuple[Any, Any]]:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return "", "", (None, None)
     error = content.get("error", content) if isinstance(content, dict) else content
-    said, code = _message(error)
+    text, code = _message(error)
     fields = error if isinstance(error, dict) else {}
-    return said, code, (fields.get("n_prompt_tokens"), fields.get("n_ctx"))
+    return text, code, (fields.get("n_prompt_tokens"), fields.get("n_ctx"))
 
 
 def _message(error: Any) -> tuple[str, str]:
     if isinstance(error, dict):
-        said = error.get("message") or error.get("detail") or ""
-        return str(said), str(error.get("code") or error.get("type") or "")
+        text = error.get("message") or error.get("detail") or ""
+        return str(text), str(error.get("code") or error.get("type") or "")
     return (error if isinstance(error, str) else ""), ""
 
 
-def _is_too_long(code: str, said: str) -> bool:
-    words = said.lower()
+def _is_too_long(code: str, text: str) -> bool:
+    words = text.lower()
     named = "context" in words and any(
         part in words for part in ("length", "exceed", "too long", "maximum", "longer")
     )

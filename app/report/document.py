@@ -159,11 +159,11 @@ def _lines(report: Report) -> Iterator[str]:
     ]
     yield from table(("library", "from", "", "problem, next step"), rows)
     yield from ("", "Devices they show:", "")
-    told = [
+    listed = [
         (r.id, r.name, r.driver, f"{r.memory >> 20} MiB", r.compute_units, r.note)
         for r in report.listed
     ]
-    yield from table(("device", "name", "driver", "memory", "units", "note"), told)
+    yield from table(("device", "name", "driver", "memory", "units", "note"), listed)
     for device in report.devices:
         yield from _device(device)
 
@@ -228,11 +228,11 @@ def _cases(device: DeviceFindings) -> Iterator[str]:
         return
     yield from ("", "### Self test", "", f"{_passed(device)}.", "")
     failed = [case for case in device.cases if case.status == "failed"]
-    told = [
+    rows = [
         (c.op, c.label, f"{c.error:.1e}", f"{c.most:.0e}", c.problem) for c in failed[:MOST_FAILED]
     ]
-    if told:
-        yield from table(("operation", "case", "error", "allowed", "problem"), told)
+    if rows:
+        yield from table(("operation", "case", "error", "allowed", "problem"), rows)
     if len(failed) > MOST_FAILED:
         yield f"\n{len(failed) - MOST_FAILED} more failed: see the JSON."
 
@@ -261,11 +261,11 @@ def _profile(row: SpeedRow, profile: dict[str, Any]) -> Iterator[str]:
 
 
 def _facts(facts: dict[str, Any]) -> Iterator[str]:
-    said = ((name, value) for name, value in facts.items() if value not in ("", {}, [], None))
-    yield from table(("", ""), [(name.replace("_", " "), _said(v)) for name, v in said])
+    rows = ((name, value) for name, value in facts.items() if value not in ("", {}, [], None))
+    yield from table(("", ""), [(name.replace("_", " "), _value_text(v)) for name, v in rows])
 
 
-def _said(value: Any) -> str:
+def _value_text(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{name} {one}" for name, one in value.items())
     if isinstance(value, list):

@@ -28,7 +28,7 @@ from app.report.contents import SpeedRow
 from app.report.document import scrubber
 from app.report.gather import machine_facts, program_facts, properties
 from app.report.sizes import LARGE, SHAPES, Shape, write, write_header
-from app.report.speeds import Measured, Tell, ask, measure, usual
+from app.report.speeds import Measured, ReportProgress, measure, run, usual
 from app.terminal.child import child
 from engine.errors import BadSetting, Cancelled, CutawayError, DeviceError
 from engine.kept import write_atomically
@@ -88,7 +88,7 @@ class Kit:
     folder: Path
     wanted: str
     stop: Callable[[], bool]
-    tell: Tell
+    on_progress: ReportProgress
     row: DeviceRow | None = None
     bytes_per_s: float = 0.0
     few: bool = field(default_factory=LANES.get)
@@ -124,7 +124,7 @@ def _drivers(kit: Kit, keep: Keep) -> None:
     for driver in check_drivers(kit.stop):
         keep(driver)
     with Worker() as worker:
-        rows = ask(worker, ListDevices(worker.new_id()), "(any)", kit.stop).devices
+        rows = run(worker, ListDevices(worker.new_id()), "(any)", kit.stop).devices
     for row in rows:
         keep(row)
     if kit.wanted and kit.wanted not in [row.id for row in rows]:
@@ -137,8 +137,8 @@ def _drivers(kit: Kit, keep: Keep) -> None:
 
 
 def _device(kit: Kit, keep: Keep) -> None:
-    said, roof = properties(kit.device, kit.stop)
-    keep(said)
+    found, roof = properties(kit.device, kit.stop)
+    keep(found)
     if roof is not None:
         kit.bytes_per_s = roof.bytes_per_s
         keep(roof)
@@ -164,7 +164,7 @@ def _programs(kit: Kit, keep: Keep) -> None:
 
 def _checked(kit: Kit, keep: Keep, wanted: SelfTest) -> None:
     for done, of, result in cases(wanted, kit.stop):
-        kit.tell(f"case {done} of {of}", done, max(of, 1))
+        kit.on_progress(f"case {done} of {of}", done, max(of, 1))
         if result.status != "started":
             keep(result)
 
@@ -183,9 +183,9 @@ def _compared(kit: Kit, keep: Keep) -> None:
         write(path, TINY if kit.few else SMALL)
         with Worker() as worker:
             options = EngineOptions(device=device, ctx=512, prepared=0)
-            ask(worker, Load(worker.new_id(), str(path), options), device, kit.stop)
+            run(worker, Load(worker.new_id(), str(path), options), device, kit.stop)
             request = Compare(worker.new_id(), prompt=TEXT)
-            keep(ask(worker, request, device, kit.stop))
+            keep(run(worker, request, device, kit.stop))
     finally:
         path.unlink(missing_ok=True)
 
@@ -200,7 +200,7 @@ def _speeds(kit: Kit, keep: Keep) -> None:
     rows: list[SpeedRow] = []
     try:
         wanted = FEW if kit.few else usual((LARGE,) if large else ())
-        measure(device, rows, kit.tell, kit.stop, wanted)
+        measure(device, rows, kit.on_progress, kit.stop, wanted)
     finally:
         for row in rows:
             keep(row)
@@ -210,7 +210,7 @@ def _tuned(kit: Kit, keep: Keep) -> None:
     family = "rows" if kit.few else ""
     wanted = Tune(kit.device, family, folder=str(kit.part("tuning")))
     for done, (of, trial) in enumerate(trials(wanted, kit.stop), 1):
-        kit.tell(f"trial {done} of {of}", done, max(of, 1))
+        kit.on_progress(f"trial {done} of {of}", done, max(of, 1))
         keep(trial)
 
 
@@ -240,7 +240,7 @@ STEPS = (
 
 
 def first_run(
-    folder: Path, wanted: str, minutes: float, tell: Tell, stop: Callable[[], bool]
+    folder: Path, wanted: str, minutes: float, on_progress: ReportProgress, stop: Callable[[], bool]
 ) -> FirstRun:
     """Run all steps on the device of that name, or on the best; `tell` gets the progress in parts
     of 1. Once `stop` is true it ends within a second. Raises OSError where there is no folder.
@@ -254,17 +254,19 @@ def first_run(
         machine=machine_facts(),
         steps=[StepDone(s.name, s.shows, limit) for s, limit in zip(STEPS, limits, strict=True)],
     )
-    kit = Kit(folder, wanted, stop, tell)
+    kit = Kit(folder, wanted, stop, on_progress)
     for n, (step, done) in enumerate(zip(STEPS, run.steps, strict=True), 1):
         before = sum(s.share for s in STEPS[: n - 1])
         left = end - monotonic()
         done.limit = round(min(1.0, GENEROUS * step.share / (everything - before)) * left, 1)
 
-        def told(what: str, at: float, of: float, step: Step = step, start: float = before) -> None:
-            tell(f"{step.name}: {what}", (start + step.share * at / of) / everything, 1.0)
+        def report_step(
+            what: str, at: float, of: float, step: Step = step, start: float = before
+        ) -> None:
+            on_progress(f"{step.name}: {what}", (start + step.share * at / of) / everything, 1.0)
 
-        kit.tell = told
-        told("", 0, 1)
+        kit.on_progress = report_step
+        report_step("", 0, 1)
         _take(kit, step, n, done, stop)
         run.device = kit.row
         run.stopped = stop()

@@ -18,7 +18,7 @@ import psutil
 
 from app.checks.processes import cases, check_drivers, trials
 from app.report.contents import DeviceFindings, Report, ReportWanted
-from app.report.speeds import Tell, ask, measure
+from app.report.speeds import ReportProgress, measure, run
 from app.terminal.child import child, never
 from app.version import commit, version
 from engine.errors import BadSetting, Cancelled, CutawayError, DeviceError
@@ -142,7 +142,7 @@ def properties(
 Stop = Callable[[], bool]
 
 
-def gather(wanted: ReportWanted, tell: Tell, stop: Stop) -> Report:
+def gather(wanted: ReportWanted, on_progress: ReportProgress, stop: Stop) -> Report:
     """Ask, check and measure. `tell` hears how far it is, in parts of 1.
 
     Once `stop` says so it ends within a second, with what there is. Raises BadSetting for a device
@@ -155,22 +155,24 @@ def gather(wanted: ReportWanted, tell: Tell, stop: Stop) -> Report:
         wanted=wanted,
     )
     try:
-        tell("devices", 0.0, 1.0)
+        on_progress("devices", 0.0, 1.0)
         with _step("list of devices", report.problems), Worker() as worker:
             request = ListDevices(worker.new_id())
-            report.listed = ask(worker, request, "(any)", stop).devices
+            report.listed = run(worker, request, "(any)", stop).devices
         chosen = _chosen(report.listed, wanted.devices)
-        tell("drivers", 0.02, 1.0)
+        on_progress("drivers", 0.02, 1.0)
         with _step("drivers", report.problems):
             for driver in check_drivers(stop):
                 report.drivers.append(driver)
         report.devices = [DeviceFindings(row) for row in chosen]
         for i, findings in enumerate(report.devices):
 
-            def told(what: str, done: float, i: int = i, name: str = findings.row.id) -> None:
-                tell(f"{name}: {what}", 0.05 + 0.95 * (i + done) / len(chosen), 1.0)
+            def report_step(
+                what: str, done: float, i: int = i, name: str = findings.row.id
+            ) -> None:
+                on_progress(f"{name}: {what}", 0.05 + 0.95 * (i + done) / len(chosen), 1.0)
 
-            _examine(findings, wanted, told, stop)
+            _examine(findings, wanted, report_step, stop)
     except Cancelled:
         report.stopped = True
     return report
@@ -187,17 +189,20 @@ def _chosen(rows: Sequence[DeviceRow], names: Sequence[str]) -> list[DeviceRow]:
 
 
 def _examine(
-    findings: DeviceFindings, wanted: ReportWanted, told: Callable[[str, float], None], stop: Stop
+    findings: DeviceFindings,
+    wanted: ReportWanted,
+    on_progress: Callable[[str, float], None],
+    stop: Stop,
 ) -> None:
     """All of one device, the most telling first: a driver may not live to the end."""
     device, problems, seconds = findings.row.id, findings.problems, findings.seconds
-    told("properties", 0.0)
+    on_progress("properties", 0.0)
     with _step("properties", problems, seconds):
         findings.properties, findings.roof = properties(device, stop)
     with _step("self test", problems, seconds):
-        asked = SelfTest(device, quick=not wanted.full, shares=2)
-        for done, of, result in cases(asked, stop):
-            told(f"self test, case {done} of {of}", 0.05 + 0.35 * done / max(of, 1))
+        request = SelfTest(device, quick=not wanted.full, shares=2)
+        for done, of, result in cases(request, stop):
+            on_progress(f"self test, case {done} of {of}", 0.05 + 0.35 * done / max(of, 1))
             if result.status != "started":
                 findings.cases.append(result)
     if wanted.tune:
@@ -207,9 +212,14 @@ def _examine(
                     findings.tuned = trial
                     continue
                 findings.trials.append(trial)
-                told(f"tuning, trial {len(findings.trials)} of {total}", 0.4)
+                on_progress(f"tuning, trial {len(findings.trials)} of {total}", 0.4)
     with _step("speed", problems, seconds):
-        measure(device, findings.speeds, lambda what, n, of: told(what, 0.45 + 0.55 * n / of), stop)
+        measure(
+            device,
+            findings.speeds,
+            lambda what, n, of: on_progress(what, 0.45 + 0.55 * n / of),
+            stop,
+        )
 
 
 @contextmanager

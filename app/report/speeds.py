@@ -26,7 +26,7 @@ SILENCE = 300.0  # seconds without a word after which the engine is taken for de
 TICK = 0.1
 ROOM = 512 * MIB  # of disk that is left free
 
-Tell = Callable[[str, float, float], None]
+ReportProgress = Callable[[str, float, float], None]
 """Takes what is being done, and how much of how much."""
 
 
@@ -48,7 +48,7 @@ def usual(more: Sequence[Shape] = ()) -> Measured:
 def measure(
     device: str,
     rows: list[SpeedRow],
-    tell: Tell,
+    on_progress: ReportProgress,
     stop: Callable[[], bool],
     wanted: Measured | None = None,
 ) -> None:
@@ -59,15 +59,15 @@ def measure(
         row = SpeedRow(shape.name)
         rows.append(row)
 
-        def told(what: str, done: float, i: int = i, name: str = shape.name) -> None:
-            tell(f"{name}, {what}", i + done, len(shapes))
+        def report_step(what: str, done: float, i: int = i, name: str = shape.name) -> None:
+            on_progress(f"{name}, {what}", i + done, len(shapes))
 
         try:
             with tempfile.TemporaryDirectory(prefix="report-", dir=folder()) as made:
-                told("writing the file", 0.0)
+                report_step("writing the file", 0.0)
                 path = Path(made) / f"{shape.name.replace(' ', '_')}.gguf"
                 _write(path, shape)
-                _measure(device, path, row, told, stop, wanted)
+                _measure(device, path, row, report_step, stop, wanted)
         except Cancelled:
             raise
         except CutawayError as error:
@@ -97,47 +97,47 @@ def _measure(
     device: str,
     path: Path,
     row: SpeedRow,
-    told: Callable[[str, float], None],
+    on_progress: Callable[[str, float], None],
     stop: Callable[[], bool],
     wanted: Measured,
 ) -> None:
     options = EngineOptions(device=device, ctx=CTX, prepared=0)  # the file is soon gone
     with Worker() as worker:
-        told("loading", 0.1)
+        on_progress("loading", 0.1)
         start = monotonic()
-        ask(worker, Load(worker.new_id(), str(path), options), device, stop)
+        run(worker, Load(worker.new_id(), str(path), options), device, stop)
         row.load_s = round(monotonic() - start, 2)
         for n, test in enumerate(wanted.tests):
-            told(test.name, 0.2 + 0.5 * n / len(wanted.tests))
+            on_progress(test.name, 0.2 + 0.5 * n / len(wanted.tests))
             bench = Bench(worker.new_id(), test, wanted.repetitions, True)
-            samples = ask(worker, bench, device, stop).samples_ns
+            samples = run(worker, bench, device, stop).samples_ns
             row.samples_ts[test.name] = [round(test.n_timed * 1e9 / ns, 2) for ns in samples]
         for n_tokens, steps in wanted.profiled.items():
-            told("where the time goes", 0.8)
+            on_progress("where the time goes", 0.8)
             profile = Profile(worker.new_id(), n_tokens, [0], steps)
-            for one in ask(worker, profile, device, stop).profiles:
-                said = msgspec.to_builtins(one)
+            for one in run(worker, profile, device, stop).profiles:
+                fields = msgspec.to_builtins(one)
                 row.profiles.append(
-                    {"test": one.name} | {k: v for k, v in said.items() if k not in _SINGLE}
+                    {"test": one.name} | {k: v for k, v in fields.items() if k not in _SINGLE}
                 )
 
 
 _SINGLE = ("launches", "host")  # thousands of lines
 
 
-def ask(worker: Worker, request: Request[R], device: str, stop: Callable[[], bool]) -> R:
+def run(worker: Worker, request: Request[R], device: str, stop: Callable[[], bool]) -> R:
     """The reply that ends a request, from a process that is killed where it hangs or is to stop.
 
     Raises `Cancelled`, `DeviceError`, `RemoteError`, `WorkerDied`.
     """
-    heard, last = monotonic(), cast("Reply | None", None)
-    for last in worker.ask(request, tick=TICK):
+    last_message, last = monotonic(), cast("Reply | None", None)
+    for last in worker.run(request, tick=TICK):
         if stop():
             worker.kill()
             raise Cancelled("the report")
         if last is not None:
-            heard = monotonic()
-        elif monotonic() - heard > SILENCE:
+            last_message = monotonic()
+        elif monotonic() - last_message > SILENCE:
             worker.kill()
             raise DeviceError(device, f"no answer within {SILENCE:g} s")
     assert isinstance(last, request.ends)

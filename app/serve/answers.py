@@ -9,7 +9,7 @@ from typing import Self
 from app.serve.clients import Clients, ServedRequest
 from app.serve.collected import Collected
 from app.serve.counts import ServedCounts
-from app.serve.flow import Gate, HeldSlots, Inbound, Said
+from app.serve.flow import Gate, HeldSlots, Inbound, PlacedReply
 from app.serve.web.refusal import PicturesGone, Refusal, unavailable
 from engine.protocol import Finished, Generate, Piece, Progress, PutPicture, Reply, Stats
 
@@ -59,7 +59,7 @@ class Answers:
         else:
             self._end(self._reason if self._timing.ended == len(self.requests) else "gone")
 
-    async def batch(self) -> list[Said]:
+    async def batch(self) -> list[PlacedReply]:
         """Wait for the replies since the last call, at least one; empty once all answers have
         ended. Nothing once all have ended.
 
@@ -68,24 +68,24 @@ class Answers:
         assert self._inbound is not None
         assert self._row is not None
         try:
-            said = await self._inbound.batch()
-            while said and not (told := [one for one in said if not _before(one[1])]):
-                said = await self._inbound.batch()
+            replies = await self._inbound.batch()
+            while replies and not (kept := [one for one in replies if not _before(one[1])]):
+                replies = await self._inbound.batch()
         except PicturesGone as gone:
             await self._begin_anew(gone)
             return await self.batch()
-        said = told if said else []
-        for place, reply in said:
+        replies = kept if replies else []
+        for place, reply in replies:
             if isinstance(reply, Piece):
                 self._timing.piece(self._row, place, reply)
                 if place == 0 and reply.text:
-                    self._clients.said(self._row, reply.text)
+                    self._clients.added_text(self._row, reply.text)
             elif isinstance(reply, Finished):
                 if reply.reason == "cancelled":
                     raise unavailable("the server stopped the answer")
                 self._timing.finish(self._row, place, reply)
                 self._reason = reply.reason
-        return said
+        return replies
 
     async def _begin_anew(self, gone: PicturesGone) -> None:
         """Ask once more, with the pictures; not where something was told, or for a second time."""
@@ -101,7 +101,7 @@ class Answers:
         self._begin(self._turn.slots)
 
     def _begin(self, slots: int) -> None:
-        self._inbound = self._gate.ask([], self._over)
+        self._inbound = self._gate.send_all([], self._over)
         for _ in range(slots):
             self._inbound.add(*self._following())
 
@@ -137,9 +137,9 @@ async def all_of(answers: Answers) -> list[Collected]:
     """The whole answers, once all have ended. Raises `Refusal`."""
     made = [Collected.of(request) for request in answers.requests]
     async with answers:
-        while said := await answers.batch():
-            for place, reply in said:
-                made[place].hear(reply)
+        while replies := await answers.batch():
+            for place, reply in replies:
+                made[place].add(reply)
     for one in made:
         one.drop_cut_call()
     return made

@@ -55,7 +55,7 @@ class RequestBegan:
 
 
 @dataclass(frozen=True)
-class RequestSaid:
+class RequestText:
     """More of the answer's first choice."""
 
     row: ServedRequest
@@ -70,7 +70,7 @@ class RequestEnded:
     stats: Stats | None
 
 
-ServedEvent = RequestBegan | RequestSaid | RequestEnded
+ServedEvent = RequestBegan | RequestText | RequestEnded
 
 
 class Clients:
@@ -82,11 +82,11 @@ class Clients:
         self._numbers = count(1)
         self._now: dict[int, ServedRequest] = {}
         self._log: deque[ServedRequest] = deque(maxlen=LOGGED)
-        self._hearers: list[Callable[[ServedEvent], None]] = []
+        self._listeners: list[Callable[[ServedEvent], None]] = []
 
-    def hear(self, hearer: Callable[[ServedEvent], None]) -> None:
+    def listen(self, listener: Callable[[ServedEvent], None]) -> None:
         """Tell this one what happens; from any thread."""
-        self._hearers.append(hearer)
+        self._listeners.append(listener)
 
     @property
     def now(self) -> list[ServedRequest]:
@@ -102,20 +102,20 @@ class Clients:
         """A new row."""
         row = ServedRequest(next(self._numbers), client, path, n_choices)
         self._now[row.number] = row
-        self._tell(RequestBegan(row, request))
+        self._notify(RequestBegan(row, request))
         return row
 
-    def said(self, row: ServedRequest, text: str) -> None:
+    def added_text(self, row: ServedRequest, text: str) -> None:
         """Text of the first choice."""
-        self._tell(RequestSaid(row, text))
+        self._notify(RequestText(row, text))
 
     def ended(self, row: ServedRequest, reason: str, stats: Stats | None) -> None:
         """The row is over."""
         row.ended, row.seconds, row.stats = reason, monotonic() - row.began, stats
         self._now.pop(row.number, None)
         self._log.append(row)
-        self._tell(RequestEnded(row, stats))
+        self._notify(RequestEnded(row, stats))
 
-    def _tell(self, event: ServedEvent) -> None:
-        for hearer in list(self._hearers):
-            hearer(event)
+    def _notify(self, event: ServedEvent) -> None:
+        for listener in list(self._listeners):
+            listener(event)

@@ -35,7 +35,7 @@ class Collected:
         """The answer to this request, before anything is said."""
         return cls(waits_for_prompt=request.prompt_logprobs is not None)
 
-    def hear(self, reply: object) -> None:
+    def add(self, reply: object) -> None:
         """One more of the engine's replies."""
         if isinstance(reply, Piece):
             self.take(reply)

@@ -98,10 +98,10 @@ async def _body(
 ) -> bytes:
     connection = h11.Connection(h11.CLIENT)
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    asked = h11.Request(
+    request = h11.Request(
         method="GET", target=target, headers=[("host", host), ("connection", "close")]
     )
-    writer.write(connection.send(asked) + connection.send(h11.EndOfMessage()))
+    writer.write(connection.send(request) + connection.send(h11.EndOfMessage()))
     data = bytearray()
     while True:
         event = connection.next_event()
@@ -120,24 +120,24 @@ async def _body(
 MOST_PICTURES = 64  # of one request
 
 
-class AskedPictures:
+class RequestPictures:
     """Brings the pictures of one request; in `brought` their files stay until that is answered."""
 
-    def __init__(self, gate: Gate, domains: tuple[str, ...], brought: dict[str, bytes]) -> None:
-        self._gate, self._domains, self._brought = gate, domains, brought
+    def __init__(self, gate: Gate, domains: tuple[str, ...], sent: dict[str, bytes]) -> None:
+        self._gate, self._domains, self._sent = gate, domains, sent
         self._n = 0
 
     async def from_url(self, url: str, param: str | None = None) -> PicturePart:
         """A data URL, or an address of a domain that may be asked. Raises `Refusal`."""
         if url[:5].lower() == "data:":
-            return await self.bring(_of_data_url(url, param), param)
-        return await self.bring(await fetched(url, self._domains, param), param)
+            return await self.send(_of_data_url(url, param), param)
+        return await self.send(await fetched(url, self._domains, param), param)
 
     async def from_base64(self, text: str, param: str | None = None) -> PicturePart:
         """The bytes of a picture's file. Raises `Refusal`."""
-        return await self.bring(_of_base64(text, param), param)
+        return await self.send(_of_base64(text, param), param)
 
-    async def bring(self, data: bytes, param: str | None = None) -> PicturePart:
+    async def send(self, data: bytes, param: str | None = None) -> PicturePart:
         """Hand a picture's file to the engine. Raises `Refusal`."""
         self._n += 1
         if self._n > MOST_PICTURES:
@@ -146,7 +146,7 @@ class AskedPictures:
             text = f"a picture is larger than {MOST_PICTURE_BYTES // MIB} MiB"
             raise Refusal(413, text, param=param)
         info: PictureInfo = await self._gate.get(PutPicture(0, data))
-        self._brought[info.digest] = data
+        self._sent[info.digest] = data
         return PicturePart(info.digest)
 
 

@@ -21,7 +21,7 @@ from engine.protocol import Failed, Finished, Generate, R, Reply, Request, SlotT
 MOST_WAITING = 1024
 """Replies that wait for a reader who is slow: some are bytes on the way, and these are memory."""
 
-Said = tuple[int, Reply]
+PlacedReply = tuple[int, Reply]
 """What the engine says about one of several requests: its place among them, and the reply."""
 
 Over = Callable[[Reply | Refusal], None]
@@ -46,7 +46,7 @@ class Inbound:
     def __init__(self, to: Sending, over: Over = lambda end: None) -> None:
         self._to, self._over = to, over
         self._open: dict[int, Request[Any]] = {}
-        self._said: deque[Said] = deque()
+        self._replies: deque[PlacedReply] = deque()
         self._more = asyncio.Event()
         self._failure: Refusal | None = None
         self._listened = False
@@ -58,25 +58,25 @@ class Inbound:
         self._n = max(self._n, place + 1)
         self._open[self._to.send(self, request, place)] = request
 
-    async def batch(self) -> list[Said]:
+    async def batch(self) -> list[PlacedReply]:
         """All that was said since the last call, at least one reply; nothing once all have ended.
 
         Raises `Refusal` where one of them failed.
         """
         self._listened = True
         try:
-            while not self._said and self._failure is None:
+            while not self._replies and self._failure is None:
                 if not self._open:
                     return []
                 self._more.clear()
                 await self._more.wait()
         finally:
             self._listened = False
-        if not self._said and self._failure is not None:
+        if not self._replies and self._failure is not None:
             raise self._failure
-        said = list(self._said)
-        self._said.clear()
-        return said
+        replies = list(self._replies)
+        self._replies.clear()
+        return replies
 
     def take(self, reply: Reply, place: int) -> bool:
         """One more reply; whether it ends its request."""
@@ -87,11 +87,11 @@ class Inbound:
         if isinstance(reply, Failed):
             self.fail(of_failed(reply))
             return True
-        self._said.append((place, reply))
+        self._replies.append((place, reply))
         self._more.set()
         if ends:
             self._over(reply)
-        elif len(self._said) > MOST_WAITING and not self._listened:
+        elif len(self._replies) > MOST_WAITING and not self._listened:
             self.fail(_too_slow())
             return True
         return ends
@@ -274,19 +274,19 @@ class Gate:
         self._inboxes: dict[int, tuple[Inbound, int]] = {}
         self.table: SlotTable | None = None  # as the engine told it last
         self._on_event = on_event
-        self._client = engine.join(self._hear)
+        self._client = engine.join(self._arrive)
 
     async def get(self, request: Request[R]) -> R:
         """The reply that ends a request. Raises `Refusal`."""
         if len(self._inboxes) > self.turns.slots + self.turns.queue + DIRECT_AT_MOST:
             raise Refusal(429, "too many requests at once", headers={"retry-after": "1"})
-        with self.ask([request]) as inbound:
+        with self.send_all([request]) as inbound:
             while True:
                 for _, reply in await inbound.batch():
                     if isinstance(reply, request.ends):
                         return cast(R, reply)
 
-    def ask(self, requests: Iterable[Request[Any]], over: Over = lambda end: None) -> Inbound:
+    def send_all(self, requests: Iterable[Request[Any]], over: Over = lambda end: None) -> Inbound:
         """Send requests whose replies are heard together; on leaving they are cancelled."""
         self.turns.check()
         inbound = Inbound(self, over)
@@ -316,7 +316,7 @@ class Gate:
         if self._inboxes.pop(number, None) is not None:
             self._client.cancel(number)
 
-    def _hear(self, event: Event) -> None:
+    def _arrive(self, event: Event) -> None:
         """From the engine's threads, under its lock."""
         self._arrived.append(event)
         if not self._awake:

@@ -18,7 +18,7 @@ from engine.worker import RemoteError
 log = logging.getLogger("server")
 TWICE = 60.0  # seconds within which a second death is one too many
 TICK = 0.1
-Told = Callable[[Progress], None]
+OnProgress = Callable[[Progress], None]
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Keeper:
         self._died = -TWICE
         serving.want = lambda name: self._events.put(WantedModel(name))
 
-    def load(self, told: Told, stopped: Callable[[], bool]) -> Loaded:
+    def load(self, on_progress: OnProgress, stopped: Callable[[], bool]) -> Loaded:
         """Open the model and have it served. Raises `RemoteError`, `Cancelled` once `stopped`."""
         path = str(self._paths[self._name])
         reading = self._client.send(ReadFile(0, path))
@@ -64,7 +64,7 @@ class Keeper:
                 self._events.put(event)  # later: this one comes first
                 sleep(TICK)
             elif isinstance(event, Progress) and event.id == loading:
-                told(event)
+                on_progress(event)
             elif isinstance(event, FileContent):
                 file = event
             elif isinstance(event, Loaded):

@@ -295,19 +295,19 @@ async def _answered(
     if body.stream:
         return FrameStream(_frames(call, request, model), error_event)
     (made,) = await all_of(call.answers([request]))
-    told = _end(made.end, model, [token.token for token in made.tokens])
-    return json({"content": made.text} | told | more)
+    end = _end(made.end, model, [token.token for token in made.tokens])
+    return json({"content": made.text} | end | more)
 
 
 async def _frames(call: HttpCall, request: Generate, model: str) -> AsyncIterator[bytes]:
     async with call.answers([request]) as answers:
-        while said := await answers.batch():
+        while replies := await answers.batch():
             frames = []
-            for _, reply in said:
+            for _, reply in replies:
                 if isinstance(reply, Piece) and (reply.text or reply.tokens):
                     ids = [token.token for token in reply.tokens]
-                    told: dict[str, Any] = {"index": 0, "content": reply.text, "tokens": ids}
-                    frames.append(event(told | {"stop": False}))
+                    fields: dict[str, Any] = {"index": 0, "content": reply.text, "tokens": ids}
+                    frames.append(event(fields | {"stop": False}))
                 elif isinstance(reply, Finished):
                     frames.append(event({"index": 0, "content": ""} | _end(reply, model, [])))
             if frames:

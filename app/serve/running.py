@@ -41,7 +41,7 @@ class Running:
     ) -> None:
         self.shelf = Shelf(settings.any_model, settings.models, want)
         self.turns = SlotQueue(settings.slots, settings.queue, counts)
-        self.gate = Gate(engine, self.turns, counts, self._hear)
+        self.gate = Gate(engine, self.turns, counts, self._on_event)
         desk = ServingDesk(self.gate, self.shelf, clients, settings)
         self._clients = clients
         site = Site(desk, Guard(settings, port), (OPENAI, ANTHROPIC, OLLAMA, NATIVE, RANKING))
@@ -95,7 +95,7 @@ class Running:
         """Wait no longer for answers that go on."""
         self._hurry.set()
 
-    def _hear(self, event: Event) -> None:
+    def _on_event(self, event: Event) -> None:
         if isinstance(event, Died):  # told before the requests of that engine fail
             self.shut("loading", "")
         elif isinstance(event, SlotTable):

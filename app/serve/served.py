@@ -103,7 +103,7 @@ class Shelf:
         """Raise `Refusal` where no model can be asked."""
         assert self.ready is not None
 
-    async def asked(self, name: str | None) -> OpenModel:
+    async def open_model(self, name: str | None) -> OpenModel:
         """The model of a name, None being the one there is; one of the others is opened first, and
         who asks for this one meanwhile waits until that has had its turn. Raises `Refusal`.
         """

@@ -22,7 +22,7 @@ from engine.system import claim_address
 BACKLOG = 128
 PATIENCE = 5.0  # seconds that answers may go on once the server is to stop
 LOOK = 0.1
-TELLING = 30.0  # seconds in which those that still go on are told; a slow reader has much to read
+GOODBYE_S = 30.0  # seconds in which those that still go on are told; a slow reader has much to read
 
 
 class Serving:
@@ -108,7 +108,7 @@ class Serving:
         thread = self._thread
         if thread is None:
             return
-        self._call(lambda running: running.stop(patience, TELLING))
+        self._call(lambda running: running.stop(patience, GOODBYE_S))
         thread.join()
         self._thread = None
 
@@ -141,9 +141,9 @@ class Serving:
             try:
                 self._loop = asyncio.get_running_loop()
                 port = int(self.address.rpartition(":")[2])
-                told = self.clients, self.counts
+                shared = self.clients, self.counts
                 self._running = make(
-                    self.engine, self.settings, *told, port, lambda n: self.want(n)
+                    self.engine, self.settings, *shared, port, lambda n: self.want(n)
                 )
             except Exception as error:  # noqa: BLE001  told by `start`
                 self._failure = error

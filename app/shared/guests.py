@@ -100,7 +100,9 @@ class Guest:
         self._engine, self._program, self._gone = engine, program, gone
         self._pipe = Connection(connection.detach())
         self._out: SimpleQueue[Event | None] = SimpleQueue()
-        self._pending: dict[int, tuple[int, type[Reply]]] = {}  # our number: the guest's, and its end
+        self._pending: dict[
+            int, tuple[int, type[Reply]]
+        ] = {}  # our number: the guest's, and its end
         self._ended = False
         self._client: Client | None = None
         for event in first:

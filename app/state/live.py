@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 from PySide6.QtCore import QObject
 
-from app.client import PendingRequest, EngineClient
+from app.client import EngineClient, PendingRequest
 from engine.protocol import Live
 
 
@@ -23,10 +23,10 @@ class LiveWanted(QObject):
         wanted = msgspec.structs.replace(self.value, **fields)
         if wanted != self.value:
             self.value = wanted
-            for asked in self._running:
-                asked.look(wanted)
+            for request in self._running:
+                request.look(wanted)
 
-    def follow(self, asked: PendingRequest) -> None:
+    def follow(self, request: PendingRequest) -> None:
         """Have an answer report what is wanted until it ends."""
-        self._running.append(asked)
-        asked.ended.connect(lambda _: self._running.remove(asked))
+        self._running.append(request)
+        request.ended.connect(lambda _: self._running.remove(request))

@@ -38,7 +38,9 @@ class ReportState(QObject):
         self.doing, self.done, self.problem = "starting", 0.0, ""
         self.report = self.saved = None
         job = Work.polling(_gather, wanted)
-        self._job = job.then(self._gathered).fail(self._failed).progress(self._told).start(self)
+        self._job = (
+            job.then(self._gathered).fail(self._failed).progress(self._on_progress).start(self)
+        )
         self.changed.emit()
 
     def cancel(self) -> None:
@@ -55,7 +57,7 @@ class ReportState(QObject):
             job = Work(lambda: write_named(path, markdown(report).encode()))
             job.then(lambda _: self._stored(path)).fail(self._failed).start(self)
 
-    def _told(self, doing: str, done: float, total: float) -> None:
+    def _on_progress(self, doing: str, done: float, total: float) -> None:
         self.doing, self.done = doing, done / total
         self.changed.emit()
 

@@ -79,29 +79,29 @@ class ServedChats(QObject):
 
 def _keep(store: ChatStore, some: Sequence[_EndedRequest]) -> None:
     with store.elsewhere() as here:
-        for asked in some:
-            _add(here, asked)
+        for ended in some:
+            _add(here, ended)
         here.prune_served(KEPT)
 
 
-def _add(store: ChatStore, asked: _EndedRequest) -> None:
+def _add(store: ChatStore, request: _EndedRequest) -> None:
     """A chat of the request's messages and its answer; those of the system are its prompt."""
-    said = [m for m in asked.text.asked if m.role not in ("system", "developer")]
-    system = "\n\n".join(m.text for m in asked.text.asked if m not in said)
-    question = next((_text(m) for m in reversed(said) if m.role == "user"), "")
+    turns = [m for m in request.text.conversation if m.role not in ("system", "developer")]
+    system = "\n\n".join(m.text for m in request.text.conversation if m not in turns)
+    question = next((_text(m) for m in reversed(turns) if m.role == "user"), "")
     with store.together():
-        title = title_of(question or asked.client)
-        chat = store.create(title, system, served=asked.client)
+        title = title_of(question or request.client)
+        chat = store.create(title, system, served=request.client)
         rows: list[tuple[Role, str, dict[str, Any]]] = [
-            ("assistant" if m.role == "assistant" else "user", _text(m), {}) for m in said
+            ("assistant" if m.role == "assistant" else "user", _text(m), {}) for m in turns
         ]
-        ended = asked.ended
-        end = {"finish": _finish(ended.row.ended), "stats": ended.stats, "model": asked.model}
-        rows.append(("assistant", asked.text.answer, end))
+        ended = request.ended
+        end = {"finish": _finish(ended.row.ended), "stats": ended.stats, "model": request.model}
+        rows.append(("assistant", request.text.answer, end))
         above: Message | None = None
         new: list[tuple[Message, Message | None, Tokens | None]] = []
         for role, text, more in rows:
-            message = Message(0, chat, None, role, text, created=asked.at, **more)
+            message = Message(0, chat, None, role, text, created=request.at, **more)
             new.append((message, above, None))
             above = message
         store.add_all(new)

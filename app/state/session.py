@@ -11,7 +11,7 @@ from typing import Literal
 
 from PySide6.QtCore import QObject, Signal
 
-from app.client import PendingRequest, EngineClient
+from app.client import EngineClient, PendingRequest
 from app.language import tr
 from app.remote.connection import Connection, ServerAddress
 from app.state.problem import Problem
@@ -119,7 +119,7 @@ class Session(QObject):
         self._n_ctx: int | None = None  # of the model at `path` when it was open last
         self._loading: PendingRequest | None = None
         self._answers: list[PendingRequest] = []  # of the last one speeds are shown
-        self._asked = self._stage_began = self._counted_at = 0.0
+        self._sent_at = self._stage_began = self._counted_at = 0.0
         self._counted = 0
         client.on(Loaded, self._on_loaded_again)
         client.on(Unloaded, self._on_unloaded)
@@ -138,8 +138,12 @@ class Session(QObject):
     @property
     def context_cut(self) -> int | None:
         """The tokens of context that were asked for, where the model took fewer."""
-        asked = self.options.ctx
-        return asked if self.model is not None and asked and self.model.n_ctx < asked else None
+        requested = self.options.ctx
+        return (
+            requested
+            if self.model is not None and requested and self.model.n_ctx < requested
+            else None
+        )
 
     def longer_context(self, needed: int) -> int | None:
         """A context for a prompt of so many tokens and its answer with which the open file can be
@@ -229,10 +233,10 @@ class Session(QObject):
         """Send a request that closes the model, which is opened again once it has ended."""
         self._forget_check()
         self.model = self.error = self.previous = None
-        asked = self._loading = self.client.open(request, then, fail)
+        pending = self._loading = self.client.open(request, then, fail)
 
         def end(_: object) -> None:
-            if asked is not self._loading:
+            if pending is not self._loading:
                 return
             self._loading = None
             if self._now is not None:
@@ -240,10 +244,10 @@ class Session(QObject):
             else:
                 self._set("idle")
 
-        asked.ended.connect(end)
-        asked.progress.connect(self._on_progress)
+        pending.ended.connect(end)
+        pending.progress.connect(self._on_progress)
         self._set("loading", StageProgress("load", 0, 0, None))
-        return asked
+        return pending
 
     @property
     def measuring(self) -> bool:
@@ -324,13 +328,13 @@ class Session(QObject):
         if self.stage is None or self.stage.name != name:
             self._set_stage(StageProgress(name, 0, 0, None))
 
-    def begin_answer(self, asked: PendingRequest) -> None:
+    def begin_answer(self, request: PendingRequest) -> None:
         """Follow an answer that was requested: its stages, its speed, its end."""
-        self._answers.append(asked)
-        asked.progress.connect(self._on_progress)
-        asked.pieces.connect(partial(self._on_pieces, asked))
-        asked.ended.connect(partial(self._on_answered, asked))
-        self._asked = self._counted_at = monotonic()
+        self._answers.append(request)
+        request.progress.connect(self._on_progress)
+        request.pieces.connect(partial(self._on_pieces, request))
+        request.ended.connect(partial(self._on_answered, request))
+        self._sent_at = self._counted_at = monotonic()
         self._counted = 0
         self.vitals = AnswerSpeed()
         self._set("answering", StageProgress("prefill", 0, 0, None))
@@ -350,13 +354,13 @@ class Session(QObject):
     def _note_past(self, then: StageProgress | None) -> None:
         """Keep how long the stage took that ends here."""
         now = self.stage
-        told = now is not None and (now.total > 0 or now.name == "decode")
-        if now is not None and told and (then is None or then.name != now.name):
+        counts = now is not None and (now.total > 0 or now.name == "decode")
+        if now is not None and counts and (then is None or then.name != now.name):
             self.past_stages.append(PastStage(now.name, monotonic() - self._stage_began))
 
     def _on_progress(self, progress: Progress) -> None:
         shown = (self._loading, *self._answers[-1:])
-        if not any(asked is not None and asked.id == progress.id for asked in shown):
+        if not any(pending is not None and pending.id == progress.id for pending in shown):
             return
         now = monotonic()
         if self.stage is None or self.stage.name != progress.stage:
@@ -399,15 +403,15 @@ class Session(QObject):
     def _on_unloaded(self, unloaded: Unloaded) -> None:
         log.info("no model is open")
 
-    def _on_pieces(self, asked: PendingRequest, pieces: Sequence[Piece]) -> None:
-        if asked not in self._answers[-1:]:
+    def _on_pieces(self, request: PendingRequest, pieces: Sequence[Piece]) -> None:
+        if request not in self._answers[-1:]:
             return
         now, vitals = monotonic(), self.vitals
-        told = sum(len(piece.tokens) for piece in pieces)
-        if not told and not self.client.abilities.ids:  # a server that tells none of its tokens
-            told = len(pieces)
-        n = vitals.n_generated + told
-        first = vitals.first_token_s if vitals.n_generated else now - self._asked
+        n_new = sum(len(piece.tokens) for piece in pieces)
+        if not n_new and not self.client.abilities.ids:  # a server that tells none of its tokens
+            n_new = len(pieces)
+        n = vitals.n_generated + n_new
+        first = vitals.first_token_s if vitals.n_generated else now - self._sent_at
         rate = vitals.rate
         if not n:  # only what was there already
             return
@@ -423,10 +427,10 @@ class Session(QObject):
         self.vitals = AnswerSpeed(rate, first, n)
         self.vitals_changed.emit()
 
-    def _on_answered(self, asked: PendingRequest, reply: Finished | Failed) -> None:
-        if asked not in self._answers:
+    def _on_answered(self, request: PendingRequest, reply: Finished | Failed) -> None:
+        if request not in self._answers:
             return  # of an engine that has died
-        self._answers.remove(asked)
+        self._answers.remove(request)
         if isinstance(reply, Finished):
             self._show_finished(reply)
         elif reply.kind != "Cancelled":

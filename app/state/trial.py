@@ -8,10 +8,10 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 from PySide6.QtCore import QObject, Signal
 
-from app.client import PendingRequest, EngineClient
+from app.client import EngineClient, PendingRequest
 from app.language import tr
 from app.state.session import Session
-from app.state.talk.answer import said
+from app.state.talk.answer import as_messages
 from app.state.talk.chat import ChatState
 from app.state.talk.edits import NO_EDITS, EditSet
 from app.state.talk.message import Message
@@ -50,7 +50,7 @@ class TrialState(QObject):
         super().__init__(parent)
         self._client, self._session, self._chat = client, session, chat
         self._scores: dict[tuple[int, bool], Floats] = {}
-        self._asked: list[PendingRequest] = []
+        self._requests: list[PendingRequest] = []
         self._tried: int | None = None
         self.problem = ""
         chat.opened.connect(self.forget)
@@ -65,7 +65,7 @@ class TrialState(QObject):
     @property
     def busy(self) -> bool:
         """True while replies of the engine are outstanding."""
-        return bool(self._asked)
+        return bool(self._requests)
 
     def row_to_try(self) -> int | None:
         """The answer that would be written again: the last one of the chat."""
@@ -151,7 +151,7 @@ class TrialState(QObject):
     def _compare(self) -> None:
         """Ask what each model makes of the answers that it did not write."""
         found, session = self.answers(), self._session
-        if self._chat.busy or self._asked:
+        if self._chat.busy or self._requests:
             self.updated.emit()
             return
         if not found:
@@ -160,42 +160,42 @@ class TrialState(QObject):
             self.problem = OTHER_MODEL
         else:
             self.problem = ""
-            self._ask(found[0], edited=True)
+            self._send(found[0], edited=True)
             for one in found[1:]:
-                self._ask(one, edited=False)
+                self._send(one, edited=False)
         self.updated.emit()
 
-    def _ask(self, one: TriedAnswer, edited: bool) -> None:
+    def _send(self, one: TriedAnswer, edited: bool) -> None:
         key = one.message.id, edited
         if key in self._scores or not len(one.tokens):
             return
         before = self._chat.path[: self._chat.row_of(self._tried or 0)]
-        digests: Mapping[str, str] = self._chat.brought.digests(before)
+        digests: Mapping[str, str] = self._chat.pictures_in_engine.digests(before)
         shown = self._shown()
         request = ScoreAnswer(
             0,
-            messages=said(self._chat.details.system, before, digests),
+            messages=as_messages(self._chat.details.system, before, digests),
             tokens=one.tokens.ids,
             edits=self._chat.edits.of(shown[1]) if edited and shown is not None else [],
         )
 
         def end(reply: AnswerScored | Failed) -> None:
-            if asked not in self._asked:
+            if pending not in self._requests:
                 return  # another trial began
-            self._asked.remove(asked)
+            self._requests.remove(pending)
             if isinstance(reply, Failed):
                 self.problem = reply.message
             else:
                 self._scores[key] = np.frombuffer(reply.logprobs, "<f4")
             self.updated.emit()
 
-        asked = self._client.send(request, end, end)
-        self._asked.append(asked)
+        pending = self._client.send(request, end, end)
+        self._requests.append(pending)
 
     def _clear(self) -> None:
-        for asked in self._asked:
-            asked.cancel()
-        self._asked, self._scores = [], {}
+        for pending in self._requests:
+            pending.cancel()
+        self._requests, self._scores = [], {}
         self._tried, self.problem = None, ""
 
     def _message(self, number: int | None) -> Message | None:
@@ -246,5 +246,5 @@ def control_of(edits: EditSet, seed: int, n_head: int | None = None) -> EditSet 
 
 def _own(tokens: Tokens) -> Floats:
     """Return the log-probabilities that the generating model reported; NaN if missing."""
-    told = [tokens.logprob(i) for i in range(len(tokens))]
-    return np.array([np.nan if p is None else p for p in told], np.float32)
+    logprobs = [tokens.logprob(i) for i in range(len(tokens))]
+    return np.array([np.nan if p is None else p for p in logprobs], np.float32)

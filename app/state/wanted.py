@@ -44,10 +44,10 @@ class Wanted:
         if self.connection is None:
             work = Work(check_model, self.path).then(lambda _: good(self))
             return work.fail(bad).start(parent).cancel
-        asked = Latest(client)
+        latest = Latest(client)
         probe = ProbeServer(0, self.connection)
-        asked.send(probe, lambda _: good(self), lambda failed: bad(failed.message))
-        return asked.forget
+        latest.send(probe, lambda _: good(self), lambda failed: bad(failed.message))
+        return latest.forget
 
 
 def name_of(path: Path | None) -> str:

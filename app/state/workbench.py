@@ -124,7 +124,7 @@ class Workbench(QObject):
         self.servers = ServersState(self.client, self.preferences, keys, self)
         self.file = ModelState(self.client, self)
         self.serving = ServingState(engine, self.session, self.file, keys, self)
-        for moved in (self.serving.asked, self.serving.changed):
+        for moved in (self.serving.moved, self.serving.changed):
             moved.connect(lambda: self.layers.measuring.follow(self.serving.answers))
         stored = self.store, self.serving, self.session, self.preferences
         self.served = ServedChats(*stored, self)
@@ -239,9 +239,9 @@ class Workbench(QObject):
 
     def undo_delete_chat(self) -> None:
         """Bring back the chat that was deleted last, and show it."""
-        brought = self.chats.undo_delete()
-        if brought is not None:
-            self.chat.open(brought)
+        restored = self.chats.undo_delete()
+        if restored is not None:
+            self.chat.open(restored)
 
     def follow(self, link: str) -> None:
         """Select what a link names; the chat and the version of it that have its word are opened.

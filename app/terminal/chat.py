@@ -65,9 +65,9 @@ class Chat:
                 if command:
                     self._run_command(command[1], command[2] or "")
                 elif line:
-                    said = question(with_documents(line, self.documents), self.waiting)
+                    message = question(with_documents(line, self.documents), self.waiting)
                     self.waiting, self.documents = [], []
-                    self._say(said, self.template)
+                    self._say(message, self.template)
             except WorkerDied as death:
                 note(f"{death}; restarting it, the chat is kept")
                 self.loaded = self.engine.start()
@@ -135,10 +135,10 @@ class Chat:
         print_ending(made, self.loaded)
 
     def _history(self) -> list[ChatMessage]:
-        said = [ChatMessage("system", self.system)] if self.system else []
+        before = [ChatMessage("system", self.system)] if self.system else []
         for message, replies in self.turns:
-            said += [message, *replies]
-        return said
+            before += [message, *replies]
+        return before
 
 
 def _read_line() -> str | None:

@@ -128,7 +128,7 @@ class CommandEngine:
         self, request: Request[Any], interrupted: Callable[[], bool]
     ) -> Iterator[Reply | None]:
         """All replies, with None after each TICK of silence. Raises as `ask`."""
-        return self.worker.ask(request, interrupted, TICK)
+        return self.worker.run(request, interrupted, TICK)
 
     def get(self, request: Request[R]) -> R:
         """The reply that ends a request, with a bar until it comes. Raises as `ask`."""
@@ -143,7 +143,9 @@ class CommandEngine:
         late = monotonic() + KEEPING
         with Interrupt() as interrupt, suppress(RemoteError, WorkerDied):
             request = Prepare(self.new_id())
-            for reply in self._replies(request, lambda: interrupt.interrupted or monotonic() > late):
+            for reply in self._replies(
+                request, lambda: interrupt.interrupted or monotonic() > late
+            ):
                 if isinstance(reply, Prepared):
                     return reply.damage
         return ""

@@ -95,8 +95,8 @@ def question_about(
     """
     if files:
         check_sees(loaded)
-    brought = PicturesInWorker(engine)
-    shown = [brought.send(file) for file in files]
+    sender = PicturesInWorker(engine)
+    shown = [sender.send(file) for file in files]
     for info in shown:
         aside(f"picture {described(info)}")
     return ([question(text, shown)], None) if chat or shown else ([], text)

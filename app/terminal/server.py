@@ -64,8 +64,8 @@ class ServerEngine(CommandEngine):
             self._engine = self._client = None
 
     def _only_model(self) -> str:
-        told = self.get(ProbeServer(self.new_id(), self._to))
-        models = [model.id for model in told.models if model.writes or not self._writes]
+        probed = self.get(ProbeServer(self.new_id(), self._to))
+        models = [model.id for model in probed.models if model.writes or not self._writes]
         if len(models) == 1:
             return models[0]
         there = (

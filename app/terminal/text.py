@@ -198,8 +198,8 @@ def confirm(question: str) -> bool:
 def aside(text: str) -> None:
     """Prints a dim line on stderr, where that is a terminal; nothing elsewhere."""
     if sys.stderr.isatty():
-        plain_wanted = os.environ.get("NO_COLOR")
-        control(f"{shown(text)}\n" if plain_wanted else f"\x1b[2m{shown(text)}\x1b[0m\n")
+        no_colour = os.environ.get("NO_COLOR")
+        control(f"{shown(text)}\n" if no_colour else f"\x1b[2m{shown(text)}\x1b[0m\n")
 
 
 def note(text: str) -> None:

@@ -165,10 +165,10 @@ def answer_with_tools(
     added: list[ChatMessage] = []
     every: list[ToolUse] = []
     for round in range(MOST_ROUNDS + 1):
-        asked = template
+        request = template
         if tools is not None and round < MOST_ROUNDS:
-            asked = msgspec.structs.replace(template, tools=tools.offered)
-        made = answer(engine, asked, [*messages, *added], quiet, pictures)
+            request = msgspec.structs.replace(template, tools=tools.offered)
+        made = answer(engine, request, [*messages, *added], quiet, pictures)
         calls = made.calls.calls
         if tools is None or made.finished is None or made.finished.reason != "calls":
             break
@@ -221,13 +221,13 @@ def _call_all(
 def _bounded(engine: CommandEngine, loaded: Loaded, text: str) -> str:
     cutting = bounding(text, most_tokens(loaded.n_ctx))
     try:
-        asked = next(cutting)
+        shorter = next(cutting)
         while True:
             try:
-                count = engine.get(CountTokens(engine.new_id(), loaded.path, asked)).count
+                count = engine.get(CountTokens(engine.new_id(), loaded.path, shorter)).count
             except CutawayError:
                 count = None
-            asked = cutting.send(count)
+            shorter = cutting.send(count)
     except StopIteration as done:
         return str(done.value)
 

@@ -62,8 +62,8 @@ class _Running:
         """How it ended: the reason, and the end of what it wrote."""
         if self.server is None:
             return ""
-        said = self.server.said.decode("utf-8", "replace").strip().splitlines()
-        parts = [self.server.problem, said[-1][:300] if said else ""]
+        lines = self.server.last_words.decode("utf-8", "replace").strip().splitlines()
+        parts = [self.server.problem, lines[-1][:300] if lines else ""]
         return "; ".join(part for part in parts if part)
 
 

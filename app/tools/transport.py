@@ -30,13 +30,13 @@ INHERITED_WINDOWS = (
 
 
 class ServerProcess:
-    """A server's process as the SDK's transport. `problem` says why it was ended, `said` is the
-    end of what it wrote to stderr.
+    """A server's process as the SDK's transport. `problem` says why it was ended, `last_words` is
+    the end of what it wrote to stderr.
     """
 
     def __init__(self, config: ServerConfig, environment: dict[str, str]) -> None:
         self._config, self._environment = config, environment
-        self.problem, self.said = "", b""
+        self.problem, self.last_words = "", b""
         self.pid: int | None = None
         self.ended = False
 
@@ -125,7 +125,7 @@ class ServerProcess:
     async def _listen(self, process: asyncio.subprocess.Process) -> None:
         assert process.stderr is not None
         while data := await process.stderr.read(1 << 16):
-            self.said = (self.said + data)[-TAIL:]
+            self.last_words = (self.last_words + data)[-TAIL:]
 
     async def _end(
         self, process: asyncio.subprocess.Process, tasks: list["asyncio.Task[None]"]
@@ -163,7 +163,7 @@ class ServerAddress:
 
     def __init__(self, config: ServerConfig, headers: dict[str, str]) -> None:
         self._url, self._headers = config.url, headers
-        self.problem, self.said = "", b""
+        self.problem, self.last_words = "", b""
 
     @asynccontextmanager
     async def streams(self) -> AsyncIterator[Any]:

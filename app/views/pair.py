@@ -134,7 +134,7 @@ class PairView(QWidget):
         choices = [side.chosen(name) for side, name in zip((left, right), names, strict=True)]
         if choices[0] is not None and choices[1] is not None:
             text = self.question.text
-            if self._pair.ask(text, choices[0], choices[1]):
+            if self._pair.send(text, choices[0], choices[1]):
                 self.question.set_text("")
         self.show_both()
 
@@ -243,8 +243,8 @@ class _Settings(QWidget):
             ),
         )
         for at, (title, box, help) in enumerate(rows):
-            said = label(title, "quiet")
-            said.setBuddy(box)
+            caption = label(title, "quiet")
+            caption.setBuddy(box)
             box.setAccessibleName(f"{title}, {name}")
             box.view().setAccessibleName(tr("Choices of {title}, {side}", title=title, side=name))
             box.setSizeAdjustPolicy(
@@ -253,11 +253,11 @@ class _Settings(QWidget):
             box.setMinimumContentsLength(8)
             box.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
             if help:
-                set_tip(said, help)
+                set_tip(caption, help)
             if box is self.model:  # long names need the whole width
                 grid.addWidget(box, at, 0, 1, 2)
                 continue
-            grid.addWidget(said, at, 0)
+            grid.addWidget(caption, at, 0)
             grid.addWidget(box, at, 1)
         for title in (tr(AS_SET), *(decimal(f"{value:g}") for value in TEMPERATURES)):
             self.temperature.addItem(title)
@@ -419,7 +419,7 @@ class _Half(QWidget):
 
     def _placed(self, at: int) -> None:
         self.pointed.emit(self._number, at)
-        self.text.tell(self._pair_words(at))
+        self.text.announce(self._pair_words(at))
 
     def _pair_words(self, at: int) -> str:
         if self.shown is None or at >= len(self.words) or self._pair.sides is None:
@@ -439,12 +439,12 @@ class _Half(QWidget):
         if message.problem:
             return message.problem
         written = tr_n("{n} token", "{n} tokens", len(side.tokens))
-        said = [summary(message) if message.finish else written]
+        parts = [summary(message) if message.finish else written]
         others = [word.other for word in self.words if not isnan(word.other)]
         if others and len(side.tokens):
             bits = -sum(others) / len(side.tokens) / float(np.log(2))
-            said.append(tr("surprise to the other side {bits:.2f} bits a token", bits=bits))
-        return "  ·  ".join(filter(None, said))
+            parts.append(tr("surprise to the other side {bits:.2f} bits a token", bits=bits))
+        return "  ·  ".join(filter(None, parts))
 
 
 def _fill(box: QComboBox, rows: Sequence[tuple[str, str]]) -> None:

@@ -53,7 +53,7 @@ TOKEN: tuple[Command[Desk], ...] = (
         id="token.logit_lens",
         title=tr("Read layers with the logit lens"),
         run=lambda w: w.bench.token.use_lens(""),
-        enabled=lambda w: bool(w.bench.token.asking.lens_file),
+        enabled=lambda w: bool(w.bench.token.questions_of_chat.lens_file),
     ),
     Command(
         id="token.text",

@@ -36,8 +36,8 @@ def caption(bench: Workbench, title: str, selected: str, now: datetime) -> str:
     """Return the caption: view, model, devices, selection and time."""
     session, model = bench.session, bench.session.model
     where = model.device_name or model.device if model is not None else ""
-    said = (title, session.model_title or UNKNOWN, where, selected, f"{now:%Y-%m-%d %H:%M}")
-    return BETWEEN.join(part for part in said if part)
+    parts = (title, session.model_title or UNKNOWN, where, selected, f"{now:%Y-%m-%d %H:%M}")
+    return BETWEEN.join(part for part in parts if part)
 
 
 REPORT = tr("Report with a picture and data of the same name (*.md)")
@@ -132,7 +132,7 @@ def put_in_window(w: Desk) -> None:
     """Give the view that is looked at a window of its own, or bring it back from there."""
     front = w.inspector.front
     if front in w.inspector.windows and w.inspector.windows[front].isActiveWindow():
-        w.inspector.bring_back(front)
+        w.inspector.show_again(front)
     else:
         w.inspector.put_in_window(front, w.as_widget())
 

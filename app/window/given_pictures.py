@@ -37,7 +37,9 @@ class GivenPictures(QObject):
     @property
     def sees(self) -> bool:
         """True if pictures can be added now."""
-        return self._bench.session.model is not None and bool(self._bench.chat.brought.sees)
+        return self._bench.session.model is not None and bool(
+            self._bench.chat.pictures_in_engine.sees
+        )
 
     def add_files(self, paths: Sequence[Path]) -> None:
         """Pictures that were dropped, pasted or chosen, and those in folders among them."""

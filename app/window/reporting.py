@@ -35,7 +35,7 @@ def facts_of(bench: Workbench, title: str, selected: str, now: datetime) -> Fact
     word = bench.selection.now.token
     row = chat.row_of(word[0]) if word is not None else None
     path = path if row is None else path[: row + 1]
-    asked = next((m.text for m in reversed(path) if m.role == "user"), "")
+    question = next((m.text for m in reversed(path) if m.role == "user"), "")
     seed = next((m.seed for m in reversed(path) if m.seed is not None), None)
     device = (model.device_name or model.device) if model is not None else ""
     return {
@@ -48,7 +48,7 @@ def facts_of(bench: Workbench, title: str, selected: str, now: datetime) -> Fact
         tr("Settings"): _settings(session.options) or tr("usual"),
         tr("Sampling"): _sampling(chat.details.sampling),
         tr("Seed"): UNKNOWN if seed is None else str(seed),
-        tr("Prompt"): asked if len(asked) <= LONGEST else f"{asked[:LONGEST]}…",
+        tr("Prompt"): question if len(question) <= LONGEST else f"{question[:LONGEST]}…",
         tr("Selected"): selected or UNKNOWN,
     }
 
@@ -151,14 +151,14 @@ FILES = ("mmproj", "model_draft")
 
 def _settings(options: EngineOptions) -> str:
     """Format options as on the command line; what is usual is left out."""
-    usual, said = EngineOptions(), []
+    usual, flags = EngineOptions(), []
     for field in fields(options):
         value = getattr(options, field.name)
         if value != getattr(usual, field.name):
             shown = Path(value).name if field.name in FILES else value
             shown = "auto" if value == AUTOMATIC else shown
-            said.append(f"--{OPTIONS[field.name].flag} {shown}")
-    return " ".join(said)
+            flags.append(f"--{OPTIONS[field.name].flag} {shown}")
+    return " ".join(flags)
 
 
 def _sampling(sampling: Sampling) -> str:

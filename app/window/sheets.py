@@ -71,7 +71,7 @@ class Sheets(QObject):
         self._bench, self._commands, self._loader = bench, commands, loader
         self.over = parent
         self.of: dict[QWidget, Sheet] = {}  # those that were made, by their views
-        bench.downloads.terms_needed.connect(self._ask_terms)
+        bench.downloads.terms_needed.connect(self._show_terms)
         bench.causes.wanted.connect(self.show_causes)
 
     @property
@@ -245,7 +245,7 @@ class Sheets(QObject):
             if isinstance(view, kind):
                 sheet.dismiss()
 
-    def _ask_terms(self, name: str, terms: Terms) -> None:
+    def _show_terms(self, name: str, terms: Terms) -> None:
         self.terms.ask(name, KNOWN.get(name), terms)
         self._open(self.terms)
 

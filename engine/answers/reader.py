@@ -265,7 +265,7 @@ class AnswerReader:
                 self._add(calls, frame.start, after)
         except (ValueError, TypeError):
             self._n_calls += self._stream.n_begun
-            self._tell("answer", frame.start, after)
+            self._emit("answer", frame.start, after)
         self._go_on(after, "answer")
         self._step = self._between
         return True
@@ -303,7 +303,7 @@ class AnswerReader:
         self._fed = len(self.text)
         return len(self.text) - self._stream.n_unread if self._stream.follows else 0
 
-    def _tell(self, kind: Kind, start: int, end: int) -> None:
+    def _emit(self, kind: Kind, start: int, end: int) -> None:
         text = self.text[start:end]
         self._parts.append(Passage(kind, self._base + start, self._base + end, text))
 
@@ -319,7 +319,7 @@ class AnswerReader:
         if found is not None or not final or kind == "thought":
             end = self._at + len(self.text[self._at : end].rstrip())
         if end > self._at:
-            self._tell(kind, self._at, end)
+            self._emit(kind, self._at, end)
             self._at = end
         return found
 

@@ -76,9 +76,9 @@ def _jacobian(file: ArrayFile) -> LensFile:
             raise BadFile(file.path, f"{name!r} is not part of a Jacobian lens, J.LAYER")
         names[int(named[1])] = name
     d = _width(file, names)
-    said = file.metadata.get("d_model", str(d))
-    if said != str(d):
-        raise BadFile(file.path, f"d_model is {said[:20]!r}, its matrices are {d} x {d}")
+    stated = file.metadata.get("d_model", str(d))
+    if stated != str(d):
+        raise BadFile(file.path, f"d_model is {stated[:20]!r}, its matrices are {d} x {d}")
     return LensFile("jacobian", d, _count(file.metadata.get("n_prompts", "0")), file, names)
 
 

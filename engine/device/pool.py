@@ -65,7 +65,7 @@ class MemoryPool:
     name: str
     limit: int
     taken: dict[tuple[str, Owner], int] = field(default_factory=dict)
-    tell: Callable[[MemoryEvent], None] = _untold
+    on_change: Callable[[MemoryEvent], None] = _untold
     in_files: int = field(default=0, init=False)
 
     @property
@@ -90,7 +90,7 @@ class MemoryPool:
         try:
             for one, part in owner.parts(size):
                 self.taken[device, one] = self.taken.get((device, one), 0) + part
-                self.tell(self._event("allocate", device, one, part))
+                self.on_change(self._event("allocate", device, one, part))
         except BaseException:
             self.taken = before
             raise
@@ -107,11 +107,11 @@ class MemoryPool:
                 self.taken.pop(key, None)
             events.append(self._event("free", device, one, part))
         for event in events:  # a listener may fail, but the memory is free
-            self.tell(event)
+            self.on_change(event)
 
     def refuse(self, device: str, owner: Owner, size: int, left: int, detail: str = "") -> NoReturn:
         """Raises `NoMem` that names the allocation."""
-        self.tell(self._event("refuse", device, owner, size))
+        self.on_change(self._event("refuse", device, owner, size))
         raise NoMem(device, owner.component, size, left, detail, owner.layer, owner.name)
 
     def _event(self, kind: str, device: str, owner: Owner, size: int) -> MemoryEvent:

@@ -33,10 +33,10 @@ class FileIdentity(NamedTuple):
     changed: int
 
     @classmethod
-    def of(cls, path: Path, told: os.stat_result) -> "FileIdentity":
+    def of(cls, path: Path, status: os.stat_result) -> "FileIdentity":
         """Make the identity from a `stat` result."""
-        times = told.st_mtime_ns, told.st_ctime_ns
-        return cls(path.absolute(), told.st_dev, told.st_ino, told.st_size, *times)
+        times = status.st_mtime_ns, status.st_ctime_ns
+        return cls(path.absolute(), status.st_dev, status.st_ino, status.st_size, *times)
 
     @property
     def is_there(self) -> bool:
@@ -111,15 +111,15 @@ def _mapped(path: Path) -> tuple[memoryview, FileIdentity]:
         if not stat.S_ISREG(os.stat(path).st_mode):  # opening a pipe would wait for its other end
             raise BadFile(path, "not a file")
         with open(path, "rb") as file:
-            told = os.fstat(file.fileno())
-            if told.st_size == 0:
+            status = os.fstat(file.fileno())
+            if status.st_size == 0:
                 raise BadFile(path, "the file is empty")
-            data = memoryview(mmap.mmap(file.fileno(), told.st_size, access=mmap.ACCESS_READ))
+            data = memoryview(mmap.mmap(file.fileno(), status.st_size, access=mmap.ACCESS_READ))
     except OSError as error:
         raise BadFile(path, (error.strerror or str(error)).lower()) from None
     except ValueError:
         raise BadFile(path, "a file's name cannot have a NUL character") from None
-    return data, FileIdentity.of(path, told)
+    return data, FileIdentity.of(path, status)
 
 
 def _part_paths(path: Path, count: int) -> list[Path]:

@@ -19,6 +19,6 @@ def cells_of(built: BuiltModel) -> list[CacheCells]:
     if states.n_slots:
         layers = [i for i, state in enumerate(built.states) if state is not None]
         last = np.where(states.bits != 0, states.read - 1, -1)
-        told = (np.asarray(x, "<i4").tobytes() for x in (states.bits, last, states.kept))
-        caches.append(CacheCells(None, None, layers, *told))
+        columns = (np.asarray(x, "<i4").tobytes() for x in (states.bits, last, states.kept))
+        caches.append(CacheCells(None, None, layers, *columns))
     return caches

@@ -219,9 +219,9 @@ class _Walk:
         for part in caught.made.splits:
             for lowered, computed in part.computes.items():
                 for node in computed:
-                    told = self._launches.setdefault(node, [])
+                    launches = self._launches.setdefault(node, [])
                     if lowered.op is not Op.RESULT:
-                        told.append((part.split.backend.name, str(lowered.op)))
+                        launches.append((part.split.backend.name, str(lowered.op)))
 
     def rows(self) -> Iterator[ComparedResult]:
         for node in self._graph.nodes:
@@ -281,15 +281,15 @@ class _Walk:
     def _row(
         self, name: str, occurrence: int, span: _Span, error: float, problem: str
     ) -> ComparedResult:
-        told = [one for node in span.nodes for one in self._launches.get(node, ())]
+        launches = [one for node in span.nodes for one in self._launches.get(node, ())]
         return ComparedResult(
             self._phase,
             name,
             occurrence,
             layer_of(name),
-            told[-1][0] if told else "",
+            launches[-1][0] if launches else "",
             list(dict.fromkeys(str(node.op) for node in span.nodes)),
-            list(dict.fromkeys(launch for _, launch in told)),
+            list(dict.fromkeys(launch for _, launch in launches)),
             error,
             span.most,
             problem,

@@ -56,7 +56,7 @@ def describe_graph(
     p, graph = built.build(StepShape(bucket_of(n_tokens), 1, cells), fused_attention)
     inputs = p.fill(_step(built, n_tokens, n_cells))
     made = outline(graph)
-    return _Description(built, placement, made, inputs).told(request.id, n_tokens, n_cells)
+    return _Description(built, placement, made, inputs).reply(request.id, n_tokens, n_cells)
 
 
 def _step(built: BuiltModel, n_tokens: int, n_cells: int) -> Step:
@@ -92,7 +92,7 @@ class _Description:
         self._launch_of: dict[Tensor, int] = {}
         self._launches = self._all_launches()
 
-    def told(self, id: int, n_tokens: int, n_cells: int) -> GraphDone:
+    def reply(self, id: int, n_tokens: int, n_cells: int) -> GraphDone:
         names: Counter[str] = Counter()
         nodes = []
         for tensor in self._tensors:

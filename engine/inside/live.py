@@ -31,7 +31,7 @@ class LiveWatch(Watch):
         self._live = live
         self._strip = ProbeStrip(request_id)
         self._refused: Live | None = None
-        self._told: list[Reply] = []
+        self._replies: list[Reply] = []
         self._n = 0
         self._probing = False
         self._now = Live()  # what is wanted of the step under way
@@ -66,7 +66,7 @@ class LiveWatch(Watch):
         except (BadSetting, CannotProbe, NoMem) as error:  # the answer goes on without
             self._refused = live
             self._end()
-            self._told.append(ProbedTokens(self._id, index, [], problem=str(error)))
+            self._replies.append(ProbedTokens(self._id, index, [], problem=str(error)))
             return super().begin(token, recorder)
 
         def logits() -> Logits:
@@ -101,20 +101,20 @@ class LiveWatch(Watch):
     def found(self) -> Iterator[Reply]:
         yield from super().found()
         if self._strip.is_due():
-            yield from self._strip.told()
-        while self._told:
-            yield self._told.pop(0)
+            yield from self._strip.replies()
+        while self._replies:
+            yield self._replies.pop(0)
         if self._now.cells and perf_counter() >= self._cells_due:
             self._cells_due = perf_counter() + CELLS_EVERY
             yield CellsRead(self._id, cells_of(self.sequence.stepper.built))
         if not self._now.record:
-            yield from self._recorded.told()
+            yield from self._recorded.replies()
 
     def rest(self) -> Iterator[Reply]:
         yield from super().found()
-        yield from self._strip.told()
-        yield from self._told
-        yield from self._recorded.told()
+        yield from self._strip.replies()
+        yield from self._replies
+        yield from self._recorded.replies()
 
     def close(self) -> None:
         """Give back what probes took, however the answer ended, and before it."""
@@ -124,5 +124,5 @@ class LiveWatch(Watch):
     def _end(self) -> None:
         if self._probing:
             self._probing = False
-            self._told += self._strip.told()
+            self._replies += self._strip.replies()
             self.sequence.stepper.end_probes()

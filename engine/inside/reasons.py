@@ -107,7 +107,7 @@ class Reasons:
         if rule is not None:
             return f"required by the rule {rule}"
         named = "the output block" if layer == self._placement.n_layer else f"layer {layer}"
-        if layer in self._placement.asked:
+        if layer in self._placement.requested:
             return f"{named} was placed there by the user"
         return f"the automatic placement chose it for {named}"
 

@@ -111,7 +111,7 @@ class ProbeStrip:
         late = self._n > 0 and perf_counter() >= self._due
         return late or self._n >= AT_ONCE or bool(self._before)
 
-    def told(self) -> list[ProbedTokens]:
+    def replies(self) -> list[ProbedTokens]:
         """Everything that was found; then it is forgotten."""
         found, self._before = self._before, []
         if self._n and self._layout is not None:
@@ -120,8 +120,8 @@ class ProbeStrip:
                 np.concatenate(column).tobytes() for column in zip(*self._summaries, strict=True)
             )
             rows = self._layout.rows
-            told = ProbedTokens(self._id, self._first, rows, rms, largest, at, nan, inf)
-            found = [*found, told]
+            probed = ProbedTokens(self._id, self._first, rows, rms, largest, at, nan, inf)
+            found = [*found, probed]
             self._summaries, self._n = [], 0
             self._due = perf_counter() + EVERY
         return found
@@ -129,7 +129,7 @@ class ProbeStrip:
     def _follow(self, layout: "_Layout") -> "_Layout":
         """Results lie elsewhere from now on, or are others."""
         if self._layout is not None and self._layout.rows != layout.rows:
-            self._before = self.told()
+            self._before = self.replies()
         self._sum_up()
         self._layout = layout
         return layout

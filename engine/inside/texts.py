@@ -67,13 +67,13 @@ def compare_texts(
         for side, tokens in zip(sides, texts, strict=True)
     ]
     claim(max(texts, key=len))
-    most, told = MOST_TOKENS, list[dict[ResultKey, _Rows]]()
-    while len(told) < len(texts):
+    most, last_rows = MOST_TOKENS, list[dict[ResultKey, _Rows]]()
+    while len(last_rows) < len(texts):
         if cancelled():
             raise Cancelled("the comparison")
-        tokens = texts[len(told)]
+        tokens = texts[len(last_rows)]
         try:
-            told.append((yield from _last_step(sequence, tokens, most, edits[len(told)])))
+            last_rows.append((yield from _last_step(sequence, tokens, most, edits[len(last_rows)])))
         except CannotProbe as refused:
             if not is_too_large(refused, most):
                 raise
@@ -82,17 +82,21 @@ def compare_texts(
         finally:
             sequence.stepper.end_probes()
             sequence.clear()
-        yield Progress(request.id, "score", len(told), len(texts))
+        yield Progress(request.id, "score", len(last_rows), len(texts))
     pairs = paired(texts[0], texts[1], most)
-    found = [_matched(rows, told[1], pairs) for rows in told[0].values() if rows.one.key in told[1]]
+    found = [
+        _matched(rows, last_rows[1], pairs)
+        for rows in last_rows[0].values()
+        if rows.one.key in last_rows[1]
+    ]
     for one in found:
         if request.numbers == (one.one.key.name, one.one.key.occurrence):
             for step, values in enumerate((one.values, one.other)):
                 yield from result_parts(request.id, step, [one.one._replace(values=values)])
     rows = [_row(one) for one in found]
     first = next((i for i, row in enumerate(rows) if largest_error(row) > DIFFERS), None)
-    said = [text_pieces(model.tokenizer, tokens) for tokens in texts]
-    shown = [TokenPair(a, b, said[0][a], said[1][b]) for a, b in pairs]
+    pieces = [text_pieces(model.tokenizer, tokens) for tokens in texts]
+    shown = [TokenPair(a, b, pieces[0][a], pieces[1][b]) for a, b in pairs]
     yield TextsCompared(request.id, rows, first, shown)
 
 
@@ -111,7 +115,7 @@ def paired(tokens: Sequence[int], other: Sequence[int], most: int) -> list[tuple
 
 def text_tokens(model: LoadedModel, sequence: Sequenced, text: ComparedText) -> list[int]:
     """Tokens of a text or a chat. Raises `BadSetting` for pictures, and as `make_prompt`."""
-    asked = Generate(
+    request = Generate(
         0,
         messages=text.messages,
         prompt=text.prompt,
@@ -119,7 +123,7 @@ def text_tokens(model: LoadedModel, sequence: Sequenced, text: ComparedText) -> 
         prefix_tokens=text.prefix_tokens,
         tools=text.tools,
     )
-    prompt = make_prompt(model.tokenizer, model.template, asked, sequence.n_ctx, sequence.viewer)
+    prompt = make_prompt(model.tokenizer, model.template, request, sequence.n_ctx, sequence.viewer)
     tokens = [item for item in prompt.items if isinstance(item, int)]
     if len(tokens) < len(prompt.items):
         raise BadSetting("prompt", "pictures", "text only, to compare results")

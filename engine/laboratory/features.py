@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from engine.arrays.autoencoder import Autoencoder, Hook, open_autoencoder
 from engine.errors import BadFile, BadSetting, Cancelled
 from engine.inside.texts import text_pieces, text_tokens
-from engine.inside.token.lens import said
+from engine.inside.token.lens import lens_logits
 from engine.laboratory.patch import PatchRuns
 from engine.layers.edits import NONE
 from engine.models.build import BuiltModel
@@ -202,7 +202,7 @@ def promoted(model: LoadedModel, sae: Autoencoder, features: Sequence[int]) -> d
     found = {}
     for start in range(0, len(features), AT_ONCE):
         part = list(features[start : start + AT_ONCE])
-        for index, logits in zip(part, said(model.stepper, sae.w_dec[part]), strict=True):
+        for index, logits in zip(part, lens_logits(model.stepper, sae.w_dec[part]), strict=True):
             best = np.argsort(-logits, kind="stable")[:PROMOTED].tolist()
             found[index] = " ".join(model.tokenizer.shown(token) for token in best)
     return found

@@ -77,11 +77,11 @@ class ProductInputs(Probes):
 
     def of(self, graph: Graph) -> Iterator[tuple[ResultKey, Tensor]]:
         """The inputs, each once: products share some."""
-        told: set[Tensor] = set()
+        done: set[Tensor] = set()
         for product in self.products(graph):
             for key, node in ((product.name, product.x), (f"{product.name} ids", product.ids)):
-                if node is not None and node not in told:
-                    told.add(node)
+                if node is not None and node not in done:
+                    done.add(node)
                     yield ResultKey(key, 0), node
 
     def products(self, graph: Graph) -> Iterator["Product"]:

@@ -182,27 +182,27 @@ def explain(
 ) -> list[str]:
     """A sentence for every decision."""
     sizes = dict(zip(problem.movable, _sizes(problem, response), strict=True))
-    said = []
+    sentences = []
     for d in problem.devices:
         mine = next((g for g in layout.devices if g.id == d.id), GPULayers(d.id))
         graph, kept = _graph(d, response), d.minimum + problem.overhead
         room = f"{d.free / MIB:.0f} MiB free, of which {kept / MIB:.0f} MiB stay free"
         if mine.layers:
             size = sum(sizes[i] for i in mine.layers) + graph
-            said.append(
+            sentences.append(
                 f"{d.id} takes {spans(mine.layers, n_layer)}: {size / MIB:.1f} MiB with its"
                 f" compute graph; it has {room}"
             )
         else:
-            said.append(f"{d.id} takes no layers; it has {room}")
+            sentences.append(f"{d.id} takes no layers; it has {room}")
     rest = [i for i in problem.movable if layout.device_of(i) is None]
     if rest:
         size = sum(sizes[i] for i in rest)
         why = "as set by the user" if problem.wish.requested >= 0 else "they fit nowhere else"
-        said.append(
+        sentences.append(
             f"{problem.system.device} takes {spans(rest, n_layer)}, {size / MIB:.1f} MiB: {why}"
         )
-    return said
+    return sentences
 
 
 def spans(layers: Sequence[int], n_layer: int) -> str:
@@ -212,10 +212,10 @@ def spans(layers: Sequence[int], n_layer: int) -> str:
     for _, group in groupby(enumerate(inner), key=lambda at: at[1] - at[0]):
         run = [i for _, i in group]
         runs.append(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}")
-    said = [f"layer{'s' if len(inner) > 1 else ''} {', '.join(runs)}"] if inner else []
+    parts = [f"layer{'s' if len(inner) > 1 else ''} {', '.join(runs)}"] if inner else []
     if n_layer in layers:
-        said.append("the output block")
-    return " and ".join(said)
+        parts.append("the output block")
+    return " and ".join(parts)
 
 
 def _sizes(problem: FitProblem, response: Response) -> list[int]:

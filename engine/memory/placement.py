@@ -96,7 +96,7 @@ class Placement:
     layers: tuple[str, ...]
     overrides: tuple[tuple[str, str], ...] = ()
     reasons: tuple[str, ...] = ()
-    asked: frozenset[int] = frozenset()
+    requested: frozenset[int] = frozenset()
 
     @property
     def n_layer(self) -> int:

@@ -59,7 +59,7 @@ CGROUPS = Path("/sys/fs/cgroup")
 LEAST_RESERVE = 256 << 20
 RESERVED_SHARE = 1 / 16
 
-Ask = Callable[[], tuple[int, str] | None]
+FreeMemorySource = Callable[[], tuple[int, str] | None]
 """Bytes that are free now, and who says so; None where it cannot tell."""
 
 
@@ -82,12 +82,12 @@ class MeasuredPool(MemoryPool):
 
     total: int = 0
     reserve: int = 0
-    asks: tuple[Ask, ...] = ()
+    sources: tuple[FreeMemorySource, ...] = ()
 
     def free(self) -> Free:
         """Bytes that are free now."""
-        for ask in self.asks:
-            answer = ask()
+        for free_of in self.sources:
+            answer = free_of()
             if answer is not None:
                 size, source = answer
                 return Free(max(0, size - self.in_files), source)
@@ -131,7 +131,7 @@ def listen(listener: Callable[[MemoryEvent], None]) -> Callable[[], None]:
     return lambda: _listeners.remove(listener)
 
 
-def _tell(change: MemoryEvent) -> None:
+def _notify(change: MemoryEvent) -> None:
     for listener in _listeners:
         listener(change)
 
@@ -146,7 +146,7 @@ def system_pool() -> MeasuredPool:
 def _system_pool() -> MeasuredPool:
     total = psutil.virtual_memory().total
     reserve = max(LEAST_RESERVE, int(_free_ram() * RESERVED_SHARE))
-    pool = MeasuredPool(SYSTEM, 0, {}, _tell, total, reserve, (lambda: (_free_ram(), "system"),))
+    pool = MeasuredPool(SYSTEM, 0, {}, _notify, total, reserve, (lambda: (_free_ram(), "system"),))
     pool.measure()
     return pool
 
@@ -154,7 +154,7 @@ def _system_pool() -> MeasuredPool:
 _device_pools: dict[str, MeasuredPool] = {}
 
 
-def device_pool(key: str, size: int, *asks: Ask) -> MeasuredPool:
+def device_pool(key: str, size: int, *asks: FreeMemorySource) -> MeasuredPool:
     """The pool of a device with memory of its own; devices of one `key` share it.
 
     A key that is a PCI address (`pci:01:00.0`) lets NVIDIA's library tell what is free.
@@ -162,13 +162,13 @@ def device_pool(key: str, size: int, *asks: Ask) -> MeasuredPool:
     with _making:
         if key not in _device_pools:
             reserve = min(RESERVE.get() << 20, size)
-            every = (lambda: _ask_nvml(key), *asks)
-            _device_pools[key] = MeasuredPool(key, 0, {}, _tell, size, reserve, every)
+            every = (lambda: _read_nvml(key), *asks)
+            _device_pools[key] = MeasuredPool(key, 0, {}, _notify, size, reserve, every)
             _device_pools[key].measure()
         return _device_pools[key]
 
 
-def _ask_nvml(key: str) -> tuple[int, str] | None:
+def _read_nvml(key: str) -> tuple[int, str] | None:
     place = key.removeprefix("pci:")
     free = free_bytes(place) if place != key else None
     return None if free is None else (free, "nvml")

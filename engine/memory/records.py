@@ -91,15 +91,15 @@ class DeviceMemory:
     def __str__(self) -> str:
         names = ("Weights", "Adapters", "Cache", "State", "Checkpoints")
         lists = zip(names, (entries for _, entries in self.columns), strict=True)
-        said = [f"{k}:[{' '.join(map(str, v))}]" for k, v in lists if any(e.size for e in v)]
+        parts = [f"{k}:[{' '.join(map(str, v))}]" for k, v in lists if any(e.size for e in v)]
         ends = (
             ("Vision", self.vision),
             ("Graph", self.graph),
             ("Staging", self.staging),
             ("Rows", self.rows),
         )
-        said += [f"{key}:{entry}" for key, entry in ends if entry.size]
-        return f"{{ID:{self.name} {' '.join(said)}}}" if said else "{}"
+        parts += [f"{key}:{entry}" for key, entry in ends if entry.size]
+        return f"{{ID:{self.name} {' '.join(parts)}}}" if parts else "{}"
 
 
 @dataclass(frozen=True)
@@ -189,9 +189,9 @@ class BackendMemory:
                 mapped = sum(r.size for r in mine if r.status == Status.MAPPED)
                 size = sum(r.size for r in mine) - mapped
                 total += size
-                for said, bytes_ in ((what, size), (f"{what} in the mapped file", mapped)):
+                for title, bytes_ in ((what, size), (f"{what} in the mapped file", mapped)):
                     if bytes_:
-                        lines.append(f"{said} device={device.name} size={bytes_ / MIB:.1f} MiB")
+                        lines.append(f"{title} device={device.name} size={bytes_ / MIB:.1f} MiB")
         return [*lines, f"total memory size={total / MIB:.1f} MiB"] if total else []
 
     def __str__(self) -> str:

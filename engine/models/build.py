@@ -362,13 +362,13 @@ def build_model(
     return built
 
 
-def _context(asked: int | None, params: TextParams) -> int:
+def _context(requested: int | None, params: TextParams) -> int:
     """How many tokens a context has. Raises `BadSetting` for more than are computed exactly."""
     exact = params.n_ctx_exact or params.n_ctx_train
-    if asked is not None and min(asked, params.n_ctx_train) > exact:
+    if requested is not None and min(requested, params.n_ctx_train) > exact:
         expected = f"at most {exact}; an index chooses what longer ones see: not computed here"
-        raise BadSetting("ctx", asked, expected)
-    return min(asked or 4096, exact, params.n_ctx_train)
+        raise BadSetting("ctx", requested, expected)
+    return min(requested or 4096, exact, params.n_ctx_train)
 
 
 def _with_predicting(
@@ -421,8 +421,8 @@ def with_tower(
     params = built.model.params
     sizes = (params.n_embd, built.n_layer, params.eps)
     model = built.model
-    told = (model.n_deepstack, model.joins_pictures, built.has_sections)
-    host = TextHost(built.arch, *sizes, has_token, *told)
+    traits = (model.n_deepstack, model.joins_pictures, built.has_sections)
+    host = TextHost(built.arch, *sizes, has_token, *traits)
     tower = build_tower(file, host)
     return replace(
         built,

@@ -114,12 +114,12 @@ class Model:
         chat = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
         messages = [ChatMessage(m["role"], m["content"]) for m in chat]
         if images and messages:
-            parts: list[TextPart | PicturePart] = [self._brought(image) for image in images]
+            parts: list[TextPart | PicturePart] = [self._sent(image) for image in images]
             parts.append(TextPart(messages[-1].text))
             messages[-1] = ChatMessage(messages[-1].role, parts)
         return None, messages
 
-    def _brought(self, image: Image) -> PicturePart:
+    def _sent(self, image: Image) -> PicturePart:
         """A picture that the model holds from now on."""
         viewer = self.loaded.viewer
         if viewer is None:

@@ -47,9 +47,11 @@ def dump(
     The sequence is empty afterwards, and probes hold no memory. Raises `BadSetting` where nothing
     has such a name, `CannotProbe`, `Cancelled`, and as `make_prompt`.
     """
-    asked = Generate(0, messages=list(messages), prompt=prompt, prompt_tokens=ids, when_full="stop")
+    request = Generate(
+        0, messages=list(messages), prompt=prompt, prompt_tokens=ids, when_full="stop"
+    )
     items = make_prompt(
-        model.tokenizer, model.template, asked, sequence.n_ctx, sequence.viewer
+        model.tokenizer, model.template, request, sequence.n_ctx, sequence.viewer
     ).items
     if len(items) + n_tokens > sequence.n_ctx:
         room = f"at most {sequence.n_ctx - len(items)} after the prompt of {len(items)}"

@@ -166,7 +166,7 @@ class LoadedModel:
                 *self.dry.placement.reasons,
                 *repacked(self.dry.weights),
                 *self._taken_over(),
-                *self.room.prepared.told(),
+                *self.room.prepared.report(),
                 *[f"draft model: {self.options.model_draft}"] * (self.draft_source == "draft"),
                 *["mtp: a block of the model predicts further tokens"]
                 * (self.draft_source == "mtp"),

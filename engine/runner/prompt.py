@@ -9,7 +9,7 @@ from engine.answers.forms import opened
 from engine.errors import BadSetting, CannotSee, ContextFull
 from engine.protocol import Generate, PicturePart, WhenFull
 from engine.runner.aside import check_length, least_tokens
-from engine.runner.forms.turns import AskedChat, Turn, has_tools, turns_of, variables_of
+from engine.runner.forms.turns import RequestedChat, Turn, has_tools, turns_of, variables_of
 from engine.runner.infill import infill_tokens
 from engine.runner.pictures.compose import compose
 from engine.runner.pictures.items import Item, Shown, extents, whole
@@ -82,7 +82,7 @@ def make_prompt(
     return _fit(prompt, n_ctx, request.when_full)
 
 
-def prompt_text(template: ChatTemplate, chat: AskedChat, viewer: Viewer | None = None) -> str:
+def prompt_text(template: ChatTemplate, chat: RequestedChat, viewer: Viewer | None = None) -> str:
     """Render a chat with the template, including its own marks for pictures. Raises `BadSetting`
     without a message or for tools that cannot be called, `TemplateError`, `CannotSee`.
     """
@@ -94,7 +94,7 @@ def prompt_text(template: ChatTemplate, chat: AskedChat, viewer: Viewer | None =
 
 
 def _text(
-    template: ChatTemplate, chat: AskedChat, turns: Sequence[Turn], prompt: bool = True
+    template: ChatTemplate, chat: RequestedChat, turns: Sequence[Turn], prompt: bool = True
 ) -> str:
     if template.source == "none":
         return "\n\n".join(turn["content"] for turn in turns)
@@ -102,7 +102,7 @@ def _text(
 
 
 def encoded(
-    tokenizer: Tokenizer, template: ChatTemplate, chat: AskedChat, viewer: Viewer | None = None
+    tokenizer: Tokenizer, template: ChatTemplate, chat: RequestedChat, viewer: Viewer | None = None
 ) -> tuple[list[Item], list[Shown]]:
     """The items of messages, before any is left out, and the pictures. Raises as `make_prompt`."""
     if any(message.pictures for message in chat.messages):
@@ -170,7 +170,7 @@ def _given(tokenizer: Tokenizer, tokens: Sequence[int], begun: str) -> Prompt:
 
 
 def _chat(
-    tokenizer: Tokenizer, template: ChatTemplate, chat: AskedChat, begun: str, fits: Fits
+    tokenizer: Tokenizer, template: ChatTemplate, chat: RequestedChat, begun: str, fits: Fits
 ) -> Prompt:
     text = prompt_text(template, chat)
     fits(text)
@@ -182,7 +182,7 @@ def _chat(
 def _seen(
     tokenizer: Tokenizer,
     template: ChatTemplate,
-    chat: AskedChat,
+    chat: RequestedChat,
     begun: str,
     viewer: Viewer,
     fits: Fits,
@@ -197,7 +197,7 @@ def _seen(
     return Prompt(items, keep, pictures=tuple(pictures), opened=begins)
 
 
-def _marked_text(template: ChatTemplate, chat: AskedChat, viewer: Viewer) -> str:
+def _marked_text(template: ChatTemplate, chat: RequestedChat, viewer: Viewer) -> str:
     return _text(template, chat, turns_of(template, chat, viewer.marking.content))
 
 
@@ -208,7 +208,7 @@ def _needed(viewer: Viewer | None) -> Viewer:
 
 
 def _kept(
-    tokenizer: Tokenizer, template: ChatTemplate, chat: AskedChat, items: Sequence[Item]
+    tokenizer: Tokenizer, template: ChatTemplate, chat: RequestedChat, items: Sequence[Item]
 ) -> int:
     """How many items are the system part, with tools: what stays the same when the question
     changes.

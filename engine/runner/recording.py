@@ -73,7 +73,7 @@ class AnswerRecording:
 
         return logits
 
-    def told(self) -> Iterator[AnswerRecorded]:
+    def replies(self) -> Iterator[AnswerRecorded]:
         """All that was recorded, if anything was; then it is forgotten."""
         if self._steps:
             plain, recorded = (

@@ -97,9 +97,9 @@ class _Closer:
         names = list(listed) if isinstance(listed, dict) else []
         is_open = any(key in schema for key in (*_STAYS, "patternProperties"))
         for part, inside in self._parts(schema, seen):
-            more, says = self._names(part, inside)
+            more, is_key = self._names(part, inside)
             names += [name for name in more if name not in names]
-            is_open = is_open or says
+            is_open = is_open or is_key
         return names, is_open
 
     def _parts(

@@ -131,7 +131,7 @@ class Constraint:
         try:
             self.prepare()
         except FormFailed:
-            raise BadForm(_told(self._matcher.get_error()) or "no text matches it") from None
+            raise BadForm(_in_words(self._matcher.get_error()) or "no text matches it") from None
 
     def copy(self) -> "Constraint":
         """Another one at the same place."""
@@ -151,7 +151,7 @@ class Constraint:
             return
         self._matcher.unsafe_compute_mask_ptr(self._mask.ctypes.data, self._mask.nbytes)
         if self._matcher.is_error() or not self._mask.any():
-            raise FormFailed(_told(self._matcher.get_error()) or "no token may follow")
+            raise FormFailed(_in_words(self._matcher.get_error()) or "no token may follow")
         self._is_ready = True
 
     def masked(self, logits: Logits) -> Logits:
@@ -173,7 +173,7 @@ class Constraint:
     def take(self, token: int) -> None:
         """A token was drawn. Raises `FormFailed` where it may not follow."""
         if not self._matcher.consume_token(token):
-            raise FormFailed(_told(self._matcher.get_error()))
+            raise FormFailed(_in_words(self._matcher.get_error()))
         self._is_ready = False
 
     def forced(self) -> list[int]:
@@ -221,7 +221,7 @@ def problem_of(form: AnswerForm) -> str:
         grammar = grammar_of(form)
     except BadForm as error:
         return error.problem
-    return _told(LLMatcher.validate_grammar(grammar, None, limits=LIMITS))
+    return _in_words(LLMatcher.validate_grammar(grammar, None, limits=LIMITS))
 
 
 def _of_schema(text: str) -> str:
@@ -241,7 +241,7 @@ def _of_schema(text: str) -> str:
             schema = {**closed(schema), OPTIONS: JSON_OPTIONS}
         return LLMatcher.grammar_from_json_schema(json.dumps(schema))
     except ValueError as error:
-        raise BadForm(f"the schema cannot be read: {_told(str(error))}") from None
+        raise BadForm(f"the schema cannot be read: {_in_words(str(error))}") from None
 
 
 def _lark(form: Grammar) -> str:
@@ -260,7 +260,7 @@ def _lark(form: Grammar) -> str:
     except BadForm:
         raise
     except Exception as error:  # noqa: BLE001  the parser raises plain `Exception`, too
-        problem = _told(str(error)) if not isinstance(error, RecursionError) else ""
+        problem = _in_words(str(error)) if not isinstance(error, RecursionError) else ""
         raise BadForm(f"the grammar is not GBNF: {problem or 'too deep'}") from None
 
 
@@ -300,7 +300,7 @@ def _parenthesise(node: ASTNode) -> None:
         node.node = AlternativeNode([node.node])
 
 
-def _told(problem: str) -> str:
+def _in_words(problem: str) -> str:
     """llguidance's words on one line, those about keywords in ours."""
     line = " ".join(problem.replace("<non-verbose/>", "").split())
     if line.startswith("NoExtension"):

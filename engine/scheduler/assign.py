@@ -175,7 +175,7 @@ class Passes:
             if not (chosen.backend.is_host and chosen.cause.startswith("1.wgt")):
                 continue
             for backend in self._users(unit):
-                if self.able(backend, unit) and self._to_bring(backend, unit) == (0, 0):
+                if self.able(backend, unit) and self._to_copy(backend, unit) == (0, 0):
                     self._choose(unit, backend, "3.upg")
                     break
 
@@ -234,7 +234,7 @@ class Passes:
                 makers.setdefault(made.backend, i)
         if not makers:
             return False
-        best = min(makers, key=lambda backend: self._to_bring(backend, unit))
+        best = min(makers, key=lambda backend: self._to_copy(backend, unit))
         self._choose(unit, best, f"2.src{makers[best]}")
         return True
 
@@ -249,7 +249,7 @@ class Passes:
             return
 
         def cost(backend: Backend) -> tuple[int, bool, int]:
-            placed, made = self._to_bring(backend, unit)
+            placed, made = self._to_copy(backend, unit)
             return placed, backend.is_host, made
 
         self._choose(unit, min(able, key=cost), "3.sup")
@@ -275,7 +275,7 @@ class Passes:
         if made is not None:
             self._there.update((s.storage, made.backend) for _, _, s in unit.reads)
 
-    def _to_bring(self, backend: Backend, unit: _Unit) -> tuple[int, int]:
+    def _to_copy(self, backend: Backend, unit: _Unit) -> tuple[int, int]:
         """Bytes of weights and caches, and of results, that would have to be copied."""
         placed = made = 0
         for storage in {source.storage for _, _, source in unit.reads}:

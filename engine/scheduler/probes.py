@@ -57,11 +57,11 @@ def named_results(graph: Graph) -> Iterator[tuple[ResultKey, Tensor]]:
     for node in graph.nodes:
         occurrence = counts[node.name] = counts.get(node.name, -1) + 1
         made = node.storage.op is not Op.NONE
-        if made and not is_numbered(node.name) and not _says_only_how(node):
+        if made and not is_numbered(node.name) and not _changes_shape_only(node):
             yield ResultKey(node.name, occurrence), node
 
 
-def _says_only_how(node: Tensor) -> bool:
+def _changes_shape_only(node: Tensor) -> bool:
     """True if it is a view that bears the name of what it looks at, and how it does."""
     source = node.src[0] if node.op in VIEW_OPS else None
     return source is not None and node.name.startswith(f"{source.name} (")

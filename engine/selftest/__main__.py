@@ -28,15 +28,15 @@ def main(text: str) -> None:
         cases += chosen(wanted.pattern, speed=True) if wanted.speed else []
         backend = OpenCLBackend(open_device(wanted.device))
     except CutawayError as error:
-        _tell(SelfTestPlan(0, str(error)))
+        _print(SelfTestPlan(0, str(error)))
         return
     host = HostBackend()
     cases = few_of(cases, wanted.each) if wanted.each else cases
     cases = [case for case in cases if share_of(case, wanted.shares) == wanted.share]
-    _tell(SelfTestPlan(len(cases)))
+    _print(SelfTestPlan(len(cases)))
     for case in cases[wanted.first :]:
-        _tell(CaseResult(case.op, case.label, "started"))
-        _tell(_speed(case, backend) if case.speed else check(case, backend, host))
+        _print(CaseResult(case.op, case.label, "started"))
+        _print(_speed(case, backend) if case.speed else check(case, backend, host))
     backend.close()
 
 
@@ -58,7 +58,7 @@ def _speed(case: Case, backend: OpenCLBackend) -> CaseResult:
     return CaseResult(case.op, case.label, "measured", gb_per_s=rates[0], gflop_per_s=rates[1])
 
 
-def _tell(result: CaseResult | SelfTestPlan) -> None:
+def _print(result: CaseResult | SelfTestPlan) -> None:
     print(msgspec.json.encode(result).decode(), flush=True)  # noqa: T201  the child's answer
 
 

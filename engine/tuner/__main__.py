@@ -26,7 +26,7 @@ def main(text: str) -> None:
         families = _wanted(wanted.family, device)
         traits = device.info.traits
         n_trials = sum(len(list(f.combinations(default(), traits))) for f in families)
-        _tell(TunePlan(n_trials))
+        _print(TunePlan(n_trials))
         folder = Path(wanted.folder) if wanted.folder else own_folder()
         path = folder / f"{device.info.tuning}.json"
         stored = _tune(device, families)
@@ -35,11 +35,11 @@ def main(text: str) -> None:
             stored = structs.replace(stored, values=values, gains=gains)
         keep(path, stored)
     except CutawayError as error:
-        _tell(TunePlan(0, str(error)))
+        _print(TunePlan(0, str(error)))
     except OSError as error:
-        _tell(TunePlan(0, f"{error.filename}: {error.strerror}; name a folder with --to"))
+        _print(TunePlan(0, f"{error.filename}: {error.strerror}; name a folder with --to"))
     else:
-        _tell(TuneResult(str(path), stored.values, stored.gains))
+        _print(TuneResult(str(path), stored.values, stored.gains))
 
 
 def keep(path: Path, stored: TuningFile) -> None:
@@ -62,8 +62,8 @@ def _tune(device: Device, families: list[TuningFamily]) -> TuningFile:
         contest, best = Contest(device, family), base
         for trial in contest.search(base):
             values = {name: getattr(trial.tuned, name) for name in family.names}
-            told = (trial.speed, family.unit, trial.gain, trial.better)
-            _tell(TrialResult(family.name, values, *told))
+            measured = (trial.speed, family.unit, trial.gain, trial.better)
+            _print(TrialResult(family.name, values, *measured))
             best = trial.tuned if trial.better else best
         gains[family.name] = 1.0
         if best != base:
@@ -76,7 +76,7 @@ def _tune(device: Device, families: list[TuningFamily]) -> TuningFile:
     return TuningFile(values, info.title, f"{info.platform} {info.driver_version}", gains)
 
 
-def _tell(result: TunePlan | TrialResult | TuneResult) -> None:
+def _print(result: TunePlan | TrialResult | TuneResult) -> None:
     print(msgspec.json.encode(result).decode(), flush=True)  # noqa: T201  the child's answer
 
 

@@ -162,14 +162,14 @@ def _followed(
         for tensor, (file, name) in weights.items()
         for start in range(0, tensor.nbytes, AT_ONCE)
     )
-    done = asked = 0
+    done = requested = 0
     with closing(upload):
         for tensor, (file, name) in weights.items():
             start = 0
             while start < tensor.nbytes:
-                while asked < done + READ_AHEAD and (following := next(ahead, None)):
+                while requested < done + READ_AHEAD and (following := next(ahead, None)):
                     following[0].read_ahead(*following[1:])
-                    asked += following[3]
+                    requested += following[3]
                 size = next(upload)
                 file.drop_read(name, start, size)
                 start += size

@@ -33,7 +33,7 @@ from engine.worker.handle import WENT_ON
 
 WAITING = 0.005
 """Seconds between two looks whether somebody's form is ready, where nobody else is answered."""
-TOLD_EVERY = 0.1
+TABLE_EVERY = 0.1
 """Seconds between two tables of slots that are told to everybody."""
 
 
@@ -57,7 +57,7 @@ class AnswersAtOnce:
         self._preparing: dict[int, Aside[RunningAnswer]] = {}  # their prompts are tokenised
         self.slots = Slots(model)
         self._batcher = Batcher(model, self.slots)
-        self._told, self._due = self.table(0), 0.0
+        self._sent_table, self._due = self.table(0), 0.0
         self.notes: list[str] = []
         """Notes that the next answer ends with, beside its own."""
 
@@ -71,7 +71,7 @@ class AnswersAtOnce:
         Where memory or a driver refuses one, the answer finds out by itself.
         """
         for backend in self.model.dry.backends:
-            backend.watch_builds(self._tell_builds)
+            backend.watch_builds(self._send_builds)
         with suppress(CutawayError):
             yield from self.model.plans()
             yield from self._batcher.plans()
@@ -96,7 +96,7 @@ class AnswersAtOnce:
         answer.tally.notes += self.notes
         self.notes.clear()
         for backend in self.model.dry.backends:  # or builds would be told as the loading's
-            backend.watch_builds(self._tell_builds)
+            backend.watch_builds(self._send_builds)
         self._batcher.add(answer)
 
     def lend(self) -> AbstractContextManager[Lent]:
@@ -147,22 +147,22 @@ class AnswersAtOnce:
         """One step of all that are answered. Returns the requests that have ended."""
         ended = self._take_prepared()
         try:
-            for told in self._batcher.turn():
-                if isinstance(told, Broken):
-                    ended.append(self._end(failed(told.answer.request.id, told.error)))
-                elif isinstance(told, Finished):
-                    n_read = told.stats.n_prompt - told.stats.n_cached
-                    self.model.prefixes.measured(n_read, told.stats.prefill_s)
-                    ended.append(self._end(told))
+            for outcome in self._batcher.turn():
+                if isinstance(outcome, Broken):
+                    ended.append(self._end(failed(outcome.answer.request.id, outcome.error)))
+                elif isinstance(outcome, Finished):
+                    n_read = outcome.stats.n_prompt - outcome.stats.n_cached
+                    self.model.prefixes.measured(n_read, outcome.stats.prefill_s)
+                    ended.append(self._end(outcome))
                 else:
-                    self._send(told)
+                    self._send(outcome)
         except Exception as error:  # noqa: BLE001  a bug: told to everybody, the worker lives on
             ended += [self._end(failed(number, error)) for number in list(self._answers)]
             self._batcher = Batcher(self.model, self.slots)
             for sequence in self.slots.known:
                 self.slots.leave(sequence)
                 sequence.clear()
-        self._tell_slots()
+        self._send_slots()
         if not self._batcher.running and not self.is_idle:
             sleep(WAITING)
         return ended
@@ -204,11 +204,11 @@ class AnswersAtOnce:
         self._send(reply)
         return reply.id
 
-    def _tell_builds(self, done: int, total: int) -> None:
+    def _send_builds(self, done: int, total: int) -> None:
         for answer in self._batcher.running:
             self._send(Progress(answer.request.id, "compile", done, total))
 
-    def _tell_slots(self) -> None:
+    def _send_slots(self) -> None:
         """Where there are several, at most so often; and what is last."""
         if len(self.slots.sequences) == 1:
             return
@@ -216,8 +216,8 @@ class AnswersAtOnce:
         if now < self._due and not self.is_idle:
             return
         table = self.table(0)
-        if table != self._told:
-            self._told, self._due = table, now + TOLD_EVERY
+        if table != self._sent_table:
+            self._sent_table, self._due = table, now + TABLE_EVERY
             self._send(table)
 
 

@@ -57,7 +57,7 @@ class Worker:
         )
         self._decode = decoder_of_replies()
         self._next_id = 0
-        self._began = self.heard = monotonic()
+        self._began = self.last_message = monotonic()
         """When the last message came, heartbeats included."""
         self.started = 0.0
         """When the first message came; 0 before."""
@@ -98,15 +98,15 @@ class Worker:
         try:
             while end is None or self.pipe.poll(max(0.0, end - monotonic())):
                 message = self._decode(self.pipe.recv_bytes())
-                self.heard = monotonic()
-                self.started = self.started or self.heard
+                self.last_message = monotonic()
+                self.started = self.started or self.last_message
                 if not isinstance(message, Heartbeat):
                     return message
             return None
         except (EOFError, OSError) as error:
             raise self._death() from error
 
-    def ask(
+    def run(
         self,
         request: Request[Any],
         stop: Callable[[], bool] = lambda: False,
@@ -135,7 +135,7 @@ class Worker:
 
     def get(self, request: Request[R]) -> R:
         """Send a request and give the reply that ends it. Raises `RemoteError`, `WorkerDied`."""
-        *_, last = self.ask(request)
+        *_, last = self.run(request)
         assert isinstance(last, request.ends)
         return cast(R, last)
 
@@ -170,8 +170,8 @@ class Worker:
     def _last_words(self) -> str:
         try:
             self.log.seek(max(0, self.log.seek(0, os.SEEK_END) - _TAIL))
-            told = self.log.read().decode("utf-8", "replace")
-            lines = told.rpartition(WENT_ON)[2].split("\n")
+            log = self.log.read().decode("utf-8", "replace")
+            lines = log.rpartition(WENT_ON)[2].split("\n")
         except ValueError:  # closed
             return ""
         return next((line.strip() for line in reversed(lines) if line.strip()), "")

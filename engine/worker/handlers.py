@@ -126,12 +126,12 @@ def _load(service: Service, request: Load) -> Loaded:
     def allocated(dry: DryRun) -> None:
         service.send(held(dry))
 
-    stop, clock, before = service.asked_to_stop(request), Clock(), usage()
+    stop, clock, before = service.stop_of(request), Clock(), usage()
     try:
         with closing(service.shelve_model()) as shelf, limits_kept(), clock.running():
-            telling = (progress, stop, placed, allocated)
+            callbacks = (progress, stop, placed, allocated)
             model = load_model(
-                request.path, request.options, *telling, embeds=request.embeds, shelf=shelf
+                request.path, request.options, *callbacks, embeds=request.embeds, shelf=shelf
             )
     except NoMem as refused:
         if isinstance(refused.memory, BackendMemory) and placing is not None:
@@ -163,7 +163,7 @@ def _scale_adapters(service: Service, request: ScaleAdapters) -> AdapterTable:
 
 @answers(Prepare)
 def _prepare(service: Service, request: Prepare) -> Prepared:
-    keeping, stop = service.keeping, service.asked_to_stop(request)
+    keeping, stop = service.keeping, service.stop_of(request)
     if keeping is None:
         raise BadSetting("model", None, "a loaded model; open one first")
     while not keeping.has_ended(AT_ONCE):
@@ -198,10 +198,10 @@ def _unload(service: Service, request: Unload) -> Unloaded:
 @answers(Predict)
 def _predict(service: Service, request: Predict) -> PredictedMemory:
     with _placed(request) as (_, placed):
-        told = foreseen(PredictedMemory, request.id, placed.dry, placed.failure)
-        speed = _speed(request, placed.dry) if told.fits else None
+        foreseen_memory = foreseen(PredictedMemory, request.id, placed.dry, placed.failure)
+        speed = _speed(request, placed.dry) if foreseen_memory.fits else None
         return msgspec.structs.replace(
-            told, tokens_per_s=speed.tokens_per_s if speed is not None else None
+            foreseen_memory, tokens_per_s=speed.tokens_per_s if speed is not None else None
         )
 
 
@@ -246,7 +246,7 @@ def _render(service: Service, request: Render) -> Rendered:
     model, _ = service.model
     text = prompt_text(model.template, request, model.viewer)
     check_length("messages", text, model.built.n_ctx)
-    tokenizer = model.tokenizer.pausing(resting(service.asked_to_stop(request)))
+    tokenizer = model.tokenizer.pausing(resting(service.stop_of(request)))
     items, pictures = encoded(tokenizer, model.template, request, model.viewer)
     rows = placed_rows(items, pictures)
     return Rendered(request.id, text, len(items), model.template.source, rows)
@@ -254,13 +254,13 @@ def _render(service: Service, request: Render) -> Rendered:
 
 @answers(Perplexity)
 def _perplexity(service: Service, request: Perplexity) -> InParts[PerplexityDone]:
-    model, stop = service.answering.model, service.asked_to_stop(request)
-    asked = (request.text, request.n_ctx, request.top_k, stop)
+    model, stop = service.answering.model, service.stop_of(request)
+    arguments = (request.text, request.n_ctx, request.top_k, stop)
     with service.answering.lend() as lent:
         service.answering.claim(lent, [0] * min(request.n_ctx, model.built.n_ctx))
         sequence = lent.sequence.number
         for scored in score_in_parts(
-            model.stepper, model.tokenizer, *asked, sequence, request.edits
+            model.stepper, model.tokenizer, *arguments, sequence, request.edits
         ):
             if scored is not None:
                 done, total, result = scored
@@ -284,7 +284,7 @@ def _perplexity(service: Service, request: Perplexity) -> InParts[PerplexityDone
 def _bench(service: Service, request: Bench) -> BenchDone:
     model, sequence = service.model
     total, samples = request.repetitions, []
-    stop = service.asked_to_stop(request)
+    stop = service.stop_of(request)
     timed = bench(model, sequence, request.test, total, request.warm_up, stop)
     if request.digest:
         if model.viewer is None:
@@ -302,7 +302,7 @@ def _bench_parallel(service: Service, request: BenchParallel) -> ParallelTimed:
     model, _ = service.model
     for sequence in service.answering.slots.sequences:
         sequence.clear()
-    stop = service.asked_to_stop(request)
+    stop = service.stop_of(request)
     try:
         timed = bench_together(model, request.test, request.warm_up, stop)
     finally:
@@ -314,7 +314,7 @@ def _bench_parallel(service: Service, request: BenchParallel) -> ParallelTimed:
 def _profile(service: Service, request: Profile) -> ProfileDone:
     model, sequence = service.model
     total, profiles = len(request.depths), []
-    stop = service.asked_to_stop(request)
+    stop = service.stop_of(request)
     for one in profile(model, sequence, request.n_tokens, request.depths, request.steps, stop):
         profiles.append(one)
         service.send(Progress(request.id, "bench", len(profiles), total))
@@ -324,7 +324,7 @@ def _profile(service: Service, request: Profile) -> ProfileDone:
 @answers(MeasureRoofs)
 def _roofs(service: Service, request: MeasureRoofs) -> RoofsMeasured:
     model, _ = service.model
-    stop = service.asked_to_stop(request)
+    stop = service.stop_of(request)
     devices = [backend for backend in model.dry.backends if backend.name != "host"]
     roofs = []
     for device in devices:
@@ -357,7 +357,7 @@ def _examine(service: Service, request: Examine) -> Examined:
     while model.built.caches.n_free < needed and slots.evict([conversation]):
         pass
     try:  # what it probes stays until an answer ends: one word is looked at after another
-        for reply in examine(model, conversation, request, service.asked_to_stop(request)):
+        for reply in examine(model, conversation, request, service.stop_of(request)):
             if isinstance(reply, Examined):
                 examined = reply
             else:
@@ -369,7 +369,7 @@ def _examine(service: Service, request: Examine) -> Examined:
 
 @answers(ScoreAnswer)
 def _score(service: Service, request: ScoreAnswer) -> InParts[AnswerScored]:
-    answering, stop = service.answering, service.asked_to_stop(request)
+    answering, stop = service.answering, service.stop_of(request)
     with answering.lend() as lent:
         claim = partial(answering.claim, lent, shares=True)
         steps = score_answer(answering.model, lent.sequence, request, stop, claim)
@@ -396,11 +396,11 @@ class _Claim:
 
 @answers(Embed)
 def _embed(service: Service, request: Embed) -> InParts[Embedded]:
-    answering, stop = service.answering, service.asked_to_stop(request)
+    answering, stop = service.answering, service.stop_of(request)
     found: list[TextEmbedding] = []
     claim = _Claim(answering)
-    asked = (request.texts, request.width, request.normalized, stop, claim)
-    for part in embed_in_parts(answering.model, *asked):
+    arguments = (request.texts, request.width, request.normalized, stop, claim)
+    for part in embed_in_parts(answering.model, *arguments):
         found += part
         if part:
             service.send(Progress(request.id, "embed", len(found), len(request.texts)))
@@ -429,7 +429,7 @@ def _rank(service: Service, request: Rank) -> InParts[Ranked]:
 def _encode(service: Service, request: EncodeText) -> EncodedText:
     model, _ = service.model
     check_length("content", request.text, model.built.n_ctx)
-    tokenizer = model.tokenizer.pausing(resting(service.asked_to_stop(request)))
+    tokenizer = model.tokenizer.pausing(resting(service.stop_of(request)))
     ids = tokenizer.encode(request.text, add_special=request.special, parse_special=request.marks)
     return EncodedText(request.id, ids, [tokenizer.piece(token, special=True) for token in ids])
 

@@ -7,7 +7,7 @@ from engine.laboratory.features import find_features
 from engine.laboratory.patch import map_patches
 from engine.laboratory.quality import measure_quality
 from engine.laboratory.record import record
-from engine.progress import telling
+from engine.progress import reporting
 from engine.protocol import (
     DatasetRecorded,
     FeaturesFound,
@@ -26,12 +26,12 @@ from engine.worker.service import InParts, Service, answers
 @answers(MeasureQuality)
 def _quality(service: Service, request: MeasureQuality) -> QualityMeasured:
     service.close_model()
-    return measure_quality(request, service.send, service.asked_to_stop(request))
+    return measure_quality(request, service.send, service.stop_of(request))
 
 
 @answers(MapPatches)
 def _patches(service: Service, request: MapPatches) -> InParts[PatchesMapped]:
-    answering, stop = service.answering, service.asked_to_stop(request)
+    answering, stop = service.answering, service.stop_of(request)
     with answering.lend() as lent:
         claim = partial(answering.claim, lent)
         given = (answering.model, lent.sequence, request, stop, claim, answering.free)
@@ -40,7 +40,7 @@ def _patches(service: Service, request: MapPatches) -> InParts[PatchesMapped]:
 
 @answers(FindFeatures)
 def _features(service: Service, request: FindFeatures) -> InParts[FeaturesFound]:
-    answering, stop = service.answering, service.asked_to_stop(request)
+    answering, stop = service.answering, service.stop_of(request)
     with answering.lend() as lent:
         claim = partial(answering.claim, lent)
         given = (answering.model, lent.sequence, request, stop, claim)
@@ -49,7 +49,7 @@ def _features(service: Service, request: FindFeatures) -> InParts[FeaturesFound]
 
 @answers(RecordDataset)
 def _record(service: Service, request: RecordDataset) -> InParts[DatasetRecorded]:
-    answering, stop = service.answering, service.asked_to_stop(request)
+    answering, stop = service.answering, service.stop_of(request)
     with answering.lend() as lent:
         claim = partial(answering.claim, lent)
         given = (answering.model, lent.sequence, request, stop, claim)
@@ -63,4 +63,4 @@ def _sent(service: Service, steps: Generator[Progress | None, None, R]) -> InPar
         if progress is not None:
             service.send(progress)
 
-    return (yield from telling(steps, send))
+    return (yield from reporting(steps, send))

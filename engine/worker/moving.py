@@ -36,7 +36,7 @@ def _reprice(service: Service, request: Reprice) -> Repriced:
 
 @answers(MeasureDevices)
 def _measure(service: Service, request: MeasureDevices) -> DevicesMeasured:
-    options, stop = request.options, service.asked_to_stop(request)
+    options, stop = request.options, service.stop_of(request)
 
     def progress(done: int, total: int) -> None:
         service.send(Progress(request.id, "bench", done, total))
@@ -51,7 +51,7 @@ def _measure(service: Service, request: MeasureDevices) -> DevicesMeasured:
         timings, parts = Timings(graphs, backends, options), Parts(opened.built)
         again, host = request.again, backends[-1]
         measure_speed(opened, graphs, timings, parts.of, host, again, progress, stop)
-        return DevicesMeasured(request.id, timings.told(0))
+        return DevicesMeasured(request.id, timings.reported(0))
 
 
 @answers(Move)
@@ -61,7 +61,7 @@ def _move(service: Service, request: Move) -> Moved:
     def placing(dry: DryRun) -> None:
         service.send(foreseen(PlannedMemory, 0, dry, dry.refused()))
 
-    progress, stop = service.progress(request), service.asked_to_stop(request)
+    progress, stop = service.progress(request), service.stop_of(request)
     service.stop_keeping()
     try:
         with limits_kept():

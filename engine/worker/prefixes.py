@@ -75,11 +75,11 @@ class SavingPrefixes:
     def notes(self) -> list[str]:
         """Return what the person is to know of what is not kept, once."""
         problem = f"what chats have read is not kept on the disk: {self.problem}"
-        told = self._note or (problem if self.problem else "")
-        if self._noted or not told:
+        note = self._note or (problem if self.problem else "")
+        if self._noted or not note:
             return []
         self._noted = True
-        return [told]
+        return [note]
 
     def step(self) -> None:
         """Have the next file written, if the one before is: nothing else may be computed."""

@@ -40,7 +40,7 @@ def _dump(service: Service, request: DumpResults) -> ResultsDumped:
     if sequence.is_held:
         raise SequenceBusy
     steps: list[DumpedStep] = []
-    stop = service.asked_to_stop(request)
+    stop = service.stop_of(request)
     probes = Probes(tuple(request.probes))
     given = (request.messages, request.prompt, request.tokens, stop, request.edits)
     found = dump(model, sequence, probes, *given, request.prompt_tokens)
@@ -59,7 +59,7 @@ def _dump(service: Service, request: DumpResults) -> ResultsDumped:
 
 @answers(Compare)
 def _compare(service: Service, request: Compare) -> InParts[Compared]:
-    stop = service.asked_to_stop(request)
+    stop = service.stop_of(request)
     with service.answering.lend() as lent:
         claim = partial(service.answering.claim, lent)
         model = service.answering.model
@@ -69,7 +69,7 @@ def _compare(service: Service, request: Compare) -> InParts[Compared]:
 
 @answers(CompareTexts)
 def _compare_texts(service: Service, request: CompareTexts) -> InParts[TextsCompared]:
-    stop = service.asked_to_stop(request)
+    stop = service.stop_of(request)
     with service.answering.lend() as lent:
         claim = partial(service.answering.claim, lent)
         model = service.answering.model
@@ -79,10 +79,10 @@ def _compare_texts(service: Service, request: CompareTexts) -> InParts[TextsComp
 
 def _sent(service: Service, parts: Iterator[Reply | None], last: type[R]) -> InParts[R]:
     """Send what is told on the way; the reply of that class, which ends it, is returned."""
-    for told in parts:
-        if isinstance(told, last):
-            return told
-        if told is not None:
-            service.send(told)
+    for part in parts:
+        if isinstance(part, last):
+            return part
+        if part is not None:
+            service.send(part)
         yield
     raise AssertionError  # it ends with the reply

@@ -53,12 +53,12 @@ def _show_picture(service: Service, request: ShowPicture) -> PictureSeen:
     resizer = Resizer(picture, viewer.tower.rule)
     views = [SeenView(*view.size, resizer.shown(view).tobytes()) for view in plan.views]
     service.album.forget_pixels()
-    return PictureSeen(request.id, request.digest, _told(model, viewer, plan), views)
+    return PictureSeen(request.id, request.digest, _picture_plan(model, viewer, plan), views)
 
 
 def _plan(model: LoadedModel, size: Size, limits: PictureLimits) -> PicturePlan:
     viewer = _viewer(model)
-    return _told(model, viewer, viewer.plan(size, _limits(limits)))
+    return _picture_plan(model, viewer, viewer.plan(size, _limits(limits)))
 
 
 def _viewer(model: LoadedModel) -> Viewer:
@@ -71,7 +71,7 @@ def _limits(limits: PictureLimits) -> Limits:
     return Limits(limits.rows, limits.one_view)
 
 
-def _told(model: LoadedModel, viewer: Viewer, plan: ImagePlan) -> PicturePlan:
+def _picture_plan(model: LoadedModel, viewer: Viewer, plan: ImagePlan) -> PicturePlan:
     """A plan as a message."""
     n_patches, speed = viewer.patches(plan), viewer.per_patch
     return PicturePlan(

@@ -241,11 +241,11 @@ class _Server:
         """A request has ended: nothing is kept of it."""
         self._cancelled.discard(number)
         self._patient.discard(number)
-        for told in (self._looks, self._revisions):
-            told.pop(number, None)
+        for table in (self._looks, self._revisions):
+            table.pop(number, None)
             if not service.is_answering:
-                for late in [one for one in list(told) if one < number]:
-                    del told[late]
+                for late in [one for one in list(table) if one < number]:
+                    del table[late]
 
     def _listen(self, saves: Callable[[], bool]) -> None:
         """Runs in a thread of its own, so that Cancel and a vanished app are heard mid-step. It
@@ -303,7 +303,7 @@ def _answer(service: Service, request: Request[Any]) -> Reply | InParts[Reply]:
     was cancelled while it waited is not begun. Raises `SequenceBusy` where it has to wait.
     """
     try:
-        if service.asked_to_stop(request)():
+        if service.stop_of(request)():
             raise Cancelled("the request")
         if isinstance(request, COMPUTED):
             service.mend(request)

@@ -103,7 +103,7 @@ class Service:
         """Have this model open, until it is closed here."""
         if model.viewer is not None:
             model.viewer.album = self.album
-        of_requests = (self.asked_to_stop, self.looked_at, self.revised)
+        of_requests = (self.stop_of, self.looked_at, self.revised)
         self._open = AnswersAtOnce(model, self._send_of_model, *of_requests)
         self.saving = SavingPrefixes(model.prefixes, self._open.slots, self.idle)
         self._answered = False
@@ -116,8 +116,8 @@ class Service:
         answered, and as `load_model`.
         """
         if self.keeping is not None and (changed := self.keeping.rewritten()):
-            told = f"{changed} was changed since it was opened: answers may be wrong; open it again"
-            self.send(Progress(request.id, "load", 0, 0, note=told))
+            note = f"{changed} was changed since it was opened: answers may be wrong; open it again"
+            self.send(Progress(request.id, "load", 0, 0, note=note))
         if self._open is not None and self.saving is not None:
             self._open.notes += self.saving.notes()
         first, self._answered = isinstance(request, Generate) and not self._answered, True
@@ -128,12 +128,12 @@ class Service:
             raise BadFile(
                 damage.partition(": ")[0], "prepared weights are damaged; send the request again"
             )
-        told = f"{damage}; its weights are read from the model's file again"
-        self.send(Progress(request.id, "load", 0, 0, note=told))
+        note = f"{damage}; its weights are read from the model's file again"
+        self.send(Progress(request.id, "load", 0, 0, note=note))
         model = self.answering.model
         path, options, scales = model.path, model.options, model.stepper.scales
         self.close_model()
-        stop = self.asked_to_stop(request)
+        stop = self.stop_of(request)
         self.take(load_model(path, options, self.progress(request), stop, embeds=True))
         self.answering.model.scale_adapters(scales)
 
@@ -141,8 +141,8 @@ class Service:
         """Send; an answer without numbers names the prepared weights where these are damaged."""
         is_of_weights = isinstance(reply, Failed) and reply.kind == BadLogits.__name__
         if is_of_weights and self.keeping is not None and (damage := self.keeping.checked()):
-            told = f"{damage}; send the request again: it reads the model's own file"
-            reply = Failed(reply.id, BadFile.__name__, told)
+            message = f"{damage}; send the request again: it reads the model's own file"
+            reply = Failed(reply.id, BadFile.__name__, message)
         self.send(reply)
 
     def keep(self) -> None:
@@ -200,16 +200,16 @@ class Service:
         """Tells how far the request is, a few hundred times at most."""
         last: tuple[StageName, int] = ("load", -1)
 
-        def tell(stage: StageName, done: int, total: int) -> None:
+        def report(stage: StageName, done: int, total: int) -> None:
             nonlocal last
             step = (stage, done * PROGRESS_STEPS // max(1, total))
             if step != last:
                 last = step
                 self.send(Progress(request.id, stage, done, total))
 
-        return tell
+        return report
 
-    def asked_to_stop(self, request: WireMessage) -> Callable[[], bool]:
+    def stop_of(self, request: WireMessage) -> Callable[[], bool]:
         """True if the request was cancelled by now; may be called from any thread."""
         return lambda: request.id in self._cancelled
 

@@ -281,7 +281,7 @@ def test_terms_are_asked_on_a_terminal(server: Server, answer: bytes, message: b
 
 def test_terms_are_not_asked_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", None)
-    assert get.ask("smollm2-135m") is False
+    assert get.agreed("smollm2-135m") is False
 
 
 @pytest.mark.usefixtures("kept_engines")

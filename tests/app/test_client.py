@@ -11,7 +11,7 @@ import psutil
 import pytest
 from pytestqt.qtbot import QtBot
 
-from app.client import PendingRequest, EngineClient, Latest
+from app.client import EngineClient, Latest, PendingRequest
 from app.local_engine import LocalEngine
 from engine.protocol import (
     ChatMessage,

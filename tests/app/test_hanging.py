@@ -61,7 +61,9 @@ def hang(engine: LocalEngine) -> None:
 
 def loaded(engine: LocalEngine, path: Path) -> Person:
     person = Person(engine)
-    assert isinstance(person.ends(person.client.send(Load(0, str(path), HOST, embeds=True))), Loaded)
+    assert isinstance(
+        person.ends(person.client.send(Load(0, str(path), HOST, embeds=True))), Loaded
+    )
     return person
 
 

@@ -26,7 +26,7 @@ class CountLetters(Request[Counted], frozen=True):
 def _count(service: Service, request: CountLetters) -> Counted:
     if not request.text:
         raise BadSetting("text", request.text, "some text")
-    stop, letters = service.asked_to_stop(request), dict[str, int]()
+    stop, letters = service.stop_of(request), dict[str, int]()
     for at, letter in enumerate(request.text):
         service.send(Progress(request.id, "score", at, len(request.text)))
         while letter == "…" and not stop():

@@ -24,7 +24,7 @@ def worker(nothing_left: None) -> Iterator[Worker]:
 def test_a_new_message_is_a_request_a_reply_and_a_handler(worker: Worker) -> None:
     request = CountLetters(worker.new_id(), "abba")
     assert worker.get(request) == Counted(request.id, {"a": 2, "b": 2})
-    *before, last = worker.ask(CountLetters(worker.new_id(), "ab"))
+    *before, last = worker.run(CountLetters(worker.new_id(), "ab"))
     assert [type(reply) for reply in before] == [Progress, Progress]
     assert isinstance(last, Counted)
 
@@ -35,7 +35,7 @@ def test_a_new_message_fails_and_is_cancelled_as_all_others(worker: Worker) -> N
         worker.get(CountLetters(worker.new_id(), ""))
     assert failed.value.kind == "BadSetting"
     seen: list[Reply | None] = []
-    endless = worker.ask(CountLetters(worker.new_id(), "a…"), stop=lambda: len(seen) > 1)
+    endless = worker.run(CountLetters(worker.new_id(), "a…"), stop=lambda: len(seen) > 1)
     with pytest.raises(RemoteError, match="counting was cancelled"):
         seen.extend(endless)
     assert [type(reply) for reply in seen] == [Progress, Progress]

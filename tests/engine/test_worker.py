@@ -65,14 +65,14 @@ def load(worker: Worker, path: Path, options: EngineOptions = HOST) -> Loaded:
 
 
 def final(worker: Worker, request: object) -> Reply:
-    *_, last = worker.ask(request)  # type: ignore[arg-type]
+    *_, last = worker.run(request)  # type: ignore[arg-type]
     return last
 
 
 def answer(worker: Worker, text: str = "the other thing", n: int = 12) -> tuple[str, Finished]:
     """A greedy answer of at most `n` tokens: its text, and how it ended."""
     request = Generate(worker.new_id(), prompt=text, sampling=GREEDY, max_tokens=n)
-    *pieces, last = worker.ask(request)
+    *pieces, last = worker.run(request)
     assert isinstance(last, Finished)
     return "".join(p.text for p in pieces if isinstance(p, Piece)), last
 
@@ -80,7 +80,7 @@ def answer(worker: Worker, text: str = "the other thing", n: int = 12) -> tuple[
 def cancelled_after(worker: Worker, request: Generate, enough: Callable[[Reply], bool]) -> Finished:
     """The end of a request that is cancelled at the first message that is `enough`."""
     sent = False
-    for reply in worker.ask(request):
+    for reply in worker.run(request):
         if not sent and enough(reply):
             worker.send(Cancel(request.id))
             sent = True
@@ -112,7 +112,7 @@ def test_bad_requests_are_told_and_survived(worker: Worker, tiny_path: Path) -> 
         if isinstance(request, Load) and request.options is not HOST:
             request = Load(1, path, request.options)
         with pytest.raises(RemoteError, match=words) as error:
-            list(worker.ask(request))
+            list(worker.run(request))
         assert "\n" not in str(error.value)
         assert error.value.kind != "Unexpected"
     load(worker, tiny_path)
@@ -135,7 +135,7 @@ def test_what_contexts_can_be(worker: Worker, tiny_path: Path) -> None:
 def test_nothing_is_asked_of_no_model(worker: Worker) -> None:
     for request in (Generate(worker.new_id(), prompt="a"), Perplexity(worker.new_id(), "a")):
         with pytest.raises(RemoteError, match="open one first"):
-            list(worker.ask(request))
+            list(worker.run(request))
     assert isinstance(final(worker, Unload(worker.new_id())), Unloaded)
     assert isinstance(final(worker, ListDevices(worker.new_id())), Devices)
 
@@ -340,7 +340,7 @@ def test_ctrl_c_at_the_terminal_is_not_for_the_worker(loaded: Worker) -> None:
 
 def test_perplexity_tells_how_far_it_is(loaded: Worker) -> None:
     request = Perplexity(loaded.new_id(), "the quick brown fox " * 20, n_ctx=64, top_k=3)
-    *before, done = loaded.ask(request)
+    *before, done = loaded.run(request)
     assert isinstance(done, PerplexityDone)
     progress = [p for p in before if isinstance(p, Progress)]
     assert [p.done for p in progress] == list(range(1, done.n_chunks + 1))

@@ -123,7 +123,7 @@ def test_a_file_that_is_written_under_an_open_model_is_named_once(
 def notes_of(worker: Worker) -> list[str]:
     """What an answer says of the model."""
     request = Generate(worker.new_id(), prompt="the", sampling=REPEATING, max_tokens=2)
-    told = worker.ask(request)
+    told = worker.run(request)
     return [reply.note for reply in told if isinstance(reply, Progress) and reply.note]
 
 

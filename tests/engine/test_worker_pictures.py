@@ -70,7 +70,7 @@ def test_a_picture_outlives_the_model_and_is_planned_for_the_one_that_is_open(
     request = Generate(
         worker.new_id(), messages=messages, sampling=Sampling(temperature=0), max_tokens=2
     )
-    *events, end = worker.ask(request)
+    *events, end = worker.run(request)
     stages = [e.stage for e in events if isinstance(e, Progress)]
     assert list(dict.fromkeys(stages)) == ["encode", "prefill"]
     rendered = worker.get(Render(worker.new_id(), messages))
@@ -91,7 +91,7 @@ def test_kernels_are_told_of_as_built_for_the_answer_before_its_picture_is_looke
     open_model(worker, path, list_devices()[0].name)
     info = worker.get(PutPicture(worker.new_id(), png(PIXELS)))
     request = Generate(worker.new_id(), messages=asking(info.digest), max_tokens=1)
-    told = [e for e in worker.ask(request) if isinstance(e, Progress)]
+    told = [e for e in worker.run(request) if isinstance(e, Progress)]
     assert {e.id for e in told} == {request.id}
     stages = [e.stage for e in told if e.stage != "prefill"]
     assert list(dict.fromkeys(stages)) == ["compile", "encode"]

@@ -47,7 +47,7 @@ def answered(
     worker: Worker, prompt: list[int], chat: str | None = CHAT, n: int = 5
 ) -> tuple[list[int], Finished]:
     request = asked(worker.new_id(), prompt, n, chat=chat)
-    *pieces, last = worker.ask(request)
+    *pieces, last = worker.run(request)
     assert isinstance(last, Finished)
     return [one.token for p in pieces if isinstance(p, Piece) for one in p.tokens], last
 

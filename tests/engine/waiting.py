@@ -36,7 +36,7 @@ class PlanForEver(Request[Waited], frozen=True):
 @answers(WaitForEver)
 @answers(PlanForEver)
 def _wait(service: Service, request: WaitForEver | PlanForEver) -> Waited:
-    stop = service.asked_to_stop(request)
+    stop = service.stop_of(request)
     service.send(Progress(request.id, "load", 0, 1))
     while not stop():
         if getattr(request, "size", 0):

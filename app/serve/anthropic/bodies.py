@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Raw, Struct
 
 from app.serve import chat_fields
-from app.serve.fetching import AskedPictures
+from app.serve.fetching import RequestPictures
 from app.serve.web.body import NULL, raw_text
 from app.serve.web.refusal import Refusal
 from engine import protocol
@@ -182,22 +182,22 @@ def template(body: CountBody) -> dict[str, Any]:
     return {"enable_thinking": body.thinking.type == "enabled"}
 
 
-async def chat(body: CountBody, pictures: AskedPictures) -> list[ChatMessage]:
+async def chat(body: CountBody, pictures: RequestPictures) -> list[ChatMessage]:
     """The messages, with the system's first. Raises `Refusal`."""
     if not body.messages:
         raise Refusal(400, "messages: at least one is required")
-    said: list[ChatMessage] = []
+    messages: list[ChatMessage] = []
     if body.system:
         text = body.system
         if not isinstance(text, str):
             text = "\n".join(block.text for block in text)
-        said.append(ChatMessage("system", text))
+        messages.append(ChatMessage("system", text))
     for turn in body.messages:
-        said += await _turn(turn, pictures)
-    return said
+        messages += await _turn(turn, pictures)
+    return messages
 
 
-async def _turn(turn: Message, pictures: AskedPictures) -> list[ChatMessage]:
+async def _turn(turn: Message, pictures: RequestPictures) -> list[ChatMessage]:
     """A message, and before it those of tools that spoke in it."""
     if isinstance(turn.content, str):
         return [ChatMessage(turn.role, turn.content)]
@@ -216,7 +216,7 @@ async def _turn(turn: Message, pictures: AskedPictures) -> list[ChatMessage]:
     return results
 
 
-async def _result(block: ToolResultBlock, pictures: AskedPictures) -> ChatMessage:
+async def _result(block: ToolResultBlock, pictures: RequestPictures) -> ChatMessage:
     content = block.content or ""
     if isinstance(content, str):
         return ChatMessage("tool", content, call_id=block.tool_use_id)
@@ -224,7 +224,7 @@ async def _result(block: ToolResultBlock, pictures: AskedPictures) -> ChatMessag
     return ChatMessage("tool", chat_fields.content(parts), call_id=block.tool_use_id)
 
 
-async def _part(block: TextBlock | ImageBlock, pictures: AskedPictures) -> TextPart | PicturePart:
+async def _part(block: TextBlock | ImageBlock, pictures: RequestPictures) -> TextPart | PicturePart:
     if isinstance(block, TextBlock):
         return TextPart(block.text)
     if block.source.type == "url":

@@ -70,12 +70,12 @@ class MessageStream:
 
     def frames(self, reply: object) -> bytes:
         """Convert a reply of the engine to event frames."""
-        told = b"" if self._begun else self._start(reply)
+        begin = b"" if self._begun else self._start(reply)
         if isinstance(reply, Piece):
-            return told + self._piece(reply)
+            return begin + self._piece(reply)
         if isinstance(reply, Finished):
-            return told + self._close() + self._end(reply)
-        return told
+            return begin + self._close() + self._end(reply)
+        return begin
 
     def _start(self, reply: object) -> bytes:
         self._begun = True
@@ -96,9 +96,9 @@ class MessageStream:
         if piece.call is not None:
             part = piece.call
             block = {"type": "tool_use", "id": part.id, "name": part.name, "input": {}}
-            told = self._in_block(("call", part.index), block)
+            begin = self._in_block(("call", part.index), block)
             delta = {"type": "input_json_delta", "partial_json": part.arguments}
-            return told + (self._delta(delta) if part.arguments else b"")
+            return begin + (self._delta(delta) if part.arguments else b"")
         if not piece.text:
             return b""
         if piece.kind == "thought":
@@ -106,8 +106,8 @@ class MessageStream:
             delta = {"type": "thinking_delta", "thinking": piece.text}
             return self._in_block(("thought", 0), block) + self._delta(delta)
         block = {"type": "text", "text": ""}
-        told = self._in_block(("answer", 0), block)
-        return told + self._delta({"type": "text_delta", "text": piece.text})
+        begin = self._in_block(("answer", 0), block)
+        return begin + self._delta({"type": "text_delta", "text": piece.text})
 
     def _in_block(self, wanted: tuple[str, int], block: dict[str, Any]) -> bytes:
         if self._open == wanted:
@@ -129,5 +129,5 @@ class MessageStream:
 
     def _end(self, end: Finished) -> bytes:
         delta = {"stop_reason": reason(end), "stop_sequence": end.matched}
-        told = {"type": "message_delta", "delta": delta, "usage": usage(end.stats)}
-        return event(told) + event({"type": "message_stop"})
+        body = {"type": "message_delta", "delta": delta, "usage": usage(end.stats)}
+        return event(body) + event({"type": "message_stop"})

@@ -82,7 +82,7 @@ def _whole(made: Collected, number: str, model: str) -> dict[str, Any]:
 
 async def _frames(call: HttpCall, request: Generate, stream: MessageStream) -> AsyncIterator[bytes]:
     async with call.answers([request]) as answers:
-        while said := await answers.batch():
-            frames = b"".join(stream.frames(reply) for _, reply in said)
+        while replies := await answers.batch():
+            frames = b"".join(stream.frames(reply) for _, reply in replies)
             if frames:
                 yield frames

@@ -148,24 +148,24 @@ def _template(think: Think | None) -> dict[str, Any]:
     return {"enable_thinking": think}
 
 
-async def chat(body: ChatRequest, pictures: AskedPictures) -> list[protocol.ChatMessage]:
+async def chat(body: ChatRequest, pictures: RequestPictures) -> list[protocol.ChatMessage]:
     """The messages. Raises `Refusal`."""
     return [await _message(one, pictures) for one in body.messages]
 
 
-async def _message(said: Message, pictures: AskedPictures) -> protocol.ChatMessage:
-    content = await shown(said.content or "", said.images, pictures)
+async def _message(message: Message, pictures: RequestPictures) -> protocol.ChatMessage:
+    content = await shown(message.content or "", message.images, pictures)
     calls = [
         protocol.ToolCall(f"call_{i}", one.function.name, bytes(one.function.arguments).decode())
-        for i, one in enumerate(said.tool_calls or [])
+        for i, one in enumerate(message.tool_calls or [])
     ]
     return protocol.ChatMessage(
-        said.role, content, said.thinking or "", calls, said.tool_name or ""
+        message.role, content, message.thinking or "", calls, message.tool_name or ""
     )
 
 
 async def shown(
-    text: str, images: list[str] | None, pictures: AskedPictures
+    text: str, images: list[str] | None, pictures: RequestPictures
 ) -> str | list[protocol.TextPart | protocol.PicturePart]:
     """A message's content, its pictures first. Raises `Refusal`."""
     if not images:

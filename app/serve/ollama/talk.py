@@ -136,8 +136,8 @@ async def _answered(
     if body.stream is not False:
         return FrameStream(_lines(call, request, style), error_line, LINES, alive=b"")
     (made,) = await all_of(call.answers([request]))
-    told = style.line(made.text, made.thought, made.calls) | style.end(made.end)
-    return json(told | style.probabilities(made.tokens))
+    line = style.line(made.text, made.thought, made.calls) | style.end(made.end)
+    return json(line | style.probabilities(made.tokens))
 
 
 def _chat_fields(text: str, thought: str, calls: list[ToolCall]) -> dict[str, Any]:
@@ -160,20 +160,20 @@ async def _lines(call: HttpCall, request: Generate, style: OllamaStyle) -> Async
     """A line for each piece; calls, which Ollama tells as a whole, in the last but one."""
     calls, held = Collected(), []
     async with call.answers([request]) as answers:
-        while said := await answers.batch():
+        while replies := await answers.batch():
             lines: list[dict[str, Any]] = []
-            for _, reply in said:
+            for _, reply in replies:
                 if isinstance(reply, Piece):
                     held += reply.tokens
                     if reply.call is not None:
                         calls.take(reply)
                     elif reply.text:
                         thought = reply.kind == "thought"
-                        told = ("", reply.text) if thought else (reply.text, "")
-                        lines.append(style.line(*told) | style.probabilities(held))
+                        texts = ("", reply.text) if thought else (reply.text, "")
+                        lines.append(style.line(*texts) | style.probabilities(held))
                         held = []
                 elif isinstance(reply, Finished):
-                    calls.hear(reply)
+                    calls.add(reply)
                     calls.drop_cut_call()
                     if calls.calls:
                         lines.append(style.line(calls=calls.calls))

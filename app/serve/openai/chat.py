@@ -138,8 +138,8 @@ async def _frames(
     """Frames of a stream, all that wait together as one piece."""
     streams = [ChoiceStream(i, style) for i in range(len(requests))]
     async with call.answers(requests) as answers:
-        while said := await answers.batch():
-            frames = [frame for place, reply in said for frame in streams[place].frames(reply)]
+        while replies := await answers.batch():
+            frames = [frame for place, reply in replies for frame in streams[place].frames(reply)]
             if frames:
                 yield b"".join(frames)
     made = [stream.made for stream in streams]
@@ -176,11 +176,11 @@ class ChoiceStream:
         if piece.call is not None:
             part = piece.call
             function = {"arguments": part.arguments}
-            told: dict[str, Any] = {"index": part.index}
+            fields: dict[str, Any] = {"index": part.index}
             if part.id:
-                told |= {"id": part.id, "type": "function"}
+                fields |= {"id": part.id, "type": "function"}
                 function = {"name": part.name} | function
-            delta: dict[str, Any] = {"tool_calls": [told | {"function": function}]}
+            delta: dict[str, Any] = {"tool_calls": [fields | {"function": function}]}
         elif piece.text:
             key = "reasoning_content" if piece.kind == "thought" else "content"
             delta = {key: piece.text}
@@ -204,7 +204,7 @@ class ChoiceStream:
         choice: dict[str, Any] = {"index": self._index, "delta": delta, "finish_reason": reason}
         if tokens and style.top is not None:
             choice["logprobs"] = logprobs(tokens, style.top)
-        told = style.head | {"object": f"{style.kind}.chunk", "choices": [choice]}
+        chunk = style.head | {"object": f"{style.kind}.chunk", "choices": [choice]}
         if style.usage:
-            told["usage"] = None
-        return event(told | (more or {}))
+            chunk["usage"] = None
+        return event(chunk | (more or {}))

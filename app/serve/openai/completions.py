@@ -138,13 +138,13 @@ def _usage(made: list[Collected], n: int) -> dict[str, Any]:
 
 def _choice(index: int, made: Collected, style: TextStyle) -> dict[str, Any]:
     echo = style.echoes[index]
-    told = None
+    logprobs = None
     if style.top is not None:
-        told = token_lists([*made.prompt_tokens, *made.tokens], style.top, echo + made.text)
+        logprobs = token_lists([*made.prompt_tokens, *made.tokens], style.top, echo + made.text)
     return {
         "text": echo + made.text,
         "index": index,
-        "logprobs": told,
+        "logprobs": logprobs,
         "finish_reason": FINISH[made.end.reason],
     }
 
@@ -193,18 +193,18 @@ async def _frames(
 ) -> AsyncIterator[bytes]:
     streams = [TextStream(i, style, request) for i, request in enumerate(requests)]
     async with call.answers(requests) as answers:
-        while said := await answers.batch():
+        while batch := await answers.batch():
             frames = [
                 frame
-                for place, replies in groupby(said, key=lambda one: one[0])
+                for place, replies in groupby(batch, key=lambda one: one[0])
                 for frame in streams[place].frames([reply for _, reply in replies])
             ]
             if frames:
                 yield b"".join(frames)
     made = [stream.made for stream in streams]
     if style.usage:
-        told = {"usage": usage(made), "timings": timings(made[0].end.stats)}
-        yield event(style.head | {"choices": []} | told)
+        more = {"usage": usage(made), "timings": timings(made[0].end.stats)}
+        yield event(style.head | {"choices": []} | more)
     yield b"data: [DONE]\n\n"
 
 
@@ -236,11 +236,11 @@ class TextStream:
         return frames
 
     def _chunk(self, text: str, reason: str | None = None) -> bytes:
-        told = None
+        logprobs = None
         if self._style.top is not None and text:
-            told = token_lists(self._held, self._style.top, text, self._at)
+            logprobs = token_lists(self._held, self._style.top, text, self._at)
             self._held = []
         self._at += len(text)
-        choice = {"text": text, "index": self._index, "logprobs": told, "finish_reason": reason}
+        choice = {"text": text, "index": self._index, "logprobs": logprobs, "finish_reason": reason}
         more = {"usage": None} if self._style.usage else {}
         return event(self._style.head | {"choices": [choice]} | more)

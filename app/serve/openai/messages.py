@@ -10,7 +10,7 @@ from msgspec import Raw, Struct
 from app.serve import chat_fields
 from app.serve.chat_fields import MOST_SCHEMA
 from app.serve.collected import FINGERPRINT
-from app.serve.fetching import AskedPictures
+from app.serve.fetching import RequestPictures
 from app.serve.web.body import NULL, raw_text
 from app.serve.web.refusal import Refusal
 from engine import protocol
@@ -98,28 +98,28 @@ class ToolChoice(Struct):
     type: Literal["function"] = "function"
 
 
-async def messages(said: list[Message], pictures: AskedPictures) -> list[protocol.ChatMessage]:
+async def messages(listed: list[Message], pictures: RequestPictures) -> list[protocol.ChatMessage]:
     """The chat. Raises `Refusal`."""
-    if not said:
+    if not listed:
         raise Refusal(400, "messages: at least one is required", param="messages")
-    return [await _message(one, i, pictures) for i, one in enumerate(said)]
+    return [await _message(one, i, pictures) for i, one in enumerate(listed)]
 
 
-async def _message(said: Message, i: int, pictures: AskedPictures) -> protocol.ChatMessage:
-    role = {"developer": "system", "function": "tool"}.get(said.role, said.role)
+async def _message(message: Message, i: int, pictures: RequestPictures) -> protocol.ChatMessage:
+    role = {"developer": "system", "function": "tool"}.get(message.role, message.role)
     param = f"messages[{i}].content"
-    if said.content is None and role != "assistant":
+    if message.content is None and role != "assistant":
         raise Refusal(400, f"{param}: a {role}'s message needs content", param=param)
-    content: Any = said.content or ""
+    content: Any = message.content or ""
     if not isinstance(content, str):
         content = await _parts(content, param, pictures)
-    calls = [_call(call, i) for call in said.tool_calls or []]
-    thought = said.reasoning_content or said.reasoning or ""
-    return protocol.ChatMessage(role, content, thought, calls, said.tool_call_id or "")
+    calls = [_call(call, i) for call in message.tool_calls or []]
+    thought = message.reasoning_content or message.reasoning or ""
+    return protocol.ChatMessage(role, content, thought, calls, message.tool_call_id or "")
 
 
 async def _parts(
-    parts: list[ContentPart], param: str, pictures: AskedPictures
+    parts: list[ContentPart], param: str, pictures: RequestPictures
 ) -> str | list[protocol.TextPart | protocol.PicturePart]:
     made: list[protocol.TextPart | protocol.PicturePart] = []
     for number, part in enumerate(parts):

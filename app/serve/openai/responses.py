@@ -11,7 +11,7 @@ from msgspec import Meta, Raw, Struct
 
 from app.serve import chat_fields
 from app.serve import request_fields as fields
-from app.serve.fetching import AskedPictures
+from app.serve.fetching import RequestPictures
 from app.serve.web.body import NULL, decoded, raw_text
 from app.serve.web.refusal import Refusal, error_value
 from app.serve.web.site import HttpCall
@@ -106,19 +106,19 @@ class ResponseBody(Struct):
     previous_response_id: str | None = None
 
 
-async def chat_of(body: ResponseBody, pictures: AskedPictures) -> list[ChatMessage]:
+async def chat_of(body: ResponseBody, pictures: RequestPictures) -> list[ChatMessage]:
     """The messages. Raises `Refusal`."""
-    said = [ChatMessage("system", body.instructions)] if body.instructions else []
+    messages = [ChatMessage("system", body.instructions)] if body.instructions else []
     if isinstance(body.input, str):
-        return [*said, ChatMessage("user", body.input)]
+        return [*messages, ChatMessage("user", body.input)]
     if not body.input:
         raise Refusal(400, "input: at least one item is needed", param="input")
     for i, item in enumerate(body.input):
-        said += await _item(item, f"input[{i}]", pictures)
-    return said
+        messages += await _item(item, f"input[{i}]", pictures)
+    return messages
 
 
-async def _item(item: GivenItem, param: str, pictures: AskedPictures) -> list[ChatMessage]:
+async def _item(item: GivenItem, param: str, pictures: RequestPictures) -> list[ChatMessage]:
     if item.type == "reasoning":
         return []
     if item.type == "function_call":
@@ -132,7 +132,7 @@ async def _item(item: GivenItem, param: str, pictures: AskedPictures) -> list[Ch
 
 
 async def _content(
-    given: str | list[ItemPart] | None, param: str, pictures: AskedPictures
+    given: str | list[ItemPart] | None, param: str, pictures: RequestPictures
 ) -> str | list[TextPart | PicturePart]:
     if given is None or isinstance(given, str):
         return given or ""
@@ -234,19 +234,21 @@ class ResponseEvents:
         self.number = 0
         self._open: tuple[str, int] | None = None
 
-    def hear(self, reply: object) -> list[dict[str, Any]]:
+    def events_of(self, reply: object) -> list[dict[str, Any]]:
         """The events of a reply."""
-        told: list[dict[str, Any]] = []
+        events: list[dict[str, Any]] = []
         if not self.number:
-            told += [self._whole("created"), self._whole("in_progress")]
+            events += [self._whole("created"), self._whole("in_progress")]
         if isinstance(reply, Piece):
-            told += self._piece(reply)
+            events += self._piece(reply)
         elif isinstance(reply, Finished):
-            told += self._close("completed" if reply.reason in ("stop", "calls") else "incomplete")
+            events += self._close(
+                "completed" if reply.reason in ("stop", "calls") else "incomplete"
+            )
             self._drop_cut_call()
             self.response.end(reply)
-            told.append(self._whole(self.response.status))
-        return told
+            events.append(self._whole(self.response.status))
+        return events
 
     def failed(self, refusal: Refusal) -> list[dict[str, Any]]:
         """Return the events that end a failed response."""
@@ -279,70 +281,70 @@ class ResponseEvents:
     def _piece(self, piece: Piece) -> list[dict[str, Any]]:
         if piece.call is not None:
             part = piece.call
-            told = self._in_item(("call", part.index), _call_item(part.id, part.name))
+            begin = self._in_item(("call", part.index), _call_item(part.id, part.name))
             self.response.items[-1]["arguments"] += part.arguments
             kind = "response.function_call_arguments.delta"
-            return [*told, self._event(kind, **self._at, delta=part.arguments)]
+            return [*begin, self._event(kind, **self._at, delta=part.arguments)]
         if not piece.text:
             return []
         if piece.kind == "thought":
-            told = self._in_item(("thought", 0), _thought_item())
+            begin = self._in_item(("thought", 0), _thought_item())
             if not self.response.items[-1]["content"]:
                 self.response.items[-1]["content"] = [{"type": "reasoning_text", "text": ""}]
             self.response.items[-1]["content"][0]["text"] += piece.text
             kind = "response.reasoning_text.delta"
-            return [*told, self._event(kind, **self._at, content_index=0, delta=piece.text)]
-        told = self._in_item(("answer", 0), _message_item())
+            return [*begin, self._event(kind, **self._at, content_index=0, delta=piece.text)]
+        begin = self._in_item(("answer", 0), _message_item())
         if not self.response.items[-1]["content"]:
             self.response.items[-1]["content"] = [_text_part()]
             event = self._event(
                 "response.content_part.added", **self._at, content_index=0, part=_text_part()
             )
-            told.append(event)
+            begin.append(event)
         self.response.items[-1]["content"][0]["text"] += piece.text
         more = {"content_index": 0, "delta": piece.text, "logprobs": []}
-        return [*told, self._event("response.output_text.delta", **self._at, **more)]
+        return [*begin, self._event("response.output_text.delta", **self._at, **more)]
 
     def _in_item(self, wanted: tuple[str, int], item: dict[str, Any]) -> list[dict[str, Any]]:
         if self._open == wanted:
             return []
-        told = self._close("completed")
+        events = self._close("completed")
         self._open = wanted
         index = len(self.response.items)
-        told.append(
+        events.append(
             self._event(
                 "response.output_item.added", output_index=index, item=msgspec.to_builtins(item)
             )
         )
         self.response.items.append(item)
-        return told
+        return events
 
     def _close(self, status: str) -> list[dict[str, Any]]:
         if self._open is None:
             return []
         (kind, _), self._open = self._open, None
-        item, told = self.response.items[-1], []
+        item, events = self.response.items[-1], []
         item["status"] = status
         if kind == "call":
             more = {"arguments": item["arguments"], "name": item["name"]}
-            told.append(self._event("response.function_call_arguments.done", **self._at, **more))
+            events.append(self._event("response.function_call_arguments.done", **self._at, **more))
         elif kind == "thought":
             text = item["content"][0]["text"]
             more = {"content_index": 0, "text": text}
-            told.append(self._event("response.reasoning_text.done", **self._at, **more))
+            events.append(self._event("response.reasoning_text.done", **self._at, **more))
         else:
             part = dict(item["content"][0])
             more = {"content_index": 0, "text": part["text"], "logprobs": []}
-            told.append(self._event("response.output_text.done", **self._at, **more))
+            events.append(self._event("response.output_text.done", **self._at, **more))
             more = {"content_index": 0, "part": part}
-            told.append(self._event("response.content_part.done", **self._at, **more))
+            events.append(self._event("response.content_part.done", **self._at, **more))
         index = len(self.response.items) - 1
-        told.append(
+        events.append(
             self._event(
                 "response.output_item.done", output_index=index, item=msgspec.to_builtins(item)
             )
         )
-        return told
+        return events
 
 
 def _call_item(call_id: str, name: str) -> dict[str, Any]:
@@ -394,9 +396,9 @@ async def responses(call: HttpCall) -> Reply:
     if body.stream:
         return FrameStream(_frames(call, request, events), lambda r: _framed(events.failed(r)))
     async with call.answers([request]) as answers:
-        while said := await answers.batch():
-            for _, reply in said:
-                events.hear(reply)
+        while replies := await answers.batch():
+            for _, reply in replies:
+                events.events_of(reply)
     return json(events.response.value())
 
 
@@ -420,9 +422,9 @@ def _given(body: ResponseBody) -> dict[str, Any]:
     """Return the fields of a request that its response repeats."""
     choice = body.tool_choice
     if isinstance(choice, WantedFunction):
-        told: Any = {"type": "function", "name": choice.name}
+        tool_choice: Any = {"type": "function", "name": choice.name}
     else:
-        told = choice or "auto"
+        tool_choice = choice or "auto"
     tools = [
         {"type": "function", "name": one.name, "description": one.description, "strict": True}
         | {"parameters": msgspec.json.decode(one.parameters)}
@@ -433,7 +435,7 @@ def _given(body: ResponseBody) -> dict[str, Any]:
         "max_output_tokens": body.max_output_tokens,
         "parallel_tool_calls": body.parallel_tool_calls is not False,
         "temperature": body.temperature,
-        "tool_choice": told,
+        "tool_choice": tool_choice,
         "tools": tools,
         "top_p": body.top_p,
     }
@@ -443,8 +445,8 @@ async def _frames(
     call: HttpCall, request: Generate, events: ResponseEvents
 ) -> AsyncIterator[bytes]:
     async with call.answers([request]) as answers:
-        while said := await answers.batch():
-            frames = [one for _, reply in said for one in events.hear(reply)]
+        while replies := await answers.batch():
+            frames = [one for _, reply in replies for one in events.events_of(reply)]
             if frames:
                 yield _framed(frames)
 

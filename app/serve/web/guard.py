@@ -144,12 +144,12 @@ class Guard:
         if not origins:
             return {}
         origin = origins[0]
-        if len(origins) > 1 or not self._may_ask(origin):
+        if len(origins) > 1 or not self._is_allowed(origin):
             text = f"the origin {origin[:200]!r} is not allowed; use --allow-origin"
             raise Refusal(403, text, close=True)
         return {"access-control-allow-origin": origin, "vary": "Origin"}
 
-    def _may_ask(self, origin: str) -> bool:
+    def _is_allowed(self, origin: str) -> bool:
         if origin.lower() in self._origins:
             return True
         try:

@@ -26,7 +26,7 @@ KINDS = {400: INVALID, 401: AUTHENTICATION, 403: PERMISSION, 404: NOT_FOUND, 405
 KINDS |= {413: INVALID, 415: INVALID, 429: RATE_LIMIT, 500: SERVER, 501: INVALID}
 KINDS |= {503: UNAVAILABLE}
 # What the engine refuses because of what it was asked; what else fails is not the asker's fault.
-ASKED_WRONGLY = {
+WRONG_REQUESTS = {
     *("BadSetting", "BadForm", "BadPicture", "CannotSee", "FormFailed", "GivesNoText"),
     *("CannotFill", "GivesNoScores", "NotSupported", "OnlyRanks"),
     *("TemplateError", "TokenizerError", "UnsupportedModel", "UnsupportedForm"),
@@ -120,13 +120,13 @@ def of_failed(failed: Failed) -> Refusal:
         return Refusal(400, text, param="messages", code=code, more=more)
     if failed.kind == "BadSetting" and failed.message.startswith("model: None"):
         return unavailable("Loading model")
-    if failed.kind in ASKED_WRONGLY:
+    if failed.kind in WRONG_REQUESTS:
         name, colon, problem = failed.message.partition(": ")
         if not colon or not FIELD.fullmatch(name):
             return Refusal(400, failed.message)
         param = FIELDS.get(name, name)
-        told = name if param == "messages" else param  # of all messages, which part
-        return Refusal(400, f"{told}: {problem}", param=param)
+        field = name if param == "messages" else param  # of all messages, which part
+        return Refusal(400, f"{field}: {problem}", param=param)
     if failed.pictures:
         return PicturesGone(failed)
     if failed.kind in ("WorkerDied", "Cancelled"):

@@ -12,7 +12,7 @@ from starlette.routing import Match, Route
 
 from app.serve.answers import Answers
 from app.serve.clients import Clients
-from app.serve.fetching import AskedPictures
+from app.serve.fetching import RequestPictures
 from app.serve.flow import Gate
 from app.serve.served import OpenModel, Shelf
 from app.serve.settings import ServeSettings
@@ -46,8 +46,8 @@ class HttpCall:
     parts: Mapping[str, str]
     query: Mapping[str, str]
     client: str
-    brought: dict[str, bytes] = field(default_factory=dict)
-    asked: list[OpenModel] = field(default_factory=list)
+    sent_pictures: dict[str, bytes] = field(default_factory=dict)
+    models: list[OpenModel] = field(default_factory=list)
 
     @property
     def gate(self) -> Gate:
@@ -55,14 +55,14 @@ class HttpCall:
         return self.desk.gate
 
     @property
-    def pictures(self) -> AskedPictures:
+    def pictures(self) -> RequestPictures:
         """Brings this request's pictures."""
-        return AskedPictures(self.gate, self.desk.settings.fetch_images, self.brought)
+        return RequestPictures(self.gate, self.desk.settings.fetch_images, self.sent_pictures)
 
     async def model(self, name: str | None) -> OpenModel:
         """The model that is asked for. Raises `Refusal`."""
-        self.asked.append(await self.desk.shelf.asked(name))
-        return self.asked[-1]
+        self.models.append(await self.desk.shelf.open_model(name))
+        return self.models[-1]
 
     def sampling(
         self,
@@ -93,12 +93,12 @@ class HttpCall:
             )
             for one in requests
         ]
-        made = Answers(self.gate, self.desk.clients, who, requests, self.brought)
+        made = Answers(self.gate, self.desk.clients, who, requests, self.sent_pictures)
         made.check = self._check
         return made
 
     def _check(self) -> None:
-        for model in self.asked:
+        for model in self.models:
             self.desk.shelf.still(model)
 
 

@@ -76,7 +76,7 @@ class GraphState(QObject):
         self._fresh: set[Phase] = set()  # whose graph is that of the present model and options
         self._of: tuple[object, ...] | None = None
         self._chosen: list[int] = []  # blocks that stand for those that are alike
-        self._asked = {phase: Latest(client) for phase in TOKENS}
+        self._requests = {phase: Latest(client) for phase in TOKENS}
         self._pinned, self._listed = Latest(client), Latest(client)
         self._makers = {phase: SceneMaker() for phase in TOKENS}
         self._drawing: Work | None = None
@@ -114,7 +114,7 @@ class GraphState(QObject):
     def show_phases(self, *phases: Phase) -> None:
         """A step of one token, one of a prompt, or both beside each other."""
         self.phases = phases
-        self._ask()
+        self._send()
 
     def show_as(self, shows: Shows) -> None:
         """Operations, or the launches that they became."""
@@ -176,8 +176,8 @@ class GraphState(QObject):
         found = []
         for number in index.block_of:
             node = index.graph.nodes[number]
-            said = (key_of(node), title_of(node), node.op, node.dtype, node.device, node.cause)
-            text = " ".join(said).lower()
+            fields = (key_of(node), title_of(node), node.op, node.dtype, node.device, node.cause)
+            text = " ".join(fields).lower()
             if all(word in text for word in wanted):
                 found.append(number)
         return found
@@ -242,11 +242,11 @@ class GraphState(QObject):
         self._fresh, self.launch_ns, self._n_cells = set(), {}, None
         if other:
             self.indices, self.scenes, self._chosen = {}, {}, []
-        for asked in (*self._asked.values(), self._pinned):
-            asked.forget()
-        self._ask()
+        for latest in (*self._requests.values(), self._pinned):
+            latest.forget()
+        self._send()
 
-    def _ask(self) -> None:
+    def _send(self) -> None:
         if self._of is None or not self._client.abilities.splits:
             self.changed.emit()
             return
@@ -258,7 +258,7 @@ class GraphState(QObject):
             if phase not in self._fresh:
                 n_cells = self._n_cells if phase == "decode" else None
                 request = DescribeGraph(0, path, session.options, TOKENS[phase], n_cells)
-                self._asked[phase].send(request, self._taking(phase), self._failed)
+                self._requests[phase].send(request, self._taking(phase), self._failed)
         self._draw()
         self.changed.emit()
 
@@ -282,15 +282,15 @@ class GraphState(QObject):
         if outgrown and self._session.model is not None:
             self._n_cells = min(times.n_context, self._session.model.n_ctx)
             self._fresh.discard("decode")
-            self._ask()
+            self._send()
         self.timed.emit()
 
     def _failed(self, failed: Failed) -> None:
         self.problem = failed.message
         self.changed.emit()
 
-    def _devices_known(self, told: Devices) -> None:
-        self.devices = [*(row.id for row in told.devices), "host"]
+    def _devices_known(self, reply: Devices) -> None:
+        self.devices = [*(row.id for row in reply.devices), "host"]
         self.changed.emit()
 
     def _draw(self) -> None:

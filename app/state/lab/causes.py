@@ -12,7 +12,7 @@ from PySide6.QtCore import QObject, Signal
 from app.state.lab.runs import RunsState, effects_of
 from app.state.selection import Selected, link_of
 from app.state.session import Session
-from app.state.talk.answer import said
+from app.state.talk.answer import as_messages
 from app.state.talk.chat import ChatState
 from app.state.talk.message import Message
 from app.state.token.token import TokenState
@@ -23,17 +23,17 @@ Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
-class AskedWord:
+class ExaminedWord:
     """A word of an answer, with the conversation and what the engine is asked to inspect it."""
 
     word: Word
     talk: Conversation
-    asked: Examine
+    request: Examine
 
     @property
     def token(self) -> int:
         """The word's id."""
-        return self.asked.wanted or 0
+        return self.request.wanted or 0
 
     @property
     def question(self) -> str:
@@ -57,10 +57,10 @@ class AskedWord:
         return [one for one in self.talk.before if one.role == "user"]
 
     def _text(self, messages: Sequence[Message]) -> ComparedText:
-        asked = self.asked
-        turns = said(self.talk.system, messages, self.talk.digests)
-        edits, tokens = list(asked.edits), list(asked.prefix_tokens)
-        return ComparedText(turns, None, edits, asked.prefix, tokens, asked.tools)
+        request = self.request
+        turns = as_messages(self.talk.system, messages, self.talk.digests)
+        edits, tokens = list(request.edits), list(request.prefix_tokens)
+        return ComparedText(turns, None, edits, request.prefix, tokens, request.tools)
 
 
 class Causes(QObject):
@@ -78,7 +78,7 @@ class Causes(QObject):
     ) -> None:
         super().__init__(parent)
         self._session, self._chat, self._token, self._runs = session, chat, token, runs
-        self.begun: AskedWord | None = None
+        self.begun: ExaminedWord | None = None
         self.grid: PatchGrid = "residual"
 
     @property
@@ -95,10 +95,10 @@ class Causes(QObject):
 
     def begin(self, grid: PatchGrid = "residual") -> bool:
         """Describe the map of the word that is looked at; False if there can be none."""
-        asked = self._token.asking.of(self._token.word) if self.can_begin else None
-        if asked is None or self._token.word is None:
+        question = self._token.questions_of_chat.of(self._token.word) if self.can_begin else None
+        if question is None or self._token.word is None:
             return False
-        word = AskedWord(self._token.word, *asked)
+        word = ExaminedWord(self._token.word, *question)
         self.begun, self.grid = word, grid
         self.wanted.emit()
         return True

@@ -4,14 +4,14 @@ import shlex
 
 import msgspec
 
-from app.state.lab.runs import said
+from app.state.lab.runs import as_prompt
 from engine.protocol import FindFeatures, MapPatches, MeasureQuality, RecordDataset
 
 
 def command_of_map(request: MapPatches, model: str) -> str:
     """Repeat a patching map."""
     chat = request.clean.prompt is None
-    clean, corrupt = said(request.clean), said(request.corrupt)
+    clean, corrupt = as_prompt(request.clean), as_prompt(request.corrupt)
     words = ["cutaway", "patch", model, "--clean", clean]
     words += _noise(request) if request.noise else ["--corrupt", corrupt]
     for name, text in (("--right", request.right), ("--wrong", request.wrong)):
@@ -50,7 +50,15 @@ def command_of_recording(request: RecordDataset, model: str) -> str:
 def command_of_features(request: FindFeatures, model: str) -> str:
     """Find the features of a text again."""
     chat = request.text.prompt is None
-    words = ["cutaway", "features", model, "--sae", request.sae, "--prompt", said(request.text)]
+    words = [
+        "cutaway",
+        "features",
+        model,
+        "--sae",
+        request.sae,
+        "--prompt",
+        as_prompt(request.text),
+    ]
     words += ["--top", str(request.top)]
     for name, value in (("--site", request.site), ("--names", request.names)):
         words += [name, value] if value else []

@@ -70,17 +70,17 @@ class RunsState(QObject):
         self._newest: dict[tuple[str, str, str], RunResult | None] = {}
         self._reading: dict[tuple[str, str, str], Work] = {}
         self.problem = ""
-        self._asked = Latest(client, self)
-        self._asked.moved.connect(self.changed)
+        self._request = Latest(client, self)
+        self._request.moved.connect(self.changed)
 
     @property
     def running(self) -> bool:
-        return self._asked.running
+        return self._request.running
 
     @property
     def progress(self) -> tuple[int, int]:
         """How many patches, chunks or bytes are done, of how many."""
-        return self._asked.done, self._asked.total
+        return self._request.done, self._request.total
 
     def refresh(self) -> None:
         """List the kept runs; show the newest where none is shown."""
@@ -122,12 +122,12 @@ class RunsState(QObject):
             self.refresh()
 
         alone = isinstance(request, MeasureQuality)
-        self._asked.send(request, done, self._failed, self._session.measure if alone else None)
+        self._request.send(request, done, self._failed, self._session.measure if alone else None)
         self.changed.emit()
 
     def stop(self) -> None:
         """End the run; what was computed of a map is shown, of a recording saved."""
-        self._asked.cancel()
+        self._request.cancel()
 
     def open(self, number: int) -> None:
         """Show a kept run."""
@@ -209,7 +209,7 @@ def text_of_run(text: str, chat: bool) -> ComparedText:
     return ComparedText([ChatMessage("user", text)]) if chat else ComparedText(prompt=text)
 
 
-def said(text: ComparedText) -> str:
+def as_prompt(text: ComparedText) -> str:
     """The prompt of a run, or the message that it sends."""
     return text.messages[-1].text if text.prompt is None else text.prompt
 
@@ -227,12 +227,12 @@ def noise_words(request: MapPatches) -> str:
 def title_of_run(request: Run) -> str:
     """The prompts of a map, or the prompt and its noise, or the names of files, shortened."""
     if isinstance(request, MapPatches):
-        texts = [said(request.clean), noise_words(request) or said(request.corrupt)]
+        texts = [as_prompt(request.clean), noise_words(request) or as_prompt(request.corrupt)]
     elif isinstance(request, MeasureQuality):
         changed = "; ".join(f"{one.pattern}={one.type}" for one in request.swaps)
         texts = [changed or Path(request.path).stem, Path(request.base).stem]
     elif isinstance(request, FindFeatures):
-        texts = [said(request.text), Path(request.sae).name]
+        texts = [as_prompt(request.text), Path(request.sae).name]
     else:
         texts = [Path(one).name for one in request.paths]
     lines = [" ".join(text.split()) for text in texts]

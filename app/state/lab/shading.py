@@ -61,8 +61,8 @@ class Shade:
         if not value:
             return "" if value is None else "0"
         spec = (".1e", ".0e")[short] if self.is_small else (".2f", ".1f")[short]
-        said, _, power = format(value, spec).partition("e")
-        return decimal(said) + (f"e{int(power)}" if power else "")
+        digits, _, power = format(value, spec).partition("e")
+        return decimal(digits) + (f"e{int(power)}" if power else "")
 
     def words(self, keys: Collection[int | str]) -> str:
         """The value of these with its name; "" for none."""

@@ -48,12 +48,12 @@ class SteeringVector:
         """Its layers and, where that was measured, how well it tells both sides apart."""
         layers = list(self.directions)
         ends = {"first": min(layers), "last": max(layers)}
-        said = tr("{n} layers, {first} to {last}", n=len(layers), **ends)
+        text = tr("{n} layers, {first} to {last}", n=len(layers), **ends)
         known = {i: d.auc for i, d in (self.measured or {}).items() if d.auc is not None}
         if not known:
-            return said
+            return text
         best = max(known, key=lambda i: known[i])
-        return said + tr(
+        return text + tr(
             "; layer {layer} separates {percent:.0f} % of the held-out pairs",
             layer=best,
             percent=100 * known[best],
@@ -78,8 +78,8 @@ class SteeringState(QObject):
         self.vector: SteeringVector | None = None
         self.problem = self.notice = ""
         self.done = self.total = 0
-        self._asked = Latest(client, self)
-        self._asked.told.connect(self._hear)
+        self._request = Latest(client, self)
+        self._request.told.connect(self._on_part)
         self._rows = LayerRows()
 
     @property
@@ -133,7 +133,7 @@ class SteeringState(QObject):
             self._next(texts, found, name, how)
             self.changed.emit()
 
-        self._asked.send(request_of(texts[len(found)], chat), then, self._failed)
+        self._request.send(request_of(texts[len(found)], chat), then, self._failed)
 
     def _made(
         self,
@@ -158,7 +158,7 @@ class SteeringState(QObject):
 
     def cancel(self) -> None:
         """Make nothing; the vector of before stays."""
-        self._asked.forget()
+        self._request.forget()
         self.total = 0
         self.changed.emit()
 
@@ -205,7 +205,7 @@ class SteeringState(QObject):
             self._refuse(str(error))
         return not self.problem
 
-    def _hear(self, part: ResultPart) -> None:
+    def _on_part(self, part: ResultPart) -> None:
         self._rows.take(part)
 
     def _failed(self, failed: Failed) -> None:

@@ -15,7 +15,7 @@ from app.language import tr
 from app.state.problem import Problem
 from app.state.selection import Selected, Selection
 from app.state.session import Session
-from app.state.talk.answer import said
+from app.state.talk.answer import as_messages
 from app.state.talk.chat import ChatState
 from app.state.talk.disk.vector_rows import pack
 from app.state.talk.edits import NEVER, ChatEdit
@@ -104,12 +104,12 @@ class Verbs(QObject):
         self._session, self._chat, self._token = session, chat, token
         self._selection = selection
         self.problem = ""
-        self._asked = Latest(client, self)
-        self._asked.moved.connect(self.changed)
-        self._asked.told.connect(self._hear)
+        self._request = Latest(client, self)
+        self._request.moved.connect(self.changed)
+        self._request.told.connect(self._on_part)
         self._rows: dict[tuple[str, int], list[tuple[list[int], bytes]]] = {}
         selection.changed.connect(self.changed)
-        chat.opened.connect(self._asked.forget)
+        chat.opened.connect(self._request.forget)
 
     @property
     def target(self) -> Target | None:
@@ -145,12 +145,12 @@ class Verbs(QObject):
     @property
     def taking(self) -> bool:
         """True while the numbers are computed."""
-        return self._asked.running
+        return self._request.running
 
     @property
     def progress(self) -> tuple[int, int]:
         """How many tokens are read, of how many."""
-        return self._asked.done, self._asked.total
+        return self._request.done, self._request.total
 
     def sources(self) -> list[tuple[Message, str]]:
         """Answers of this chat with another question than the last, and that question, the newest
@@ -174,12 +174,12 @@ class Verbs(QObject):
         if target is None or not target.shown:
             return
         before = self._chat.everything().up_to(source)[:-1]
-        digests = self._chat.brought.digests(before)
+        digests = self._chat.pictures_in_engine.digests(before)
         self._rows, self.problem = {}, ""
         request = DumpResults(
             0,
             [target.shown],
-            messages=said(self._chat.details.system, before, digests),
+            messages=as_messages(self._chat.details.system, before, digests),
             edits=self._chat.edits.of(source),
         )
         name = title_of(before[-1].text)
@@ -191,14 +191,14 @@ class Verbs(QObject):
                 self.problem = str(error)
             self.changed.emit()
 
-        self._asked.send(request, done, self._failed)
+        self._request.send(request, done, self._failed)
         self.changed.emit()
 
     def cancel(self) -> None:
         """Take nothing."""
-        self._asked.cancel()
+        self._request.cancel()
 
-    def _hear(self, part: ResultPart) -> None:
+    def _on_part(self, part: ResultPart) -> None:
         key = part.info.name, part.info.step
         self._rows.setdefault(key, []).append((part.info.dims, part.data))
 

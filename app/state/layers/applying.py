@@ -63,7 +63,7 @@ class Applying(QObject):
         self.result, self.failed, self.needs_load = "", False, False
 
     def _on_moved(self, moved: Moved, options: EngineOptions) -> None:
-        self.result = told(moved)
+        self.result = moved_text(moved)
         self._ends = True  # while busy: it is no other model
         self._session.take_moved(moved.loaded, options)
         self._ends = False
@@ -83,12 +83,12 @@ class Applying(QObject):
         self.changed.emit()
 
 
-def told(moved: Moved) -> str:
+def moved_text(moved: Moved) -> str:
     """Describe in a sentence what was uploaded and what was kept."""
     tensors = tr_n("{n} tensor", "{n} tensors", moved.n_uploaded)
-    said = [tr("Nothing had to be uploaded")]
+    clauses = [tr("Nothing had to be uploaded")]
     if moved.n_uploaded:
-        said = [
+        clauses = [
             tr(
                 "{tensors} uploaded, {uploaded_bytes:.1f} MiB",
                 tensors=tensors,
@@ -96,7 +96,7 @@ def told(moved: Moved) -> str:
             )
         ]
     if moved.copied_bytes:
-        said.append(
+        clauses.append(
             tr(
                 "{copied_bytes:.1f} MiB copied from device to device",
                 copied_bytes=moved.copied_bytes / MIB,
@@ -104,8 +104,8 @@ def told(moved: Moved) -> str:
         )
     if moved.n_kept:
         tokens = tr_n("{n} token", "{n} tokens", moved.n_kept)
-        said.append(tr("{tokens} of the chat still cached", tokens=tokens))
-    return f"{'; '.join(said)}."
+        clauses.append(tr("{tokens} of the chat still cached", tokens=tokens))
+    return f"{'; '.join(clauses)}."
 
 
 class Measuring(QObject):
@@ -153,8 +153,8 @@ class Measuring(QObject):
         """Measure these devices with that model; what was measured before only if `again`."""
         if self.is_busy:
             return
-        asked = replace(options, device=",".join(devices), place="")
-        self._wanted = MeasureDevices(0, str(path), asked, again)
+        wanted_options = replace(options, device=",".join(devices), place="")
+        self._wanted = MeasureDevices(0, str(path), wanted_options, again)
         self.problem = ""
         self._begin()
 

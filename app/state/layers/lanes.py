@@ -78,8 +78,8 @@ def lanes_of(
     Bytes are the answer's; where `now` differs from it, they are what the answer said of the other
     device, until the engine has answered again.
     """
-    told = EditedPlacement.of(answer.layers, answer.overrides)
-    tiles = _tiles(answer, told, now)
+    original = EditedPlacement.of(answer.layers, answer.overrides)
+    tiles = _tiles(answer, original, now)
     budgets = {row.device: row for row in answer.budgets}
     over = shortfalls(answer)
     made = []
@@ -140,10 +140,10 @@ def shortfalls(answer: Repriced) -> dict[str, int]:
     return {device: size for device, size in over.items() if size > 0}
 
 
-def _tiles(answer: Repriced, told: EditedPlacement, now: EditedPlacement) -> list[LayerTile]:
+def _tiles(answer: Repriced, original: EditedPlacement, now: EditedPlacement) -> list[LayerTile]:
     places: dict[tuple[int, str], list[TileBand]] = {}
     for tile in answer.tiles:
-        device = _moved(tile.pattern, tile.layer, tile.device, told, now)
+        device = _moved(tile.pattern, tile.layer, tile.device, original, now)
         band = TileBand(tile.part, tile.size, tile.pattern, tile.mapped)
         band = band if device == tile.device else band.on(device)
         places.setdefault((tile.layer, device), []).append(band)
@@ -154,13 +154,13 @@ def _tiles(answer: Repriced, told: EditedPlacement, now: EditedPlacement) -> lis
 
 
 def _moved(
-    pattern: str, layer: int, device: str, told: EditedPlacement, now: EditedPlacement
+    pattern: str, layer: int, device: str, original: EditedPlacement, now: EditedPlacement
 ) -> str:
     """Where a part lies now that lay on `device` when the engine told it."""
-    own, before = dict(reversed(now.overrides)), dict(reversed(told.overrides))
+    own, before = dict(reversed(now.overrides)), dict(reversed(original.overrides))
     if pattern and pattern in own:
         return own[pattern]
-    if device == told.layers[layer] or (pattern and pattern in before):
+    if device == original.layers[layer] or (pattern and pattern in before):
         return now.layers[layer]
     return device
 

@@ -31,11 +31,11 @@ class TypedRule:
     `told` is called when either has changed.
     """
 
-    def __init__(self, client: EngineClient, told: Callable[[], None]) -> None:
+    def __init__(self, client: EngineClient, on_change: Callable[[], None]) -> None:
         self.text = self.problem = ""
-        self._question, self._told = Latest(client), told
+        self._question, self._on_change = Latest(client), on_change
 
-    def ask(
+    def parse(
         self,
         text: str,
         path: Path,
@@ -58,7 +58,7 @@ class TypedRule:
 
     def _refused(self, failed: Failed) -> None:
         self.problem = failed.message
-        self._told()
+        self._on_change()
 
 
 @dataclass(frozen=True)
@@ -124,8 +124,8 @@ class LayersState(QObject):
         self._other: PlacedFile | None = None
         self._added: list[str] = []
         self._lanes: tuple[object, Repriced, list[Lane]] | None = None  # of the key at its front
-        self._shown = self._asked_devices = self._base_asked = False
-        self._asked_rule: str | None = None
+        self._shown = self._has_asked_devices = self._base_requested = False
+        self._requested_rule: str | None = None
         self._base_question, self._question = Latest(client), Latest(client)
         self.typed = TypedRule(client, self.changed.emit)
         client.on(Devices, self._on_devices)
@@ -133,7 +133,7 @@ class LayersState(QObject):
         session.changed.connect(self._follow)
         self.applying.changed.connect(self.changed)
         self.measuring.changed.connect(self.changed)
-        self.measuring.ended.connect(self._ask_again)
+        self.measuring.ended.connect(self._send_again)
         self.applying.moved.connect(self._on_moved)
 
     # What is edited
@@ -226,20 +226,20 @@ class LayersState(QObject):
     def shown(self, shown: bool) -> None:
         """Set whether the view is visible."""
         self._shown = shown
-        if shown and not self._asked_devices:
-            self._asked_devices = True
+        if shown and not self._has_asked_devices:
+            self._has_asked_devices = True
             self._client.send(ListDevices(0), fail=lambda _: None)
         if shown:
-            self._ask()
+            self._send()
 
     def look_at(self, path: Path, options: EngineOptions) -> None:
         """Place a file as `options` would load it, until another is opened; the open model where
         these differ from its own in the placement at most.
         """
-        own, asked = self._own_file(), PlacedFile(path, options, False)
-        if own is None or not own.is_open or not asked.is_like(own):
-            self._other = asked
-            self._begin(asked)
+        own, wanted = self._own_file(), PlacedFile(path, options, False)
+        if own is None or not own.is_open or not wanted.is_like(own):
+            self._other = wanted
+            self._begin(wanted)
             return
         self._other = None
         if self.file != own:
@@ -322,7 +322,7 @@ class LayersState(QObject):
             self.typed.forget()
         else:
             options = replace(self.file.options, place=draft.rule)
-            self.typed.ask(text, self.file.path, options, understood)
+            self.typed.parse(text, self.file.path, options, understood)
         self.changed.emit()
 
     def end_typing(self) -> None:
@@ -358,7 +358,7 @@ class LayersState(QObject):
         self.problem = ""
         self.typed.forget()
         self.applying.forget_result()
-        self._ask()
+        self._send()
         self.changed.emit()
 
     def _own_file(self) -> PlacedFile | None:
@@ -375,7 +375,7 @@ class LayersState(QObject):
             self._other, own = None, self._own_file()
             if own != self.file and not self.applying.is_busy:
                 self._begin(own)
-        self._ask()
+        self._send()
         self.changed.emit()
 
     def _begin(self, file: PlacedFile | None) -> None:
@@ -384,7 +384,7 @@ class LayersState(QObject):
         for question in (self._base_question, self._question, self.typed):
             question.forget()
         self.base = self.answer = self._answers = self._preview = None
-        self._base_asked, self._asked_rule = False, None
+        self._base_requested, self._requested_rule = False, None
         self.problem = ""
         own = file.options.place if file is not None else ""
         if before is None or file is None or not file.is_like(before):
@@ -392,26 +392,26 @@ class LayersState(QObject):
             self._history = History(Draft(own))
         elif own != before.options.place:
             self._history.put(Draft(own))
-        self._ask()
+        self._send()
         self.changed.emit()
 
-    def _ask(self) -> None:
+    def _send(self) -> None:
         """Ask about the file's own placement once, and about the one shown if it is another."""
         file = self.file
         if not self._shown or file is None or self._session.status in WAITING:
             return
-        if self.base is None and not self._base_asked:
-            self._base_asked = True
+        if self.base is None and not self._base_requested:
+            self._base_requested = True
             request = Reprice(0, str(file.path), file.options)
             self._base_question.send(request, self._on_base, self._on_problem)
         draft = self.draft
         if draft.rule == file.options.place or not self.pending:
             self._question.forget()
-            self._asked_rule = None
+            self._requested_rule = None
             if self.base is not None and self.pending:
                 self._take(draft, self.base)
-        elif draft.rule != self._asked_rule:
-            self._asked_rule = draft.rule
+        elif draft.rule != self._requested_rule:
+            self._requested_rule = draft.rule
             request = Reprice(0, str(file.path), self.options)
             self._question.send(
                 request, lambda answer: self._on_answer(draft, answer), self._on_problem
@@ -435,8 +435,8 @@ class LayersState(QObject):
         self.problem = failed.message
         self.changed.emit()
 
-    def _on_devices(self, told: Devices) -> None:
-        self.devices = told.devices
+    def _on_devices(self, reply: Devices) -> None:
+        self.devices = reply.devices
         self.changed.emit()
 
     def _on_moved(self) -> None:
@@ -444,18 +444,18 @@ class LayersState(QObject):
         session = self._session
         if session.path is not None and self.file is not None:
             self.file = PlacedFile(session.path, session.options, True)
-            self.base, self._base_asked = None, False
-            self._ask()
+            self.base, self._base_requested = None, False
+            self._send()
         self.changed.emit()
 
     def _on_restarted(self) -> None:
         """A fresh engine knows no questions of the one before."""
-        self.problem, self._asked_devices = "", False
-        self._ask_again()
+        self.problem, self._has_asked_devices = "", False
+        self._send_again()
         self.shown(self._shown)
 
-    def _ask_again(self) -> None:
+    def _send_again(self) -> None:
         """Drop all answers and request them again."""
         self._answers = self.base = None
-        self._base_asked, self._asked_rule = False, None
-        self._ask()
+        self._base_requested, self._requested_rule = False, None
+        self._send()

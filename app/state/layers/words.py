@@ -23,20 +23,20 @@ def layer_words(layers: Iterable[int], n_layer: int) -> str:
     """`layer 3`, `layers 0-7`, `layers 20-29 and the output block`."""
     inner = sorted(i for i in layers if i < n_layer)
     named = tr("layers {spans}") if len(inner) > 1 else tr("layer {spans}")
-    said = [named.format(spans=spans(inner))] if inner else []
+    parts = [named.format(spans=spans(inner))] if inner else []
     if n_layer in layers:
-        said.append(OUTPUT)
-    return tr(" and ").join(said)
+        parts.append(OUTPUT)
+    return tr(" and ").join(parts)
 
 
 def part_words(parts: Sequence[str]) -> str:
     """`attention, feed-forward and cache`."""
-    said = [PART_WORDS[part] for part in parts]
+    pieces = [PART_WORDS[part] for part in parts]
     return (
-        said[0]
-        if len(said) == 1
-        else tr("{text} and {last}", text=", ".join(said[:-1]), last=said[-1])
-        if said
+        pieces[0]
+        if len(pieces) == 1
+        else tr("{text} and {last}", text=", ".join(pieces[:-1]), last=pieces[-1])
+        if pieces
         else ""
     )
 
@@ -65,13 +65,13 @@ def describe_tiles(
     """
     layers = [tile.layer for tile in tiles]
     parts = list(dict.fromkeys(band.part for tile in tiles for band in tile.bands))
-    said = [
+    pieces = [
         layer_words(layers, answer.n_layer),
         part_words(parts),
         tr("{tiles:.1f} MiB", tiles=sum(tile.size for tile in tiles) / MIB),
         tr("on {device}", device=named(tiles[0].device)),
     ]
-    text = ", ".join(part for part in said if part)
+    text = ", ".join(part for part in pieces if part)
     labels = dict.fromkeys(label for i in layers for label in answer.labels[i])
     text += f" ({', '.join(labels)})" if labels else ""
     return f"{text}: {why(tiles, answer)}"
@@ -97,14 +97,14 @@ def short_lane(lane: Lane, named: Callable[[str], str]) -> str:
 def describe_lane(lane: Lane, n_layer: int, named: Callable[[str], str]) -> str:
     """A device with what lies on it."""
     home = [tile.layer for tile in lane.tiles if tile.home]
-    said = f"{named(lane.device)}: {layer_words(home, n_layer) or tr('no layers')}, "
+    text = f"{named(lane.device)}: {layer_words(home, n_layer) or tr('no layers')}, "
     if lane.limit is None:
-        said += tr("{wanted:.1f} MiB", wanted=lane.wanted / MIB)
+        text += tr("{wanted:.1f} MiB", wanted=lane.wanted / MIB)
     else:
         wanted, limit = lane.wanted / MIB, lane.limit / MIB
-        said += tr("{wanted:.1f} of {limit:.1f} MiB", wanted=wanted, limit=limit)
+        text += tr("{wanted:.1f} of {limit:.1f} MiB", wanted=wanted, limit=limit)
     return (
-        tr("{text}, {over:.1f} MiB short", text=said, over=lane.over / MIB) if lane.over else said
+        tr("{text}, {over:.1f} MiB short", text=text, over=lane.over / MIB) if lane.over else text
     )
 
 

@@ -71,7 +71,7 @@ def describe(cell: Cell, title: str, refusal: str = "") -> str:
     if cell.status == "failed" and refusal:
         return f"{refusal}. {next_step(cell)}"
     size, held = tr("{size:.1f} MiB", size=cell.size / MIB), decimal(f"{cell.held / MIB:.1f}")
-    said = {
+    meaning = {
         "planned": tr("{held} of {size} held", held=held, size=size)
         if cell.held
         else tr("{size} planned", size=size),
@@ -80,7 +80,7 @@ def describe(cell: Cell, title: str, refusal: str = "") -> str:
         "mapped": tr("{size} mapped from the file, not allocated", size=size),
         "failed": tr("{size} requested, refused", size=size),
     }[cell.status]
-    return f"{cell.device}, {tr(cell.component)}, {layer}: {said}"
+    return f"{cell.device}, {tr(cell.component)}, {layer}: {meaning}"
 
 
 def next_step(cell: Cell) -> str:

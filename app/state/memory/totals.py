@@ -154,13 +154,15 @@ class PoolSum:
 
     def text(self) -> str:
         """The same in words, for screen readers."""
-        said = [tr("{name} memory: {held:.1f} MiB held", name=self.pool.name, held=self.held / MIB)]
-        said += (
+        parts_of_text = [
+            tr("{name} memory: {held:.1f} MiB held", name=self.pool.name, held=self.held / MIB)
+        ]
+        parts_of_text += (
             [tr("{planned:.1f} MiB planned", planned=self.planned / MIB)]
             if self.planned > self.held
             else []
         )
-        said += [
+        parts_of_text += [
             tr(
                 "limit {limit:.0f} MiB of {total:.0f} MiB",
                 limit=self.pool.limit / MIB,
@@ -169,7 +171,7 @@ class PoolSum:
         ]
         for part in self.parts:
             refused = tr(", refused") if part.failed else ""
-            said.append(
+            parts_of_text.append(
                 tr(
                     "{device} {component} {size:.1f} MiB{refused}",
                     device=part.device,
@@ -178,7 +180,7 @@ class PoolSum:
                     refused=refused,
                 )
             )
-        return ", ".join(said)
+        return ", ".join(parts_of_text)
 
 
 def pools(cells: Iterable[Cell], rows: Sequence[PoolRow]) -> list[PoolSum]:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from app.client import PendingRequest, EngineClient
+from app.client import EngineClient, PendingRequest
 from app.fetch.heads import Heads, fetch_heads
 from app.fetch.quants import FoundQuant, HeaderPlan, header_plan, preselected, quants
 from app.fetch.search import FoundRepo, Hub, HubError, RepoFile, SearchQuery
@@ -105,7 +105,7 @@ class Discover(QObject):
         self.planning: list[_Planning] = []
         self.patience = QTimer(self, singleShot=True, interval=AT_MOST_MS)
         self.patience.timeout.connect(self._on_silence)
-        self._shelf_asked = False
+        self._shelf_requested = False
 
     @property
     def has_more(self) -> bool:
@@ -157,8 +157,8 @@ class Discover(QObject):
 
     def look_at_machine(self) -> None:
         """Order the shelf by what fits this machine; once a run."""
-        if not self._shelf_asked:
-            self._shelf_asked = True
+        if not self._shelf_requested:
+            self._shelf_requested = True
             self._client.send(ListDevices(0), self.on_devices, lambda failed: None)
 
     def _begin(self, request: Callable[[Hub], object]) -> None:

@@ -60,7 +60,7 @@ class Downloads(QObject):
         self._folder = folder
         self.items: dict[str, Download] = {}
         self._stopping: dict[str, Literal["paused", "stopped"]] = {}  # read by fetching threads
-        self._asked: dict[str, tuple[bool, bool]] = {}  # terms accepted, text only
+        self._requests: dict[str, tuple[bool, bool]] = {}  # terms accepted, text only
         self._parts: dict[str, tuple[Path, ...]] = {}
         self._pages: dict[str, str] = {}  # of gated repositories
         self._turns = threading.BoundedSemaphore(AT_ONCE)
@@ -79,7 +79,7 @@ class Downloads(QObject):
             self.terms_needed.emit(name, terms)
             return
         self.items[name] = Download(name, "running")
-        self._asked[name] = accept_terms, text_only
+        self._requests[name] = accept_terms, text_only
         self._measured.pop(name, None)
         self._pages.pop(name, None)
         work = Work.polling(self._fetch, name, accept_terms, self._folder(), text_only)
@@ -94,8 +94,8 @@ class Downloads(QObject):
 
     def resume(self, name: str) -> None:
         """Start again as it was started, from where it stopped."""
-        if name in self._asked:
-            self.start(name, *self._asked[name])
+        if name in self._requests:
+            self.start(name, *self._requests[name])
 
     def cancel(self, name: str) -> None:
         """Stop, and delete what came."""

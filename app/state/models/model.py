@@ -105,8 +105,8 @@ class ModelState(QObject):
 
     def close(self) -> None:
         """Let go of what is under way."""
-        for asked in (self._content, self._array, self._tokens, self._other):
-            asked.forget()
+        for latest in (self._content, self._array, self._tokens, self._other):
+            latest.forget()
 
     def _read(self, content: FileContent) -> None:
         self.content, self.looking = content, False

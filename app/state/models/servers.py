@@ -28,25 +28,25 @@ class ServerState:
     """A connection and what is known of it in this run. `note` is about its key."""
 
     connection: Connection
-    asking: bool = False
-    told: ServerProbed | None = None
+    testing: bool = False
+    probed: ServerProbed | None = None
     problem: str = ""
     note: str = ""
 
     @property
     def models(self) -> list[str]:
         """Models that can be chatted with."""
-        return [model.id for model in self.told.models if model.writes] if self.told else []
+        return [model.id for model in self.probed.models if model.writes] if self.probed else []
 
     def model(self, id: str) -> ServedModel | None:
         """Return the server's description of one of its models, or None."""
-        models = self.told.models if self.told is not None else []
+        models = self.probed.models if self.probed is not None else []
         return next((model for model in models if model.id == id), None)
 
     @property
     def kind(self) -> str:
         """Name and version of the server's program; empty until it has responded."""
-        return f"{KINDS[self.told.kind]} {self.told.version}".strip() if self.told else ""
+        return f"{KINDS[self.probed.kind]} {self.probed.version}".strip() if self.probed else ""
 
 
 class ServersState(QObject):
@@ -93,11 +93,11 @@ class ServersState(QObject):
         places = [n for n, c in enumerate(others) if c.name in (connection.name, instead)]
         kept = [c for c in others if c.name not in (connection.name, instead)]
         kept.insert(places[0] if places else len(kept), connection)
-        self._states[connection.name] = ServerState(connection, asking=True)
+        self._states[connection.name] = ServerState(connection, testing=True)
         self._preferences.update(connections=kept)
         self.changed.emit()
         if key is None:
-            self.ask(connection.name)
+            self.test(connection.name)
         else:
             keep = Work(self._keys.keep, connection, key) if key else Work(self._forget, connection)
             keep.then(partial(self._key_kept, connection)).start(self)
@@ -112,15 +112,15 @@ class ServersState(QObject):
             Work(self._keys.forget, server.connection).start(self)
             self.changed.emit()
 
-    def ask(self, name: str) -> None:
+    def test(self, name: str) -> None:
         """Ask a server what it is and what models it has; three seconds at most."""
         server = self.named(name)
         if server is not None:
             connection = server.connection
-            self._put(replace(server, asking=True, problem=""))
+            self._put(replace(server, testing=True, problem=""))
             self._client.send(
                 ProbeServer(0, connection),
-                partial(self._told, connection),
+                partial(self._on_probed, connection),
                 partial(self._failed, connection),
             )
 
@@ -136,17 +136,17 @@ class ServersState(QObject):
         server = self._same(connection)
         if server is not None:
             self._put(replace(server, note=note))
-            self.ask(connection.name)
+            self.test(connection.name)
 
-    def _told(self, connection: Connection, told: ServerProbed) -> None:
+    def _on_probed(self, connection: Connection, probed: ServerProbed) -> None:
         server = self._same(connection)
         if server is not None:
-            self._put(replace(server, asking=False, told=told, problem=""))
+            self._put(replace(server, testing=False, probed=probed, problem=""))
 
     def _failed(self, connection: Connection, failed: Failed) -> None:
         server = self._same(connection)
         if server is not None:
-            self._put(replace(server, asking=False, told=None, problem=failed.message))
+            self._put(replace(server, testing=False, probed=None, problem=failed.message))
 
     def _same(self, connection: Connection) -> ServerState | None:
         """Return the state of a server, unless it was changed or removed in the meantime."""

@@ -16,7 +16,7 @@ from app.inbox import Inbox
 from app.language import tr
 from app.remote.connection import Connection
 from app.remote.keys import Keys
-from app.serve.clients import RequestBegan, RequestEnded, RequestSaid, ServedEvent, ServedRequest
+from app.serve.clients import RequestBegan, RequestEnded, RequestText, ServedEvent, ServedRequest
 from app.serve.server import Serving
 from app.serve.settings import PORT, ServeSettings
 from app.state.models.model import ModelState
@@ -36,7 +36,7 @@ LONGEST = 100_000  # characters of one that are kept
 class ServedText:
     """The prompt of a served request, and the answer so far."""
 
-    asked: Sequence[ChatMessage]
+    conversation: Sequence[ChatMessage]
     answer: str = ""
 
 
@@ -48,7 +48,7 @@ class ServingState(QObject):
     """
 
     changed = Signal()  # on, address, problem
-    asked = Signal()  # rows or texts, at most once a frame
+    moved = Signal()  # rows or texts, at most once a frame
     ended = Signal(object, object)  # RequestEnded, its ServedText
 
     def __init__(
@@ -124,7 +124,7 @@ class ServingState(QObject):
         names = _names() if shared else ()
         settings = ServeSettings(host, port, key, SLOTS, allowed_hosts=names)
         serving = Serving(self._engine, settings)
-        serving.clients.hear(self._inbox.put)
+        serving.clients.listen(self._inbox.put)
         serving.start()
         return serving
 
@@ -182,7 +182,7 @@ class ServingState(QObject):
                 self._end(*event)
             else:
                 self._note(event)  # type: ignore[arg-type]
-        self.asked.emit()
+        self.moved.emit()
 
     def _end(self, done: Future[object], then: Callable[[object], None]) -> None:
         error = done.exception()
@@ -207,7 +207,7 @@ class ServingState(QObject):
             self.texts[number] = ServedText(messages)
             while len(self.texts) > KEPT:
                 self.texts.popitem(last=False)
-        elif isinstance(event, RequestSaid) and number in self.texts:
+        elif isinstance(event, RequestText) and number in self.texts:
             text = self.texts[number]
             text.answer = (text.answer + event.text)[:LONGEST]
         elif isinstance(event, RequestEnded) and number in self.texts:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from app.client import PendingRequest, EngineClient
+from app.client import EngineClient, PendingRequest
 from app.engine import Engine
 from app.language import mark, tr
 from app.state.pair.words import ComparedWord, ScoredTokens, character_ends, compared_words, parting
@@ -17,7 +17,7 @@ from app.state.preferences import PreferencesState
 from app.state.presets import OwnSampling
 from app.state.problem import Problem
 from app.state.session import Session
-from app.state.talk.answer import Answer, said
+from app.state.talk.answer import Answer, as_messages
 from app.state.talk.answering import Answering, Writer
 from app.state.talk.brought import PicturesInEngine
 from app.state.talk.chat import ChatState
@@ -60,7 +60,7 @@ class PairSide:
     message: Message | None = None
     tokens: Tokens = field(default_factory=Tokens)
     scored: ScoredTokens | None = None
-    asked: PendingRequest | None = None  # its score
+    request: PendingRequest | None = None  # its score
     _words: tuple[tuple[int, int], ScoredTokens | None, list[ComparedWord]] | None = None
 
     @property
@@ -150,7 +150,7 @@ class PairState(QObject):
         texts = tuple(side.message.text if side.message else "" for side in self.sides)
         return parting((texts[0], texts[1]), (left.words, right.words))
 
-    def ask(self, text: str, left: PairChoice, right: PairChoice) -> bool:
+    def send(self, text: str, left: PairChoice, right: PairChoice) -> bool:
         """Have both sides answer a new question, or the chat's last one where `text` is empty."""
         if self.busy or self._chat.busy:
             return False
@@ -181,8 +181,8 @@ class PairState(QObject):
         for side in self.sides if number is None else (self.sides[number],):
             if side.message is not None:
                 self._chat.writers.stop(side.message)
-            if side.asked is not None:
-                side.asked.cancel()
+            if side.request is not None:
+                side.request.cancel()
         if self.busy and any(side.message is None for side in self.sides):
             if self._second is not None:
                 self._second.session.cancel_load()
@@ -219,8 +219,8 @@ class PairState(QObject):
     def forget(self) -> None:
         """Compare nothing; answers under way go on in their chat."""
         for side in self.sides or ():
-            if side.asked is not None:
-                side.asked.cancel()
+            if side.request is not None:
+                side.request.cancel()
         self.sides, self._in_turn = None, False
         self.note = self.problem = ""
         self.updated.emit()
@@ -324,8 +324,8 @@ class PairState(QObject):
             self._engine = self._start()
             session = Session(EngineClient(self._engine, self), self)
             details = Details(session, self._preferences, lambda **fields: False, self)
-            brought = PicturesInEngine(session.client, session, self._store.pictures.files, self)
-            answering = Answering(self._store, session, brought, self)
+            in_engine = PicturesInEngine(session.client, session, self._store.pictures.files, self)
+            answering = Answering(self._store, session, in_engine, self)
             self._second = Writer(session, details, answering)
             self._chat.add_writer(self._second)
             self._follow(self._second)
@@ -368,7 +368,7 @@ class PairState(QObject):
                 own = [(word.end, word.own) for word in side.words]
                 side.scored = ScoredTokens([end for end, _ in own], [p for _, p in own])
             return
-        if any(self.sides[n].asked is not None for n in missing):
+        if any(self.sides[n].request is not None for n in missing):
             return
         here = [n for n in missing if self._writer(self.sides[1 - n].choice.path) is not None]
         for number in (here or missing)[:1]:
@@ -383,7 +383,7 @@ class PairState(QObject):
         client = reader.session.client
 
         def end(reply: AnswerScored | Failed, ends: list[int]) -> None:
-            side.asked = None
+            side.request = None
             if side.message is not message:
                 return
             if isinstance(reply, Failed):
@@ -393,7 +393,7 @@ class PairState(QObject):
                 self._advance()
 
         def encoded(reply: EncodedText | Failed) -> None:
-            side.asked = None
+            side.request = None
             if isinstance(reply, Failed):
                 self._give_up(reply.message)
                 return
@@ -406,12 +406,12 @@ class PairState(QObject):
                     )
                 )
                 return
-            digests = self._chat.brought.digests(self._before)
-            messages = said(self._chat.details.system, self._before, digests)
+            digests = self._chat.pictures_in_engine.digests(self._before)
+            messages = as_messages(self._chat.details.system, self._before, digests)
             request = ScoreAnswer(0, messages=messages, tokens=reply.tokens)
-            side.asked = client.send(request, lambda r: end(r, ends), lambda r: end(r, ends))
+            side.request = client.send(request, lambda r: end(r, ends), lambda r: end(r, ends))
 
-        side.asked = client.send(EncodeText(0, message.text), encoded, encoded)
+        side.request = client.send(EncodeText(0, message.text), encoded, encoded)
 
 
 def _answer(message: Message, thread: Thread) -> Answer:

@@ -65,8 +65,8 @@ class ProfileState(QObject):
         self._session.client.send(MeasureRoofs(0), self._measured, self._not_measured)
         self.changed.emit()
 
-    def _take(self, told: AnswerRecorded) -> None:
-        answer = RecordedAnswer(told, self._session.model_title, time())
+    def _take(self, record: AnswerRecorded) -> None:
+        answer = RecordedAnswer(record, self._session.model_title, time())
         self.answers = [*self.answers, answer][-MOST:]
         self._live.want(record=False)
         self.changed.emit()
@@ -81,9 +81,9 @@ class ProfileState(QObject):
             self.roofs = {}
         self.changed.emit()
 
-    def _measured(self, told: RoofsMeasured) -> None:
+    def _measured(self, measured: RoofsMeasured) -> None:
         self.measuring = False
-        self.roofs = {roof.device: roof for roof in told.roofs}
+        self.roofs = {roof.device: roof for roof in measured.roofs}
         self.changed.emit()
 
     def _not_measured(self, failed: Failed) -> None:

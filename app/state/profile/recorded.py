@@ -55,21 +55,21 @@ class Total:
 class RecordedAnswer:
     """The recording of one answer of a `model`, at `when` (seconds since the epoch)."""
 
-    told: AnswerRecorded
+    record: AnswerRecorded
     model: str
     when: float
 
     @cached_property
     def steps_of(self) -> NDArray[np.int32]:
         """The step of each launch, as an index into `told.steps`."""
-        counts = [len(step.kinds) // 4 for step in self.told.steps]
+        counts = [len(step.kinds) // 4 for step in self.record.steps]
         return np.repeat(np.arange(len(counts), dtype=np.int32), counts)
 
     @cached_property
     def kinds(self) -> NDArray[np.int32]:
         """The kind of each launch, as an index into `told.kinds`."""
         return np.concatenate(
-            [np.frombuffer(step.kinds, "<i4") for step in self.told.steps]
+            [np.frombuffer(step.kinds, "<i4") for step in self.record.steps]
             or [np.zeros(0, np.int32)]
         ).astype(np.int32)
 
@@ -93,39 +93,39 @@ class RecordedAnswer:
     @property
     def devices(self) -> list[str]:
         """In the order in which they first run."""
-        return list(dict.fromkeys(kind.device for kind in self.told.kinds))
+        return list(dict.fromkeys(kind.device for kind in self.record.kinds))
 
     def n_steps(self, phase: Phase) -> int:
-        return sum(step.phase == phase for step in self.told.steps)
+        return sum(step.phase == phase for step in self.record.steps)
 
     def n_tokens(self, phase: Phase) -> int:
-        return sum(step.n_tokens for step in self.told.steps if step.phase == phase)
+        return sum(step.n_tokens for step in self.record.steps if step.phase == phase)
 
     def step_ns(self, phase: Phase) -> int:
         """Return the host time of all steps of a phase, in ns."""
-        return sum(step.step_ns for step in self.told.steps if step.phase == phase)
+        return sum(step.step_ns for step in self.record.steps if step.phase == phase)
 
     def kind(self, launch: int) -> LaunchKind:
         """Return the kind of a launch."""
-        return self.told.kinds[int(self.kinds[launch])]
+        return self.record.kinds[int(self.kinds[launch])]
 
     def on_device(self, device: str) -> NDArray[np.intp]:
         """The launches of a device, by their start."""
-        mine = np.array([kind.device == device for kind in self.told.kinds], bool)
+        mine = np.array([kind.device == device for kind in self.record.kinds], bool)
         found = np.flatnonzero(mine[self.kinds]) if len(self.kinds) else np.zeros(0, np.intp)
         return found[np.argsort(self.starts[found], kind="stable")]
 
     def of_phase(self, phase: Phase) -> NDArray[np.bool_]:
         """Return a mask of the launches in a phase."""
-        phases = np.array([step.phase == phase for step in self.told.steps], bool)
+        phases = np.array([step.phase == phase for step in self.record.steps], bool)
         return phases[self.steps_of] if len(phases) else np.zeros(0, bool)
 
     def totals(self, by: By, phase: Phase) -> list[Total]:
         """Sums over a phase, those of the longest time first."""
         key = _KEYS[by]
-        names = list(dict.fromkeys(key(kind) for kind in self.told.kinds))
+        names = list(dict.fromkeys(key(kind) for kind in self.record.kinds))
         place = {name: at for at, name in enumerate(names)}
-        groups = np.array([place[key(kind)] for kind in self.told.kinds], np.intp)
+        groups = np.array([place[key(kind)] for kind in self.record.kinds], np.intp)
         mine = self.of_phase(phase)
         group = groups[self.kinds[mine]] if len(groups) else np.zeros(0, np.intp)
         sums = [
@@ -191,7 +191,7 @@ class RecordedAnswer:
 
     def _where(self, fits: Callable[[LaunchKind], bool], phase: Phase) -> NDArray[np.intp]:
         """The launches of a phase whose kind fits."""
-        wanted = np.array([fits(kind) for kind in self.told.kinds], bool)
+        wanted = np.array([fits(kind) for kind in self.record.kinds], bool)
         if not len(wanted):
             return np.zeros(0, np.intp)
         return np.flatnonzero(wanted[self.kinds] & self.of_phase(phase))
@@ -199,13 +199,13 @@ class RecordedAnswer:
     @property
     def cost(self) -> float | None:
         """By how much a recorded step is longer than a plain one; None where there were none."""
-        plain, recorded = self.told.plain_ns, self.told.recorded_ns
+        plain, recorded = self.record.plain_ns, self.record.recorded_ns
         return recorded / plain - 1 if plain and recorded else None
 
     def _column(self, name: str, with_start: bool = False) -> _I64:
-        parts = [np.frombuffer(getattr(step, name), "<i8") for step in self.told.steps]
+        parts = [np.frombuffer(getattr(step, name), "<i8") for step in self.record.steps]
         if with_start:
-            pairs = zip(self.told.steps, parts, strict=True)
+            pairs = zip(self.record.steps, parts, strict=True)
             parts = [part + step.start for step, part in pairs]
         return np.concatenate(parts or [np.zeros(0, np.int64)]).astype(np.int64)
 
@@ -262,13 +262,13 @@ def as_json(answers: Sequence[RecordedAnswer]) -> list[dict[str, Any]]:
             {
                 "model": answer.model,
                 "when": answer.when,
-                "plain_ns": answer.told.plain_ns,
-                "recorded_ns": answer.told.recorded_ns,
-                "every": answer.told.every,
-                "n_dropped": answer.told.n_dropped,
+                "plain_ns": answer.record.plain_ns,
+                "recorded_ns": answer.record.recorded_ns,
+                "every": answer.record.every,
+                "n_dropped": answer.record.n_dropped,
                 "kinds": [
                     {name: getattr(kind, name) for name in kind.__struct_fields__}
-                    for kind in answer.told.kinds
+                    for kind in answer.record.kinds
                 ],
                 "steps": [
                     {
@@ -279,7 +279,7 @@ def as_json(answers: Sequence[RecordedAnswer]) -> list[dict[str, Any]]:
                         "step_ns": step.step_ns,
                         "host": [[span.name, span.start, span.end] for span in step.host],
                     }
-                    for step in answer.told.steps
+                    for step in answer.record.steps
                 ],
                 "launches": np.stack(columns, axis=1).tolist() if len(answer.kinds) else [],
             }
@@ -299,7 +299,7 @@ def chrome_trace(answer: RecordedAnswer) -> dict[str, Any]:
         named("thread_name", PROCESS, HOST_ROW, "host"),
     ]
     events += [named("thread_name", PROCESS, row, device) for device, row in rows.items()]
-    for step in answer.told.steps:
+    for step in answer.record.steps:
         for span in step.host:
             start, end = step.start + span.start, step.start + span.end
             facts: dict[str, object] = {"phase": step.phase, "context": step.n_context}
@@ -317,13 +317,13 @@ def chrome_trace(answer: RecordedAnswer) -> dict[str, Any]:
 
 def summary(answer: RecordedAnswer) -> list[str]:
     """The answer in sentences: its steps by phase, what was let go, what recording costs."""
-    told, said = answer.told, []
+    record, sentences = answer.record, []
     for phase, title in PHASES.items():
         n, tokens = answer.n_steps(phase), answer.n_tokens(phase)
         if n:
             each = answer.step_ns(phase) / tokens / 1e6
             steps = tr_n("{n} step", "{n} steps", n)
-            said.append(
+            sentences.append(
                 tr(
                     "{title}: {tokens} tokens in {steps}, {each:.2f} ms each.",
                     title=title,
@@ -334,24 +334,24 @@ def summary(answer: RecordedAnswer) -> list[str]:
             )
     cost = answer.cost
     if cost is None:
-        said.append(tr("Too short to measure the cost of recording."))
+        sentences.append(tr("Too short to measure the cost of recording."))
     else:
-        said.append(
+        sentences.append(
             tr(
                 "A recorded step took {recorded_ns:.2f} ms, a plain one {plain_ns:.2f} ms:"
                 " recording cost {cost:+.0f} %.",
-                recorded_ns=told.recorded_ns / 1000000.0,
-                plain_ns=told.plain_ns / 1000000.0,
+                recorded_ns=record.recorded_ns / 1000000.0,
+                plain_ns=record.plain_ns / 1000000.0,
                 cost=100 * cost,
             )
         )
-    if told.n_dropped or told.every > 1:
-        said.append(
+    if record.n_dropped or record.every > 1:
+        sentences.append(
             tr(
                 "1 step in {every} was kept and {n_dropped} were dropped: a recording has a"
                 " memory limit.",
-                every=told.every,
-                n_dropped=told.n_dropped,
+                every=record.every,
+                n_dropped=record.n_dropped,
             )
         )
-    return said
+    return sentences

@@ -30,7 +30,7 @@ LOGPROBS = 10
 Request = Callable[[Mapping[str, str]], Generate]
 """Makes what is asked, of the engine's digests of pictures by their hashes."""
 NOTHING_COUNTED = Stats(0, 0, 0, 0.0, 0.0, 0.0, 0.0, 0, 0)
-NOTHING_BROUGHT: Mapping[str, str] = {}
+NO_DIGESTS: Mapping[str, str] = {}
 NO_TOOLS = Tools()
 
 
@@ -66,7 +66,7 @@ class Answer:
         self.revisions: list[EditSet] = []  # values of the edits that were sent since
 
     @property
-    def asked(self) -> list[Message]:
+    def prompt_messages(self) -> list[Message]:
         """The messages that it answers."""
         parent = None if self.message.parent is None else self.tree.messages[self.message.parent]
         return self.tree.up_to(parent)
@@ -76,14 +76,14 @@ class Answer:
         system: str,
         sampling: Sampling,
         limits: AnswerLimits = NONE,
-        digests: Mapping[str, str] = NOTHING_BROUGHT,
+        digests: Mapping[str, str] = NO_DIGESTS,
         form: AnswerForm | None = None,
         tools: Tools = NO_TOOLS,
     ) -> Generate:
         """Make the engine's request; pictures are referred to by `digests`."""
         return Generate(
             0,
-            messages=said(system, self.asked, digests),
+            messages=as_messages(system, self.prompt_messages, digests),
             sampling=sampling,
             max_tokens=limits.max_tokens,
             stop=limits.stop,
@@ -129,8 +129,8 @@ class Answer:
         self.message.stats = stats if before is None else _together(before, stats)
 
 
-def said(
-    system: str, messages: Sequence[Message], digests: Mapping[str, str] = NOTHING_BROUGHT
+def as_messages(
+    system: str, messages: Sequence[Message], digests: Mapping[str, str] = NO_DIGESTS
 ) -> list[ChatMessage]:
     """Convert a chat to messages for the engine; request pictures that are not in `digests`. It
     asks for pictures that are not among `digests`.

@@ -110,7 +110,7 @@ class AnswerSaver(QObject):
 
 
 @dataclass
-class _Asked:
+class _RunningAnswer:
     """An answer, what is asked for it, of the engine's digests of pictures by their hashes, and
     whether that was done again for pictures which the engine had lost. While it is `calling`, the
     model has written calls of tools, which are made.
@@ -125,7 +125,7 @@ class _Asked:
     @property
     def pictures(self) -> list[Picture]:
         """The pictures in the prompt."""
-        return [picture for message in self.answer.asked for picture in message.pictures]
+        return [picture for message in self.answer.prompt_messages for picture in message.pictures]
 
 
 class Answering(QObject):
@@ -144,25 +144,25 @@ class Answering(QObject):
         self,
         store: ChatStore,
         session: Session,
-        brought: PicturesInEngine,
+        in_engine: PicturesInEngine,
         parent: QObject | None = None,
         rounds: ToolRounds | None = None,
         follow: Callable[[Answer], None] = lambda answer: None,
     ) -> None:
         super().__init__(parent)
-        self._session, self._brought = session, brought
+        self._session, self._pictures = session, in_engine
         self._rounds, self._follow = rounds, follow
         if rounds is not None:
-            rounds.tools.changed.connect(self._on_brought)
+            rounds.tools.changed.connect(self._on_ready_change)
         self._saver = AnswerSaver(store, self)
         self._saver.saved.connect(self.saved)
         self._saver.problem.connect(self.problem)
-        self._asked: list[_Asked] = []
+        self._answers: list[_RunningAnswer] = []
         self.live = LiveWanted(session.client, self)
         self.latest: Message | None = None  # the one under way or the one before
         session.changed.connect(self._on_session)
         session.given_up.connect(self._on_given_up)
-        brought.changed.connect(self._on_brought)
+        in_engine.changed.connect(self._on_ready_change)
         session.client.died.connect(self._on_died)
         session.client.restarted.connect(self._on_restarted)
 
@@ -177,12 +177,12 @@ class Answering(QObject):
         """Ask for an answer; where the engine has died, restart it first. `request` makes what is
         asked, of the engine's digests of pictures by their hashes.
         """
-        asked = _Asked(answer, request)
-        self._asked.append(asked)
+        running = _RunningAnswer(answer, request)
+        self._answers.append(running)
         self._saver.begin(answer)
         self.latest = answer.message
         answer.message.model = self._session.model_name
-        self._brought.try_again(asked.pictures)
+        self._pictures.try_again(running.pictures)
         self._session.expect_answer()
         self.busy_changed.emit()
         if self._session.status == "died":
@@ -191,7 +191,7 @@ class Answering(QObject):
 
     def held(self, chat: int) -> Answer | None:
         """An answer of a chat that is under way, or has ended and is not saved yet."""
-        mine = (one.answer for one in self._asked if one.answer.message.chat == chat)
+        mine = (one.answer for one in self._answers if one.answer.message.chat == chat)
         return next(mine, None) or self._saver.unsaved(chat)
 
     def is_unsaved(self, message: Message) -> bool:
@@ -201,23 +201,23 @@ class Answering(QObject):
     @property
     def all(self) -> list[Answer]:
         """All running answers, in the order of their start."""
-        return [one.answer for one in self._asked]
+        return [one.answer for one in self._answers]
 
     @property
     def newest(self) -> Answer | None:
         """The running answer that started last."""
-        return self._asked[-1].answer if self._asked else None
+        return self._answers[-1].answer if self._answers else None
 
     def stop(self, answer: Answer | None) -> None:
         """End an answer; what there is of it stays."""
-        asked = next((one for one in self._asked if one.answer is answer), None)
-        if asked is None or answer is None:
+        running = next((one for one in self._answers if one.answer is answer), None)
+        if running is None or answer is None:
             return
-        if asked.calling and self._rounds is not None:
-            asked.stopped = True
+        if running.calling and self._rounds is not None:
+            running.stopped = True
             self._rounds.stop(answer)
         elif answer.sent is None:
-            self._end(asked, "cancelled")
+            self._end(running, "cancelled")
         else:
             answer.sent.cancel()
 
@@ -235,23 +235,23 @@ class Answering(QObject):
 
     def close(self) -> None:
         """Save the answers as far as they came."""
-        for asked in self._asked[:]:
-            self.stop(asked.answer if asked.calling else None)
-            if asked in self._asked:
-                self._end(asked, "cancelled")
+        for running in self._answers[:]:
+            self.stop(running.answer if running.calling else None)
+            if running in self._answers:
+                self._end(running, "cancelled")
         self._saver.save()
 
     def _on_session(self) -> None:
         session = self._session
-        for asked in [one for one in self._asked if one.answer.sent is None]:
-            if asked not in self._asked:
+        for running in [one for one in self._answers if one.answer.sent is None]:
+            if running not in self._answers:
                 continue  # the one before has ended it
             if session.status in ("ready", "answering"):
-                self._bring_and_ask(asked)
+                self._send(running)
             elif session.status in ("failed", "died"):
-                self._end(asked, "failed", session.error.text if session.error else "")
+                self._end(running, "failed", session.error.text if session.error else "")
             elif session.status == "idle":
-                self._end(asked, "cancelled")
+                self._end(running, "cancelled")
 
     def waits_for_model(self, answer: Answer | None) -> bool:
         """Return whether the request waits until the model is open."""
@@ -260,78 +260,84 @@ class Answering(QObject):
 
     def _on_given_up(self) -> None:
         """Cancel the requests that waited for a model that did not open."""
-        for asked in [one for one in self._asked if self.waits_for_model(one.answer)]:
-            self._end(asked, "cancelled")
+        for running in [one for one in self._answers if self.waits_for_model(one.answer)]:
+            self._end(running, "cancelled")
 
-    def _on_brought(self) -> None:
+    def _on_ready_change(self) -> None:
         if self._session.status in ("ready", "answering"):
             self._on_session()
 
-    def _bring_and_ask(self, asked: _Asked) -> None:
+    def _send(self, running: _RunningAnswer) -> None:
         """Ask once the engine holds all pictures; `changed` of these comes back here."""
-        pictures, answer = asked.pictures, asked.answer
-        problem = next(filter(None, map(self._brought.problem, pictures)), "")
+        pictures, answer = running.pictures, running.answer
+        problem = next(filter(None, map(self._pictures.problem, pictures)), "")
         if problem:
-            self._end(asked, "failed", problem)
-        elif not self._brought.bring(pictures):
+            self._end(running, "failed", problem)
+        elif not self._pictures.send(pictures):
             self._session.show_stage("decode")
         elif self._rounds is not None and not self._rounds.prepare(answer):
             return  # `changed` of the tools comes back here
         else:
             answer.message.model = self._session.model_name
-            request = asked.request(self._brought.digests(answer.asked))
+            request = running.request(self._pictures.digests(answer.prompt_messages))
             request = msgspec.structs.replace(request, live=self.live.value)
             sent = answer.sent = self._session.client.send(request)
             self.live.follow(sent)
             self._session.begin_answer(sent)
-            sent.pieces.connect(partial(self._on_pieces, asked))
-            sent.replied.connect(partial(self._on_told, asked))
-            sent.ended.connect(partial(self._on_ended, asked))
+            sent.pieces.connect(partial(self._on_pieces, running))
+            sent.replied.connect(partial(self._on_reply, running))
+            sent.ended.connect(partial(self._on_ended, running))
 
-    def _on_pieces(self, asked: _Asked, pieces: Sequence[Piece]) -> None:
-        if asked not in self._asked:
+    def _on_pieces(self, running: _RunningAnswer, pieces: Sequence[Piece]) -> None:
+        if running not in self._answers:
             return  # it was ended here
-        answer = asked.answer
+        answer = running.answer
         self.appended.emit(answer, answer.take(pieces))
 
-    def _on_told(self, asked: _Asked, reply: Reply) -> None:
-        if asked not in self._asked or not isinstance(reply, EditsRevised):
+    def _on_reply(self, running: _RunningAnswer, reply: Reply) -> None:
+        if running not in self._answers or not isinstance(reply, EditsRevised):
             return
-        message, edits = asked.answer.message, asked.answer.revisions[reply.number]
+        message, edits = running.answer.message, running.answer.revisions[reply.number]
         if reply.problem:
             self.problem.emit(Problem("BadSetting", reply.problem))
             return
         if len(message.edits.moves) < MOST_MOVES:
             message.edits = message.edits.moved(edits, reply.position, reply.n_prompt)
-            self._saver.touch(asked.answer)
-            self.called.emit(asked.answer)
+            self._saver.touch(running.answer)
+            self.called.emit(running.answer)
 
-    def _on_ended(self, asked: _Asked, reply: Finished | Failed) -> None:
-        if asked not in self._asked:
+    def _on_ended(self, running: _RunningAnswer, reply: Finished | Failed) -> None:
+        if running not in self._answers:
             return
         if isinstance(reply, Finished):
-            asked.answer.count(reply.stats)
-            if reply.reason == "calls" and asked.answer.message.calls and self._rounds is not None:
-                asked.calling = True
-                self._rounds.run(asked.answer, self._on_called, partial(self._on_all_called, asked))
+            running.answer.count(reply.stats)
+            if (
+                reply.reason == "calls"
+                and running.answer.message.calls
+                and self._rounds is not None
+            ):
+                running.calling = True
+                self._rounds.run(
+                    running.answer, self._on_called, partial(self._on_all_called, running)
+                )
             else:
-                self._end(asked, reply.reason)
-        elif reply.pictures and not asked.again:
-            asked.again, asked.answer.sent = True, None
-            self._brought.lost(reply.pictures)
+                self._end(running, reply.reason)
+        elif reply.pictures and not running.again:
+            running.again, running.answer.sent = True, None
+            self._pictures.lost(reply.pictures)
             self._on_session()
         else:
             cancelled = reply.kind == "Cancelled"  # before it was begun
             finish = "cancelled" if cancelled else "failed"
-            self._end(asked, finish, "" if cancelled else reply.message)
+            self._end(running, finish, "" if cancelled else reply.message)
 
     def _on_called(self, answer: Answer) -> None:
         self._saver.touch(answer)
         self.called.emit(answer)
 
-    def _on_all_called(self, asked: _Asked) -> None:
-        if asked in self._asked:
-            self._end(asked, "cancelled" if asked.stopped else "calls")
+    def _on_all_called(self, running: _RunningAnswer) -> None:
+        if running in self._answers:
+            self._end(running, "cancelled" if running.stopped else "calls")
 
     def _on_died(self, error: CutawayError) -> None:
         self._end_all("died", in_language(str(error)))
@@ -341,12 +347,12 @@ class Answering(QObject):
 
     def _end_all(self, finish: str, problem: str = "") -> None:
         """End all answers that were requested from the engine."""
-        for asked in [a for a in self._asked if a.answer.sent is not None and not a.calling]:
-            self._end(asked, finish, problem)
+        for running in [a for a in self._answers if a.answer.sent is not None and not a.calling]:
+            self._end(running, finish, problem)
 
-    def _end(self, asked: _Asked, finish: str, problem: str = "") -> None:
-        answer = asked.answer
-        self._asked.remove(asked)
+    def _end(self, running: _RunningAnswer, finish: str, problem: str = "") -> None:
+        answer = running.answer
+        self._answers.remove(running)
         if self._rounds is not None:
             self._rounds.end(answer)
         self._saver.end(answer, finish, problem)

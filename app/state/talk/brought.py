@@ -126,7 +126,7 @@ class PicturesInEngine(QObject):
         hashes = {picture.hash for message in messages for picture in message.pictures}
         return {hash: self._infos[hash].digest for hash in hashes if hash in self._infos}
 
-    def bring(self, pictures: Iterable[Picture]) -> bool:
+    def send(self, pictures: Iterable[Picture]) -> bool:
         """Have the engine hold these; whether it does already. `changed` tells of news."""
         missing = {p.hash: p for p in pictures if p.hash not in self._infos}
         for picture in missing.values():
@@ -156,8 +156,8 @@ class PicturesInEngine(QObject):
         if not missing:
             return
 
-        def take(told: PicturePlans) -> None:
-            plans.update(zip(missing, told.plans, strict=True))
+        def take(reply: PicturePlans) -> None:
+            plans.update(zip(missing, reply.plans, strict=True))
             self.changed.emit()
 
         def refused(failed: Failed) -> None:
@@ -205,7 +205,7 @@ class PicturesInEngine(QObject):
         wanted, self._wanted = self._wanted, {}
         self._plans = {}
         self._problems.clear()
-        self.bring(wanted.values())
+        self.send(wanted.values())
         self.changed.emit()
 
     def _forget(self, *_: object) -> None:

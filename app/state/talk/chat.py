@@ -83,10 +83,12 @@ class ChatState(QObject):
         self.documents = AttachedDocuments(store, session, self.attached, self)
         self.documents.problem.connect(self.problem)
         self.sends_next = False
-        self.brought = PicturesInEngine(session.client, session, store.pictures.files, self)
+        self.pictures_in_engine = PicturesInEngine(
+            session.client, session, store.pictures.files, self
+        )
         session.given_up.connect(self.take_back)  # before what waits is ended
         self._answering = Answering(
-            store, session, self.brought, self, self._rounds, self._answer_again
+            store, session, self.pictures_in_engine, self, self._rounds, self._answer_again
         )
         self.edits.settled.connect(lambda: self._answering.revise(self.running, self.edits))
         self.writer = Writer(session, self.details, self._answering)
@@ -156,7 +158,7 @@ class ChatState(QObject):
         n_ctx = model.n_ctx if model is not None else 0
         pictures, files = self.attached.pictures, self.documents.tokens
         return context_use(
-            self.path, self.details.system, n_ctx, self.brought.tokens, pictures, files
+            self.path, self.details.system, n_ctx, self.pictures_in_engine.tokens, pictures, files
         )
 
     def open(self, chat_id: int | None) -> None:
@@ -198,8 +200,8 @@ class ChatState(QObject):
         """Ask a question, with what is attached, at the end of the path."""
         attached = self.attached.pictures or self.documents.documents
         arriving = self.attached.arriving or self.documents.arriving
-        says = bool(text.strip() or attached) and not arriving
-        if not says or not self._may_ask():
+        has_content = bool(text.strip() or attached) and not arriving
+        if not has_content or not self._may_send():
             return False
         with self._storing():
             self._send(text, by)
@@ -237,15 +239,15 @@ class ChatState(QObject):
             return
         question = self.path[row - 1]
         self._answering.stop(running)
-        asked_once = len(self.siblings(running.message)) == len(self.siblings(question)) == 1
-        if asked_once and row == len(self.path) - 1:
+        has_no_siblings = len(self.siblings(running.message)) == len(self.siblings(question)) == 1
+        if has_no_siblings and row == len(self.path) - 1:
             with self._storing():
                 self._unsend(question, row - 1)
 
     def regenerate(self, row: int, by: Writer | None = None) -> bool:
         """Another answer beside the one at `row`, or an answer to the question there."""
         question = row if self.path[row].role == "user" else row - 1
-        return self._may_ask() and self._answer(self.path[question], question + 1, by=by)
+        return self._may_send() and self._answer(self.path[question], question + 1, by=by)
 
     def begin_beside(
         self, message: Message, make: Callable[[Thread], Answer], by: Writer
@@ -264,7 +266,7 @@ class ChatState(QObject):
     def answer_edited(self, row: int, edits: EditSet, most: int) -> bool:
         """Another answer beside the one at `row`, with these edits, of at most so many tokens."""
         above = self._thread.parent(self.path[row])
-        return above is not None and self._may_ask() and self._answer(above, row, edits, most)
+        return above is not None and self._may_send() and self._answer(above, row, edits, most)
 
     def edit_and_resend(
         self, row: int, text: str, pictures: tuple[Picture, ...] | None = None
@@ -277,7 +279,7 @@ class ChatState(QObject):
             free = not self.details.served or self._is_free()
             return free and self._edit_answer(message, row, text)
         shown = message.pictures if pictures is None else pictures
-        if not (text.strip() or shown or message.documents) or not self._may_ask():
+        if not (text.strip() or shown or message.documents) or not self._may_send():
             return False
         with self._storing():
             above = self._thread.parent(message)
@@ -305,7 +307,7 @@ class ChatState(QObject):
 
     def continue_answer(self, row: int) -> bool:
         """Go on where the answer at `row` ended; beside it where something follows it."""
-        if not self._may_ask():
+        if not self._may_send():
             return False
         message = self.path[row]
         if message.calls:  # the model goes on with their results
@@ -325,7 +327,7 @@ class ChatState(QObject):
 
     def branch_with(self, row: int, index: int, other: Alternative) -> bool:
         """Add a sibling that takes that token in the place of `tokens(row)[index]`."""
-        if not self._may_ask():
+        if not self._may_send():
             return False
         with self._storing():
             message = self.path[row]
@@ -417,7 +419,7 @@ class ChatState(QObject):
             )
         return not self.busy
 
-    def _may_ask(self) -> bool:
+    def _may_send(self) -> bool:
         if not self._is_free():
             return False
         if not self._answering.possible:
@@ -446,7 +448,7 @@ class ChatState(QObject):
                 kept = {"edits": self.edits.value, "vectors": self.edits.fresh}
                 self.store.update(question.chat, touch=False, tools=details.tools, **kept)
             else:
-                question = self._thread.ask(text, pictures, documents)
+                question = self._thread.add_question(text, pictures, documents)
             answer = self._thread.answer_to(question, *self.edits.now(by is None))
         if begins:
             details.title = title_of(text, (*pictures, *documents))

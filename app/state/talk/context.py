@@ -137,7 +137,7 @@ class DraftTokens(QObject):
         self.count: int | None = None
         self._text: Text = ""
         self._of: Path | None = None  # whose tokenizer was asked last
-        self._asked = Latest(session.client)
+        self._request = Latest(session.client)
         self._soon = QTimer(self, singleShot=True, interval=WAIT_MS)
         self._soon.timeout.connect(self._begin)
         session.changed.connect(self._model_changed)
@@ -145,7 +145,7 @@ class DraftTokens(QObject):
     def set_text(self, text: Text) -> None:
         """Count this text soon, or what returns it then, in place of what was to be counted."""
         self._text = text
-        self._asked.forget()
+        self._request.forget()
         if not text:
             self._soon.stop()
             self._set(0)
@@ -168,7 +168,7 @@ class DraftTokens(QObject):
         if callable(self._text):
             self._text = self._text()
         request = CountTokens(0, str(session.path), self._text)
-        self._asked.send(request, self._counted, self._failed)
+        self._request.send(request, self._counted, self._failed)
 
     def _counted(self, counted: TokenCount) -> None:
         self._set(counted.count if self._text else 0)

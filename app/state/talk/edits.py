@@ -198,21 +198,21 @@ def words(one: ChatEdit) -> str:
             numbers = tr("channel {channel}", channel=first)
         part = f"{part} {numbers}".strip()
     place += [part] if part else []
-    said = f"{' · '.join(place)} {_does(one)}"
+    text = f"{' · '.join(place)} {_does(one)}"
     if edit.positions == "all":
-        return said
+        return text
     where = WHERE.get(edit.positions, tr("at {positions}", positions=edit.positions))
-    return f"{said} {where}"
+    return f"{text} {where}"
 
 
 def all_words(edits: EditSet) -> str:
     """All of an answer's edits in one line, which begins with a capital."""
-    said = "; ".join(map(words, edits.edits))
+    text = "; ".join(map(words, edits.edits))
     if edits.seed is not None:
-        said += tr(" (random control, seed {seed})", seed=edits.seed)
+        text += tr(" (random control, seed {seed})", seed=edits.seed)
     if edits.moves:
-        said += tr("; the strength was changed while the answer was written")
-    return said[:1].upper() + said[1:]
+        text += tr("; the strength was changed while the answer was written")
+    return text[:1].upper() + text[1:]
 
 
 def _is_expert(edit: Edit) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PySide6.QtCore import QObject, Signal
 
-from app.client import PendingRequest, EngineClient
+from app.client import EngineClient, PendingRequest
 from app.documents.pieces import PREFIXES
 from app.engine import Engine
 from app.language import tr
@@ -137,7 +137,7 @@ class Embedder(QObject):
         basis = f"{model.paths[0]}\0{stat.st_size}\0{stat.st_mtime_ns}\0{key}"
         return self._folder / f"{hashlib.sha256(basis.encode()).hexdigest()}.sealed"
 
-    def tell(self, done: int, total: int) -> None:
+    def show_progress(self, done: int, total: int) -> None:
         """Note how many pieces are embedded."""
         self.done, self.total = done, total
         self.moved.emit()
@@ -164,12 +164,12 @@ class _Run:
         self._of_question, self._of_texts = PREFIXES.get(model.architecture or "", ("", ""))
         self._made: list[Vectors] = []
         self._longest = max(map(len, texts), default=0)
-        self._asked: PendingRequest | None = None
+        self._request: PendingRequest | None = None
         self._job: Work | None = None
         self._stopped = False
 
     def begin(self) -> None:
-        self._owner.tell(0, len(self._texts))
+        self._owner.show_progress(0, len(self._texts))
         try:
             self._file = self._owner.file_of(self._model, self._key)
         except OSError as error:
@@ -184,13 +184,13 @@ class _Run:
         self._stopped = True
         if self._job is not None:
             self._job.cancel()
-        if self._asked is not None:
-            self._asked.cancel()
+        if self._request is not None:
+            self._request.cancel()
 
     def _on_kept(self, kept: Vectors | None) -> None:
         self._job = None
         path = self._model.paths[0]
-        go_on = partial(self._ask_question, kept) if kept is not None else self._next
+        go_on = partial(self._embed_question, kept) if kept is not None else self._next
         if self._owner.is_open(path):
             go_on()
             return
@@ -202,28 +202,28 @@ class _Run:
             if not self._stopped:
                 go_on()
 
-        self._asked = self._owner.client().open(request, loaded, self._on_failed)
+        self._request = self._owner.client().open(request, loaded, self._on_failed)
 
     def _next(self) -> None:
         """Embed the texts that are still missing; then the question."""
         done = sum(map(len, self._made))
-        self._owner.tell(done, len(self._texts))
+        self._owner.show_progress(done, len(self._texts))
         texts = self._texts[done : done + BATCH]
         if texts:
             cut = [self._of_texts + text[: self._longest] for text in texts]
-            self._ask(cut, self._on_texts)
+            self._embed(cut, self._on_texts)
         else:
             vectors = np.concatenate(self._made) if self._made else np.empty((0, 0), np.float32)
             Work(_keep, self._file, vectors).start(self._owner)
-            self._ask_question(vectors)
+            self._embed_question(vectors)
 
     def _on_texts(self, vectors: Vectors) -> None:
         self._made.append(vectors)
         self._next()
 
-    def _ask_question(self, vectors: Vectors) -> None:
+    def _embed_question(self, vectors: Vectors) -> None:
         question = self._of_question + self._question
-        self._ask([question], lambda found: self._compare(vectors, found[0]))
+        self._embed([question], lambda found: self._compare(vectors, found[0]))
 
     def _compare(self, vectors: Vectors, question: Vectors) -> None:
         if vectors.shape[1:] != question.shape:
@@ -231,18 +231,18 @@ class _Run:
         elif not self._stopped:
             self._then(vectors @ question)
 
-    def _ask(self, texts: Sequence[str], then: Callable[[Vectors], None]) -> None:
+    def _embed(self, texts: Sequence[str], then: Callable[[Vectors], None]) -> None:
         def end(reply: Embedded) -> None:
             if not self._stopped:
                 numbers = np.frombuffer(reply.vectors, "<f4")
                 then(numbers.reshape(len(texts), reply.width).astype(np.float32))
 
         client = self._owner.client()
-        self._asked = client.send(Embed(0, list(texts)), end, self._on_failed)
-        self._asked.progress.connect(self._on_progress)
+        self._request = client.send(Embed(0, list(texts)), end, self._on_failed)
+        self._request.progress.connect(self._on_progress)
 
     def _on_progress(self, progress: Progress) -> None:
-        self._owner.tell(sum(map(len, self._made)) + progress.done, len(self._texts))
+        self._owner.show_progress(sum(map(len, self._made)) + progress.done, len(self._texts))
 
     def _on_failed(self, failed: Failed) -> None:
         if self._stopped:

@@ -68,6 +68,6 @@ class Message:
 
 def title_of(question: str, attached: Sequence[Picture | Document] = ()) -> str:
     """Return the title of a chat that starts with this message."""
-    said = question.strip() or (attached[0].name if attached else "")
-    line = said.splitlines()[0].strip() if said else tr("Picture")
+    title = question.strip() or (attached[0].name if attached else "")
+    line = title.splitlines()[0].strip() if title else tr("Picture")
     return line if len(line) <= TITLE else line[: TITLE - 1].rstrip() + "…"

@@ -6,7 +6,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.client import Latest
 from app.state.session import Session
-from app.state.talk.answer import said
+from app.state.talk.answer import as_messages
 from app.state.talk.chat import ChatState
 from app.state.talk.context import WAIT_MS, ContextUse
 from app.state.talk.message import Message
@@ -24,7 +24,7 @@ class NextPrompt(QObject):
     def __init__(self, chat: ChatState, session: Session, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._chat, self._session = chat, session
-        self._asked = Latest(session.client)
+        self._request = Latest(session.client)
         self._of: list[ChatMessage] = []  # that are counted, or being counted
         self._count: int | None = None
         self._soon = QTimer(self, singleShot=True, interval=WAIT_MS)
@@ -46,7 +46,7 @@ class NextPrompt(QObject):
         else:
             questions = [n for n, message in enumerate(path) if message.role == "user"]
             path = path[: questions[-1] + 1] if questions else []
-        return said(chat.details.system, path, chat.brought.digests(path))
+        return as_messages(chat.details.system, path, chat.pictures_in_engine.digests(path))
 
     @property
     def use(self) -> ContextUse:
@@ -57,7 +57,7 @@ class NextPrompt(QObject):
     @property
     def counting(self) -> bool:
         """True while what is written now is not counted yet."""
-        return self._soon.isActive() or self._asked.running
+        return self._soon.isActive() or self._request.running
 
     def written(self, *_: object) -> None:
         """The message has changed: count it soon."""
@@ -68,7 +68,7 @@ class NextPrompt(QObject):
             self._forget()
 
     def _forget(self) -> None:
-        self._asked.forget()
+        self._request.forget()
         self._of = []
         self._set(None)
 
@@ -81,7 +81,7 @@ class NextPrompt(QObject):
         messages = self.messages()
         if messages != self._of:
             self._of = messages
-            self._asked.send(Render(0, messages=messages), self._take, self._failed)
+            self._request.send(Render(0, messages=messages), self._take, self._failed)
 
     def _take(self, rendered: Rendered) -> None:
         self._set(rendered.n_tokens)

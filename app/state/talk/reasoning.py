@@ -41,7 +41,7 @@ class Excerpt:
 
 
 @dataclass(frozen=True)
-class Said:
+class SplitAnswer:
     """`thinking` says that a thought is being written: what comes next may be part of it."""
 
     thought_part: Excerpt
@@ -60,13 +60,13 @@ class Said:
         return self.answer_part.text
 
 
-def as_written(text: str) -> Said:
+def as_written(text: str) -> SplitAnswer:
     """A text that is no answer: all of it is shown."""
-    return Said(Excerpt(), Excerpt(text, ((0, 0, len(text)),)), 0)
+    return SplitAnswer(Excerpt(), Excerpt(text, ((0, 0, len(text)),)), 0)
 
 
 @lru_cache(maxsize=KEPT)
-def split_reasoning(text: str, writing: bool = False, cards: bool = False) -> Said:
+def split_reasoning(text: str, writing: bool = False, cards: bool = False) -> SplitAnswer:
     """Split an answer; `writing` says that more of it is to come.
 
     With `cards` its calls are shown as such and left out of the text.
@@ -83,7 +83,7 @@ def split_reasoning(text: str, writing: bool = False, cards: bool = False) -> Sa
     others = [p for p in passages if p.kind != "thought"]
     answer = _excerpt(others, CALLING if writing and being == "call" and not cards else "")
     start = others[0].start if others else len(text)
-    return Said(_excerpt(thoughts), answer, start, writing and being == "thought")
+    return SplitAnswer(_excerpt(thoughts), answer, start, writing and being == "thought")
 
 
 def _excerpt(passages: list[Passage], end: str = "") -> Excerpt:

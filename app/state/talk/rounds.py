@@ -45,8 +45,8 @@ class ToolRounds:
             show()
             done()
 
-        first = answer.asked[0]
-        documents = [document for m in answer.asked for document in m.documents]
+        first = answer.prompt_messages[0]
+        documents = [document for m in answer.prompt_messages for document in m.documents]
         keep = partial(self._keep, answer)
         # A chat's number may come again once it is deleted, its first question's time does not.
         chat = (message.chat, first.created)
@@ -84,7 +84,7 @@ class ToolRounds:
     def number(self, answer: Answer) -> int:
         """How many answers with calls are directly above one."""
         count = 0
-        for message in reversed(answer.asked):
+        for message in reversed(answer.prompt_messages):
             if not message.calls:
                 break
             count += 1

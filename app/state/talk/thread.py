@@ -85,7 +85,7 @@ class Thread:
         self._take(question)
         return question
 
-    def ask(
+    def add_question(
         self, text: str, pictures: tuple[Picture, ...], documents: tuple[Document, ...] = ()
     ) -> Message:
         """A question at the end of the path; the draft's pictures and documents are now its."""

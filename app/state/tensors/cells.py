@@ -67,7 +67,7 @@ class CellsState(QObject):
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
-        self._session, self._asked, self._live = session, Latest(client), live
+        self._session, self._request, self._live = session, Latest(client), live
         self.caches: list[CacheUse] = []
         self.problem = ""
         self._shown = False
@@ -83,17 +83,17 @@ class CellsState(QObject):
 
     def _look(self) -> None:
         if self._session.model is None:
-            self._asked.forget()
+            self._request.forget()
             if self.caches or self.problem:
                 self.caches, self.problem = [], ""
                 self.changed.emit()
         elif self._shown and self._session.status == "ready":
-            self._asked.send(ReadCells(0), lambda told: None, self._failed)
+            self._request.send(ReadCells(0), lambda reply: None, self._failed)
 
-    def _read(self, told: CellsRead) -> None:
+    def _read(self, reply: CellsRead) -> None:
         if self._session.model is None:
             return
-        self.caches, self.problem = [cache_use(cache) for cache in told.caches], ""
+        self.caches, self.problem = [cache_use(cache) for cache in reply.caches], ""
         self.changed.emit()
 
     def _failed(self, failed: Failed) -> None:
@@ -101,22 +101,22 @@ class CellsState(QObject):
         self.changed.emit()
 
 
-def cache_use(told: CacheCells) -> CacheUse:
+def cache_use(cells: CacheCells) -> CacheUse:
     """Count the cells in the engine's record of a cache."""
-    bits = np.frombuffer(told.bits, "<i4")
+    bits = np.frombuffer(cells.bits, "<i4")
     sequences = np.unpackbits(bits.view(np.uint8)).reshape(-1, 32).sum(axis=1, dtype=np.int64)
-    positions = np.frombuffer(told.positions, "<i4").astype(np.int32)
-    kept = np.frombuffer(told.kept, "<i4") != 0 if told.kept else None
-    return CacheUse(_title(told), tuple(told.layers), sequences, positions, kept)
+    positions = np.frombuffer(cells.positions, "<i4").astype(np.int32)
+    kept = np.frombuffer(cells.kept, "<i4") != 0 if cells.kept else None
+    return CacheUse(_title(cells), tuple(cells.layers), sequences, positions, kept)
 
 
-def _title(told: CacheCells) -> str:
+def _title(cells: CacheCells) -> str:
     sight = tr("whole context")
-    if told.kept:
+    if cells.kept:
         sight = tr("recurrent states")
-    elif told.window is not None:
-        sight = tr("window {window}", window=told.window)
-    elif told.chunk is not None:
-        sight = tr("chunks of {chunk}", chunk=told.chunk)
-    layers = tr_n("{n} layer", "{n} layers", len(told.layers))
+    elif cells.window is not None:
+        sight = tr("window {window}", window=cells.window)
+    elif cells.chunk is not None:
+        sight = tr("chunks of {chunk}", chunk=cells.chunk)
+    layers = tr_n("{n} layer", "{n} layers", len(cells.layers))
     return f"{sight}, {layers}"

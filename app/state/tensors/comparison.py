@@ -9,7 +9,7 @@ from app.language import tr
 from app.state.graph.blocks import GraphIndex
 from app.state.graph.overlay import NodeError, error_text, node_errors, result_key
 from app.state.session import Session
-from app.state.talk.answer import said
+from app.state.talk.answer import as_messages
 from app.state.talk.chat import ChatState
 from engine.protocol import Compare, Compared, ComparedResult, Failed
 
@@ -82,7 +82,7 @@ class ComparisonState(QObject):
         path = self._chat.path
         if not path or any(message.pictures for message in path):
             return Compare(0, prompt=TEXT)
-        return Compare(0, messages=said(self._chat.details.system, path))
+        return Compare(0, messages=as_messages(self._chat.details.system, path))
 
     def _follow(self) -> None:
         """Another model, a restart or another placement: what was found is not of it."""
@@ -114,16 +114,16 @@ def verdict(result: Compared) -> str:
     )
     if result.first is None:
         nearest = max(rows, key=lambda row: row.error / row.most, default=None)
-        said = tr(
+        text = tr(
             "No result of {devices} differs from the host: {looked}.",
             devices=devices,
             looked=looked,
         )
         if nearest is None:
-            return said
+            return text
         return tr(
             "{text} The nearest to it is {result_key}: {error_text}.",
-            text=said,
+            text=text,
             result_key=result_key(nearest),
             error_text=error_text(nearest),
         )

@@ -63,8 +63,8 @@ class ExpertsState(QObject):
         self._selection, self._question = selection, question
         self.routing: Routing | None = None
         self.problem = NO_WORD
-        self._asked = Latest(client, self)
-        self._asked.told.connect(self._hear)
+        self._request = Latest(client, self)
+        self._request.told.connect(self._on_part)
         self._shown = False
         self._word: tuple[int, int] | None = None
         self._found: dict[str, Floats] = {}
@@ -72,7 +72,7 @@ class ExpertsState(QObject):
 
     @property
     def busy(self) -> bool:
-        return self._asked.running
+        return self._request.running
 
     def shown(self, shown: bool) -> None:
         """Set whether the view is visible; nothing is computed for nobody."""
@@ -81,7 +81,7 @@ class ExpertsState(QObject):
 
     def forget(self) -> None:
         """Another model is open, or none."""
-        self._asked.forget()
+        self._request.forget()
         self._word, self.routing, self.problem = None, None, NO_WORD
         self.changed.emit()
         self._follow()
@@ -90,20 +90,20 @@ class ExpertsState(QObject):
         word = self._selection.now.token
         if not self._shown or word == self._word:
             return
-        self._asked.forget()
+        self._request.forget()
         self._word, self.routing, self._found = word, None, {}
-        asked = self._question(PATTERN)
-        self.problem = "" if asked is not None else NO_WORD
-        if asked is not None:
-            self._asked.send(asked, self._examined, self._failed)
+        request = self._question(PATTERN)
+        self.problem = "" if request is not None else NO_WORD
+        if request is not None:
+            self._request.send(request, self._examined, self._failed)
         self.changed.emit()
 
-    def _hear(self, part: ResultPart) -> None:
+    def _on_part(self, part: ResultPart) -> None:
         values = np.frombuffer(part.data, "<f4")
         before = self._found.get(part.info.name, np.zeros(0, np.float32))
         self._found[part.info.name] = np.concatenate([before, values])
 
-    def _examined(self, told: Examined) -> None:
+    def _examined(self, examined: Examined) -> None:
         self.routing = routing_of(self._found)
         self.problem = "" if self.routing is not None else NO_EXPERTS
         self.changed.emit()

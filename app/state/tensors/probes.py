@@ -34,7 +34,7 @@ class ProbesState(QObject):
 
     changed = Signal()  # pinned, pattern or problem
     begun = Signal()  # rows
-    told = Signal(list)  # ProbedColumns that are new
+    arrived = Signal(list)  # ProbedColumns that are new
 
     def __init__(
         self, client: EngineClient, chat: ChatState, parent: QObject | None = None
@@ -49,7 +49,7 @@ class ProbesState(QObject):
         self.rows: list[str] = []
         self.layers: list[int | None] = []  # of the rows
         self.columns: deque[ProbedColumn] = deque(maxlen=MOST)
-        client.on(ProbedTokens, self._hear)
+        client.on(ProbedTokens, self._on_probed)
 
     def shown(self, shown: bool) -> None:
         """Set whether the view is visible; hidden views request no data."""
@@ -70,24 +70,26 @@ class ProbesState(QObject):
     def _want(self) -> None:
         self._chat.live.want(probes=[self.pattern] if self.pinned and self._shown else [])
 
-    def _hear(self, told: ProbedTokens) -> None:
-        if told.problem:
-            self.problem = told.problem
+    def _on_probed(self, probed: ProbedTokens) -> None:
+        if probed.problem:
+            self.problem = probed.problem
             self.changed.emit()
             return
-        rows = [f"{r.name}#{r.occurrence}" if r.occurrence else r.name for r in told.rows]
-        if rows != self.rows or told.id != self._answer:
-            self.rows, self._answer = rows, told.id
-            self.layers = [row.layer for row in told.rows]
+        rows = [f"{r.name}#{r.occurrence}" if r.occurrence else r.name for r in probed.rows]
+        if rows != self.rows or probed.id != self._answer:
+            self.rows, self._answer = rows, probed.id
+            self.layers = [row.layer for row in probed.rows]
             self.columns.clear()
             self.begun.emit()
         n = len(rows)
-        rms, largest = (np.frombuffer(x, "<f4").reshape(-1, n) for x in (told.rms, told.largest))
-        at = np.frombuffer(told.at, "<i4").reshape(-1, n)
-        words = [self._word(told.first + i) for i in range(len(rms))]
+        rms, largest = (
+            np.frombuffer(x, "<f4").reshape(-1, n) for x in (probed.rms, probed.largest)
+        )
+        at = np.frombuffer(probed.at, "<i4").reshape(-1, n)
+        words = [self._word(probed.first + i) for i in range(len(rms))]
         new = [ProbedColumn(*column) for column in zip(words, rms, largest, at, strict=True)]
         self.columns.extend(new)
-        self.told.emit(new)
+        self.arrived.emit(new)
 
     def _word(self, index: int) -> tuple[int, int] | None:
         """That token of the answer that is told of."""

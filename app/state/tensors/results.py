@@ -61,8 +61,8 @@ class ResultsState(QObject):
         self._chat, self._selection = chat, selection
         self.groups: list[TensorGroup] = []
         self._known: object = None  # the model whose groups these are
-        self._asked = Latest(client, self)
-        self._asked.told.connect(self._part)
+        self._request = Latest(client, self)
+        self._request.told.connect(self._part)
         self._wanted: tuple[str, int] | None = None
         self._info: ResultPart | None = None
         self._values = np.empty(0, np.float32)
@@ -82,12 +82,12 @@ class ResultsState(QObject):
     ) -> None:
         """The numbers of a result in the step that made the word that is selected."""
         self.forget()
-        asked = self.question(re.escape(item.result[0])) if item.result is not None else None
-        if asked is None:
+        request = self.question(re.escape(item.result[0])) if item.result is not None else None
+        if request is None:
             fail(NO_WORD)
             return
 
-        def done(told: Examined) -> None:
+        def done(examined: Examined) -> None:
             part = self._info
             if part is None:
                 fail(tr("{name} was not computed in that step.", name=item.name))
@@ -103,7 +103,7 @@ class ResultsState(QObject):
             fail(reply.message)
 
         self._info, self._wanted = None, item.result
-        self._asked.send(asked, done, failed)
+        self._request.send(request, done, failed)
 
     def question(self, pattern: str) -> Examine | None:
         """Asks for results of the step that made the word that is selected; None without one."""
@@ -114,14 +114,14 @@ class ResultsState(QObject):
         path, tokens = self._chat.path[: row + 1], self._chat.tokens(row)
         if word[1] >= len(tokens):
             return None
-        digests = self._chat.brought.digests(path)
+        digests = self._chat.pictures_in_engine.digests(path)
         given = (path[:row], path[row], tokens, self._chat.details.system, digests)
         talk = Conversation(*given, self._chat.edits.of(path[row]))
         return msgspec.structs.replace(talk.written(word[1]), probes=[pattern])
 
     def forget(self) -> None:
         """Cancel the pending request."""
-        self._asked.forget()
+        self._request.forget()
 
     def _part(self, part: ResultPart) -> None:
         key = part.info.name, part.info.occurrence
@@ -132,9 +132,9 @@ class ResultsState(QObject):
         values = np.frombuffer(part.data, "<f4")
         self._values[part.start : part.start + values.size] = values
 
-    def _described(self, told: GraphDone) -> None:
+    def _described(self, graph: GraphDone) -> None:
         layers: dict[int | None, list[TensorItem]] = {}
-        for node in told.nodes:
+        for node in graph.nodes:
             plain = node.role in ("", "view") and " (" not in node.name
             if plain and not _NUMBERED.fullmatch(node.name):
                 key = (node.name, node.occurrence)

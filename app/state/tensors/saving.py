@@ -8,7 +8,7 @@ import numpy as np
 
 from app.files import output
 from app.state.tensors.numbers import Numbers, pieces
-from app.state.tensors.statistics import PIECE, Told
+from app.state.tensors.statistics import PIECE, OnProgress
 from engine.errors import Cancelled
 from engine.gguf.dump import dump
 
@@ -16,7 +16,7 @@ EDGE = 3
 MOST_ROWS, MOST_WHOLE = 64, 1000  # rows and numbers that a dump is made of
 
 
-def save_npy(numbers: Numbers, path: Path, told: Told) -> bool:
+def save_npy(numbers: Numbers, path: Path, on_progress: OnProgress) -> bool:
     """All numbers, f32, in NumPy's order of dimensions. False where it was stopped; the file is
     there as a whole or not at all. Raises CutawayError.
     """
@@ -25,12 +25,14 @@ def save_npy(numbers: Numbers, path: Path, told: Told) -> bool:
         shape = numbers.dims[::-1]
         header = {"descr": "<f4", "fortran_order": False, "shape": shape}
         np.lib.format.write_array_header_2_0(file, header)
-        return _in_pieces(numbers, told, lambda rows: file.write(rows.astype("<f4").tobytes()))
+        return _in_pieces(
+            numbers, on_progress, lambda rows: file.write(rows.astype("<f4").tobytes())
+        )
 
     return _whole(path, write)
 
 
-def save_csv(numbers: Numbers, path: Path, told: Told) -> bool:
+def save_csv(numbers: Numbers, path: Path, on_progress: OnProgress) -> bool:
     """A line a row, as many digits as float32 has. As `save_npy`."""
 
     def write(file: IO[bytes]) -> bool:
@@ -38,7 +40,7 @@ def save_csv(numbers: Numbers, path: Path, told: Told) -> bool:
             for row in rows:
                 file.write((",".join(f"{x:.9g}" for x in row.tolist()) + "\n").encode())
 
-        return _in_pieces(numbers, told, lines)
+        return _in_pieces(numbers, on_progress, lines)
 
     return _whole(path, write)
 
@@ -60,11 +62,13 @@ def dump_text(numbers: Numbers) -> str:
     return dump(values.reshape(*kept[::-1], numbers.columns), threshold=0, edge_items=EDGE)
 
 
-def _in_pieces(numbers: Numbers, told: Told, write: Callable[[np.ndarray], object]) -> bool:
+def _in_pieces(
+    numbers: Numbers, on_progress: OnProgress, write: Callable[[np.ndarray], object]
+) -> bool:
     runs, columns = pieces(numbers, PIECE), range(numbers.columns)
     for i, rows in enumerate(runs):
         write(numbers.read(rows, columns))
-        if not told(i + 1, len(runs)):
+        if not on_progress(i + 1, len(runs)):
             return False
     return True
 

@@ -16,7 +16,7 @@ PIECE = 1 << 19  # numbers at once: the memory this takes, and how soon it stops
 BINS = 120
 OUTLIERS = 12
 
-Told = Callable[[int, int], bool]
+OnProgress = Callable[[int, int], bool]
 """Hears how much is done of how much; whether to go on."""
 
 
@@ -72,13 +72,15 @@ class Statistics:
         return float(np.sqrt(self.squares))
 
 
-def measured(numbers: Numbers, told: Told = lambda done, total: True) -> Statistics | None:
+def measured(
+    numbers: Numbers, on_progress: OnProgress = lambda done, total: True
+) -> Statistics | None:
     """Two passes: sums and extremes, then how the numbers are spread. None where it was stopped."""
     found = Statistics(size=numbers.size, norms=np.zeros(numbers.rows, np.float32))
     runs, columns = pieces(numbers, PIECE), range(numbers.columns)
     for i, rows in enumerate(runs):
         _add(found, rows, numbers.read(rows, columns))
-        if not told(i + 1, 2 * len(runs)):
+        if not on_progress(i + 1, 2 * len(runs)):
             return None
     if found.finite:
         span = (found.low, found.high) if found.high > found.low else (found.low, found.low + 1)
@@ -88,7 +90,7 @@ def measured(numbers: Numbers, told: Told = lambda done, total: True) -> Statist
         if found.finite:
             finite = values[np.isfinite(values)]
             found.counts += np.histogram(finite, BINS, (found.edges[0], found.edges[-1]))[0]
-        if not told(len(runs) + i + 1, 2 * len(runs)):
+        if not on_progress(len(runs) + i + 1, 2 * len(runs)):
             return None
     return found
 
@@ -197,7 +199,9 @@ class Loss:
     column: int
 
 
-def loss(numbers: Numbers, exact: Numbers, told: Told = lambda done, total: True) -> Loss | None:
+def loss(
+    numbers: Numbers, exact: Numbers, on_progress: OnProgress = lambda done, total: True
+) -> Loss | None:
     """How far the numbers are from the exact ones, which have the same shape. None where it was
     stopped.
     """
@@ -214,7 +218,7 @@ def loss(numbers: Numbers, exact: Numbers, told: Told = lambda done, total: True
             worst = float(difference.reshape(-1)[at])
             row, column = divmod(at, len(columns))
             place = (rows.start + row, column)
-        if not told(i + 1, len(runs)):
+        if not on_progress(i + 1, len(runs)):
             return None
     rmse = float(np.sqrt(squares / max(1, numbers.size)))
     nmse = squares / scale if scale else float(squares > 0)

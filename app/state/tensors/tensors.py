@@ -260,11 +260,11 @@ class TensorsState(QObject):
 
 
 def _measured(job: Work, numbers: Numbers) -> Statistics | None:
-    def told(done: int, total: int) -> bool:
+    def on_progress(done: int, total: int) -> bool:
         job.report(done / total)
         return not job.cancelled
 
-    return measured(numbers, told)
+    return measured(numbers, on_progress)
 
 
 def _lost(job: Work, client: EngineClient, numbers: Numbers, path: str) -> Loss | None:

@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject, Signal
 from app.client import EngineClient, Latest
 from app.language import tr
 from app.state.session import Session
-from app.state.talk.answer import said
+from app.state.talk.answer import as_messages
 from app.state.talk.chat import ChatState
 from app.state.tensors.numbers import Floats, Numbers, computed
 from engine.protocol import (
@@ -46,10 +46,10 @@ class TextsState(QObject):
         self.task = Latest(client, self)
         self.task.moved.connect(self.changed)
         self._of = session.model
-        self._asked: CompareTexts | None = None
+        self._request: CompareTexts | None = None
         self._parts: dict[int, Floats] = {}
         self._reading = Latest(client, self)
-        self._reading.told.connect(self._hear)
+        self._reading.told.connect(self._on_part)
         self._device = ""
         session.changed.connect(self._follow)
 
@@ -67,14 +67,16 @@ class TextsState(QObject):
         path, system = self._chat.path, self._chat.details.system
         if not path:
             return []
-        found = [VersionOfChat(tr("The open chat"), ComparedText(messages=said(system, path)))]
+        found = [
+            VersionOfChat(tr("The open chat"), ComparedText(messages=as_messages(system, path)))
+        ]
         row = next((n for n in reversed(range(len(path))) if path[n].siblings > 1), None)
         if row is None:
             return found
         who = "answer" if path[row].role == "assistant" else "question"
         for number, message in enumerate(self._chat.siblings(path[row]), 1):
             title = tr("Version {number} of the {name}", number=number, name=who)
-            text = ComparedText(messages=said(system, [*path[:row], message]))
+            text = ComparedText(messages=as_messages(system, [*path[:row], message]))
             found.append(VersionOfChat(title, text))
         return found
 
@@ -83,8 +85,8 @@ class TextsState(QObject):
         if not self.can_start:
             return
         self.problem = ""
-        self._asked = CompareTexts(0, text, other)
-        self.task.send(self._asked, self._compared, self._failed)
+        self._request = CompareTexts(0, text, other)
+        self.task.send(self._request, self._compared, self._failed)
         self.changed.emit()
 
     def cancel(self) -> None:
@@ -95,13 +97,13 @@ class TextsState(QObject):
         self, row: PairedResult, then: Callable[[Numbers], None], fail: Callable[[str], None]
     ) -> None:
         """The numbers of a result of the other text less those of the first, a row a pair."""
-        if self._asked is None or not self.can_start:
+        if self._request is None or not self.can_start:
             return
-        asked = CompareTexts(
-            0, self._asked.text, self._asked.other, numbers=(row.name, row.occurrence)
+        request = CompareTexts(
+            0, self._request.text, self._request.other, numbers=(row.name, row.occurrence)
         )
 
-        def done(told: TextsCompared) -> None:
+        def done(compared: TextsCompared) -> None:
             if len(self._parts) == 2:
                 name = difference_name(row)
                 off = self._parts[1] - self._parts[0]
@@ -120,9 +122,9 @@ class TextsState(QObject):
             fail(reply.message)
 
         self._parts = {}
-        self._reading.send(asked, done, failed)
+        self._reading.send(request, done, failed)
 
-    def _hear(self, part: ResultPart) -> None:
+    def _on_part(self, part: ResultPart) -> None:
         info = part.info
         if part.start == 0:
             self._parts[info.step] = np.zeros(info.dims[::-1], np.float32)
@@ -138,7 +140,7 @@ class TextsState(QObject):
         self._of = self._session.model
         self.task.forget()
         self._reading.forget()
-        self._asked, self.result, self.problem = None, None, ""
+        self._request, self.result, self.problem = None, None, ""
         self.changed.emit()
 
     def _compared(self, result: TextsCompared) -> None:
@@ -187,14 +189,14 @@ def texts_verdict(result: TextsCompared) -> str:
     if result.first is None:
         return tr("No result differs by more than rounding errors: {looked}.", looked=looked)
     first, last = result.rows[result.first], result.rows[-1]
-    said = tr(
+    text = tr(
         "{looked}. First difference: {paired_key}", looked=looked, paired_key=paired_key(first)
     )
     if last.cosine is not None and last is not first:
         return tr(
             "{text}; {paired_key}, the last, has cosine {cosine:.3f}.",
-            text=said,
+            text=text,
             paired_key=paired_key(last),
             cosine=last.cosine,
         )
-    return f"{said}."
+    return f"{text}."

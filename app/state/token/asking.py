@@ -23,10 +23,10 @@ class Contexts:
     def __init__(self) -> None:
         self._known: list[tuple[Examine, ContextMap]] = []
 
-    def keep(self, asked: Examine, context: ContextMap) -> None:
+    def keep(self, request: Examine, context: ContextMap) -> None:
         """Remember one that was told."""
-        others = [known for known in self._known if known[0] != asked]
-        self._known = [*others, (asked, context)][-KEPT:]
+        others = [known for known in self._known if known[0] != request]
+        self._known = [*others, (request, context)][-KEPT:]
 
     def forget(self) -> None:
         """None of them holds any more."""
@@ -121,7 +121,7 @@ MOST_ROWS = 4 << 20  # bytes of full rows of attention that are asked for at onc
 FEWEST_PLACES = 256  # of a context, where its length is only estimated
 
 
-class Asking:
+class QuestionMaker:
     """Makes questions of the chat as it is now; None where there is nothing to be asked.
     `lens_file` is a lens to read layers with in place of the logit lens.
     """
@@ -147,11 +147,11 @@ class Asking:
         if word is None or talk is None:
             return None
         written = word.index < len(talk.tokens)
-        asked = talk.written(word.index) if written else self._contexts.request(word.key, talk)
-        if asked is None:
+        request = talk.written(word.index) if written else self._contexts.request(word.key, talk)
+        if request is None:
             return None
-        asked = msgspec.structs.replace(
-            asked,
+        request = msgspec.structs.replace(
+            request,
             top_k=TOP,
             lens=True,
             lens_file=self.lens_file,
@@ -159,14 +159,14 @@ class Asking:
             sampling=self._chat.details.sampling,
             record=True,
         )
-        return talk, asked
+        return talk, request
 
     def _talk(self, message: int) -> Conversation | None:
         row = self._chat.row_of(message)
         if row is None:
             return None
         path = self._chat.path[: row + 1]
-        digests = self._chat.brought.digests(path)
+        digests = self._chat.pictures_in_engine.digests(path)
         system = self._chat.details.system
         given = (path[:row], path[row], self._chat.tokens(row), system, digests)
         return Conversation(*given, self._chat.edits.of(path[row]))

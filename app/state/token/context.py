@@ -62,14 +62,14 @@ class ContextMap:
 
     def __init__(
         self,
-        told: ContextItems,
+        items: ContextItems,
         path: Sequence[Message],
         system: str = "",
         answer: WrittenAnswer | None = None,
     ) -> None:
-        self._text, self._rows, self._answer = told.text, told.rows, answer
-        self.ids: Ints = np.frombuffer(told.ids, "<i4")
-        self._ends: list[int] = np.frombuffer(told.ends, "<i4").tolist()
+        self._text, self._rows, self._answer = items.text, items.rows, answer
+        self.ids: Ints = np.frombuffer(items.ids, "<i4")
+        self._ends: list[int] = np.frombuffer(items.ends, "<i4").tolist()
         self._of_chat: Bools | None = None
         self._documents = {message.id: message.documents for message in path if message.documents}
         n_prompt = min(answer.begin, len(self)) if answer is not None else len(self)
@@ -209,6 +209,6 @@ def _readings(message: Message) -> Iterator[tuple[str, int]]:
 def _forms(message: Message) -> Iterator[tuple[str, int]]:
     yield message.text, 0
     if message.role == "assistant":  # many leave out what was thought
-        said = split_reasoning(message.text)
-        if said.thought and len(said.answer_part.runs) == 1:
-            yield said.answer, said.answer_start
+        split = split_reasoning(message.text)
+        if split.thought and len(split.answer_part.runs) == 1:
+            yield split.answer, split.answer_start

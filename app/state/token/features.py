@@ -37,7 +37,7 @@ class WordFeatures(QObject):
         super().__init__(parent)
         self._session, self._chat, self._token = session, chat, token
         self._preferences = preferences
-        self._asked = Latest(session.client, self)
+        self._request = Latest(session.client, self)
         self._known: list[tuple[tuple[object, ...], FeaturesFound]] = []
         self._failed: tuple[object, ...] | None = None
         self._wanted: tuple[object, ...] | None = None
@@ -55,7 +55,7 @@ class WordFeatures(QObject):
 
     @property
     def running(self) -> bool:
-        return self._asked.running
+        return self._request.running
 
     def use(self, folder: str) -> None:
         """Show the features of another autoencoder; "" for none."""
@@ -84,12 +84,12 @@ class WordFeatures(QObject):
             self.problem = reply.message
             self.changed.emit()
 
-        self._asked.send(FindFeatures(0, self.folder, text[0]), then, failed)
+        self._request.send(FindFeatures(0, self.folder, text[0]), then, failed)
         self.changed.emit()
 
     def cancel(self) -> None:
         """Ask for nothing."""
-        self._asked.forget()
+        self._request.forget()
         self._wanted = None
 
     @property
@@ -113,19 +113,21 @@ class WordFeatures(QObject):
 
     def _text(self, word: Word | None) -> Text | None:
         """The chat up to the end of a word's message."""
-        question = self._token.asking.of(word)
+        question = self._token.questions_of_chat.of(word)
         if word is None or question is None:
             return None
-        talk, asked = question
+        talk, request = question
         if any(message.pictures for message in talk.path):
             return None
-        edits = list(asked.edits)
-        if asked.wanted is None:
-            text = ComparedText(asked.messages, None, edits, tools=asked.tools)
-            return (text, asked.at) if asked.at is not None else None
+        edits = list(request.edits)
+        if request.wanted is None:
+            text = ComparedText(request.messages, None, edits, tools=request.tools)
+            return (text, request.at) if request.at is not None else None
         ids = list(talk.tokens.ids)
-        if asked.prefix_tokens or word.index == 0:
-            whole = ComparedText(asked.messages, None, edits, talk.message.text, ids, asked.tools)
+        if request.prefix_tokens or word.index == 0:
+            whole = ComparedText(
+                request.messages, None, edits, talk.message.text, ids, request.tools
+            )
             return whole, word.index - len(ids)
         return None
 

@@ -29,20 +29,21 @@ class LiveInside:
         answer = self._chat.running
         return None if answer is None else self._insides.get(answer.sent.id if answer.sent else 0)
 
-    def hear(self, told: TokenInside) -> None:
+    def add(self, inside: TokenInside) -> None:
         """Take in what an answer under way tells of a word."""
         answer = next(
-            (one for one in self._chat.writers.answers if one.sent and one.sent.id == told.id), None
+            (one for one in self._chat.writers.answers if one.sent and one.sent.id == inside.id),
+            None,
         )
         if answer is None:
             return
-        index, known = answer.begun + told.index, self._insides.get(told.id)
-        if told.context is not None:
-            self._contexts[told.id] = self._map_of(answer, told.context, index)
-        if told.lens is not None or told.attention is not None:
-            self._insides[told.id] = self._inside_of(answer, told, index)
-        elif told.step is not None and known is not None:
-            self._insides[told.id] = replace(known, step=told.step)
+        index, known = answer.begun + inside.index, self._insides.get(inside.id)
+        if inside.context is not None:
+            self._contexts[inside.id] = self._map_of(answer, inside.context, index)
+        if inside.lens is not None or inside.attention is not None:
+            self._insides[inside.id] = self._inside_of(answer, inside, index)
+        elif inside.step is not None and known is not None:
+            self._insides[inside.id] = replace(known, step=inside.step)
         self._changed()
 
     def forget_words(self) -> None:
@@ -55,20 +56,20 @@ class LiveInside:
         self._insides = {n: inside for n, inside in self._insides.items() if n in running}
         self._contexts = {n: known for n, known in self._contexts.items() if n in running}
 
-    def _inside_of(self, answer: Answer, told: TokenInside, index: int) -> Inside:
+    def _inside_of(self, answer: Answer, inside: TokenInside, index: int) -> Inside:
         known = index < len(answer.tokens)
-        lens = LensReading(told.lens) if told.lens is not None else None
+        lens = LensReading(inside.lens) if inside.lens is not None else None
         text = answer.tokens[index].text if known else lens.wanted_text if lens else ""
-        places = told.attention.n_places if told.attention is not None else 0
-        before = self._insides.get(told.id)
+        places = inside.attention.n_places if inside.attention is not None else 0
+        before = self._insides.get(inside.id)
         return Inside(
             Word(answer.message.id, index, text),
-            self._contexts.get(told.id),
+            self._contexts.get(inside.id),
             places,
             lens=lens,
-            attention=AttentionReading(told.attention) if told.attention is not None else None,
-            choice=told.choice,
-            step=told.step or (before.step if before is not None else None),
+            attention=AttentionReading(inside.attention) if inside.attention is not None else None,
+            choice=inside.choice,
+            step=inside.step or (before.step if before is not None else None),
         )
 
     def _map_of(self, answer: Answer, items: ContextItems, index: int) -> ContextMap:
@@ -76,7 +77,7 @@ class LiveInside:
         count = len(items.ids) // 4
         shifted = count < index
         begin, first = (count, index) if shifted else (count - index, 0)
-        before: list[Message] = list(answer.asked)
+        before: list[Message] = list(answer.prompt_messages)
         if answer.tokens.begin:  # what was answered before without tokens
             begun = answer.message.text[: answer.tokens.begin]
             before.append(replace(answer.message, text=begun))

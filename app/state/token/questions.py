@@ -28,18 +28,18 @@ class WordQuestions(QObject):
 
     changed = Signal()  # status or problem
 
-    def __init__(self, session: Session, brought: PicturesInEngine, parent: QObject) -> None:
+    def __init__(self, session: Session, in_engine: PicturesInEngine, parent: QObject) -> None:
         super().__init__(parent)
-        self._session, self._brought = session, brought
+        self._session, self._brought = session, in_engine
         self._latest = Latest(session.client)
         self._waiting: tuple[Callable[[], Question | None], Then] | None = None  # for pictures
         self.status: Status = "idle"
         self.problem: Problem | None = None
         self._slow = QTimer(self, singleShot=True, interval=SLOW_MS)
         self._slow.timeout.connect(lambda: self._say("slow", None))
-        brought.changed.connect(self._ask_waiting)
+        in_engine.changed.connect(self._send_waiting)
 
-    def ask(self, make: Callable[[], Question | None], then: Then) -> None:
+    def send(self, make: Callable[[], Question | None], then: Then) -> None:
         """Ask what `make` gives in place of what was asked before; `then` is called at most once.
 
         It is made again where pictures are to be brought first.
@@ -56,14 +56,14 @@ class WordQuestions(QObject):
         self._slow.start()
         self._say("asked", None)
         pictures = [picture for message in talk.path for picture in message.pictures]
-        if not self._brought.bring(pictures):
+        if not self._brought.send(pictures):
             self._waiting = make, then
             return
 
-        def done(told: Examined) -> None:
+        def done(examined: Examined) -> None:
             self._slow.stop()
             self._say("idle", None)
-            then(talk, request, told)
+            then(talk, request, examined)
 
         self._latest.send(request, done, self._failed)
 
@@ -87,9 +87,9 @@ class WordQuestions(QObject):
         """There is nothing to be told, and why."""
         self._say("idle", problem)
 
-    def _ask_waiting(self) -> None:
+    def _send_waiting(self) -> None:
         if self._waiting is not None:
-            self.ask(*self._waiting)
+            self.send(*self._waiting)
 
     def _failed(self, failed: Failed) -> None:
         self._slow.stop()

@@ -78,18 +78,22 @@ class LensReading:
 class AttentionReading:
     """`layers` are those that attend to tokens; maps are [layers, heads]."""
 
-    def __init__(self, told: Attended) -> None:
-        shape = len(told.layers), told.n_head
-        self.layers, self.n_head, self.n_places = list(told.layers), told.n_head, told.n_places
+    def __init__(self, attended: Attended) -> None:
+        shape = len(attended.layers), attended.n_head
+        self.layers, self.n_head, self.n_places = (
+            list(attended.layers),
+            attended.n_head,
+            attended.n_places,
+        )
         self.maps: dict[Measure, Floats] = {
-            "entropy": _bits(told.entropy).reshape(shape),
-            "distance": np.frombuffer(told.distance, "<f4").reshape(shape),
-            "first": np.frombuffer(told.first, "<f4").reshape(shape),
+            "entropy": _bits(attended.entropy).reshape(shape),
+            "distance": np.frombuffer(attended.distance, "<f4").reshape(shape),
+            "first": np.frombuffer(attended.first, "<f4").reshape(shape),
         }
-        self.mean: Floats = np.frombuffer(told.mean, "<f4")
+        self.mean: Floats = np.frombuffer(attended.mean, "<f4")
         self.rows: dict[int, Floats] = {
-            layer: np.frombuffer(data, "<f4").reshape(told.n_head, -1)
-            for layer, data in told.rows.items()
+            layer: np.frombuffer(data, "<f4").reshape(attended.n_head, -1)
+            for layer, data in attended.rows.items()
         }
 
     def weights(self, layer: int | None = None, head: int | None = None) -> Floats | None:

@@ -15,7 +15,7 @@ from app.state.problem import Problem
 from app.state.selection import Selection
 from app.state.session import Session
 from app.state.talk.chat import ChatState
-from app.state.token.asking import Asking, Contexts, ModelParts, parts_of
+from app.state.token.asking import Contexts, ModelParts, QuestionMaker, parts_of
 from app.state.token.live import LiveInside
 from app.state.token.questions import WordQuestions
 from app.state.token.sources import Light, Sources
@@ -104,23 +104,23 @@ class TokenState(QObject):
         self.word: Word | None = None
         self.inside: Inside | None = None
         self.sources: Sources | None = None
-        self.questions = WordQuestions(session, chat.brought, self)
+        self.questions = WordQuestions(session, chat.pictures_in_engine, self)
         self._shown = False
         self.kept: OrderedDict[Key, Inside] = OrderedDict()
         self._contexts = Contexts()
         self._words = ChatWords(chat, self._contexts)
-        self.asking = Asking(chat, selection, self._contexts, lambda: self.parts)
+        self.questions_of_chat = QuestionMaker(chat, selection, self._contexts, lambda: self.parts)
         # A message and a place in its text, while it is asked which word that is.
         self._clicked: tuple[int, int] | None = None
         self._item: tuple[Key, int] | None = None  # a word, an item of its context
         self._selected = selection.now
         self._lit: dict[int | str, list[Light]] = {}
-        self._told_live = LiveInside(chat, self._live_told)
+        self._live_inside = LiveInside(chat, self._on_live)
         self._rows = Latest(session.client)
         self._settle = QTimer(self, singleShot=True, interval=SETTLE_MS)
-        self._settle.timeout.connect(self.ask)
+        self._settle.timeout.connect(self.send)
         self._basis = self._basis_now()
-        session.client.on(TokenInside, self._told_live.hear)
+        session.client.on(TokenInside, self._live_inside.add)
         session.changed.connect(self._basis_changed)
         chat.details.changed.connect(self._basis_changed)
         chat.path_changed.connect(lambda row: self._refresh())
@@ -222,7 +222,7 @@ class TokenState(QObject):
         elif self._words.has(message):  # the engine tells which words a question has
             self._stop()
             self._clicked = message, position
-            self.questions.ask(lambda: self.asking.whole(message), self._told_whole)
+            self.questions.send(lambda: self.questions_of_chat.whole(message), self._on_whole)
 
     def look_at_item(self, word: Key, item: int) -> None:
         """Select the token of the chat at an item of a word's context, or the word where the item
@@ -232,7 +232,7 @@ class TokenState(QObject):
         if context is None:
             self._item = word, item
             self._selection.select_token(*word)
-            self.ask()
+            self.send()
             return
         for message in self._chat.path:
             items = context.items_of(message.id)
@@ -261,7 +261,7 @@ class TokenState(QObject):
 
     def use_lens(self, path: str) -> None:
         """Read layers with a lens from a file; "" for the logit lens."""
-        self.asking.lens_file = path
+        self.questions_of_chat.lens_file = path
         if path:
             others = [one for one in self.lenses if one != path]
             self._preferences.update(lenses=[path, *others][:MOST_LENSES])
@@ -280,12 +280,12 @@ class TokenState(QObject):
         """Inspect tokens live, or no longer."""
         self._preferences.update(token_live=not self.live)
 
-    def ask(self) -> None:
+    def send(self) -> None:
         """Ask the engine about the word now."""
         self._settle.stop()
         self._clicked = None
         if self.word is not None:
-            self.questions.ask(lambda: self.asking.of(self.word), self._told)
+            self.questions.send(lambda: self.questions_of_chat.of(self.word), self._on_examined)
 
     # Which word it is
 
@@ -309,15 +309,15 @@ class TokenState(QObject):
         return selected if self._words.has(selected[0]) else None
 
     def _newest(self) -> Key | None:
-        newest, told = self._words.newest(), self._told_live.inside
-        if newest is not None and told is not None and told.word.message == newest[0]:
-            return told.word.key  # of those that are newer no more is known than their text
+        newest, inside = self._words.newest(), self._live_inside.inside
+        if newest is not None and inside is not None and inside.word.message == newest[0]:
+            return inside.word.key  # of those that are newer no more is known than their text
         return newest
 
     def _known(self, word: Word) -> Inside:
-        told = self._told_live.inside
-        if told is not None and told.word.key == word.key:
-            return told
+        inside = self._live_inside.inside
+        if inside is not None and inside.word.key == word.key:
+            return inside
         return self.kept.get(word.key) or Inside(word)
 
     # Asking
@@ -342,12 +342,12 @@ class TokenState(QObject):
         asks = dict.fromkeys(("lens", "attention", "choice", "step"), looks)
         self._chat.live.want(**asks, top_k=TOP, rows=rows)
         if not looks:
-            self._told_live.forget_words()
+            self._live_inside.forget_words()
 
-    def _live_told(self) -> None:
-        told = self._told_live.inside
-        if self.following and told is not None and self._shown:
-            self.word, self.inside = told.word, told
+    def _on_live(self) -> None:
+        inside = self._live_inside.inside
+        if self.following and inside is not None and self._shown:
+            self.word, self.inside = inside.word, inside
             self._light()
             self.changed.emit()
 
@@ -355,21 +355,23 @@ class TokenState(QObject):
         """A question's word is selected, of which it is not known yet where it stands."""
         token = self._selection.now.token
         if token is not None and not self.following and self._words.has(token[0]):
-            self.questions.ask(lambda: self.asking.whole(token[0]), self._told_whole)
+            self.questions.send(lambda: self.questions_of_chat.whole(token[0]), self._on_whole)
 
-    def _told(self, talk: Conversation, asked: Examine, told: Examined) -> None:
-        known = self._contexts.context(talk.message.id) if asked.at is not None else None
-        context = known or talk.map_of(asked, told)  # up to a place in it, it is not told whole
+    def _on_examined(self, talk: Conversation, request: Examine, examined: Examined) -> None:
+        known = self._contexts.context(talk.message.id) if request.at is not None else None
+        context = known or talk.map_of(
+            request, examined
+        )  # up to a place in it, it is not told whole
         if known is None:
-            self._contexts.keep(asked, context)
+            self._contexts.keep(request, context)
         if self.word is not None:
-            self._keep(inside_of(self.word, told, context))
+            self._keep(inside_of(self.word, examined, context))
         wanted, self._item = self._item, None
         if wanted is not None and self.word is not None and self.word.key == wanted[0]:
             self.look_at_item(*wanted)
 
-    def _told_whole(self, talk: Conversation, asked: Examine, told: Examined) -> None:
-        self._contexts.keep(asked, talk.map_of(asked, told))
+    def _on_whole(self, talk: Conversation, request: Examine, examined: Examined) -> None:
+        self._contexts.keep(request, talk.map_of(request, examined))
         clicked, self._clicked = self._clicked, None
         index = self._contexts.index_at(*clicked) if clicked is not None else None
         if clicked is not None and index is not None:
@@ -385,23 +387,23 @@ class TokenState(QObject):
         """Ask for the selected layer's rows of attention, where they are not known."""
         attention, question = (
             self.inside.attention if self.inside else None,
-            self.asking.of(self.word),
+            self.questions_of_chat.of(self.word),
         )
         layer = self.layer
         if attention is None or question is None or layer is None or layer in attention.rows:
             return
         word = self.word
 
-        def told(more: Examined) -> None:
+        def take_more(more: Examined) -> None:
             if self.word == word and self.inside is not None and more.attention is not None:
                 known = inside_of(self.inside.word, more, None).attention
                 if known is not None:
                     self._keep(replace(self.inside, attention=attention.with_rows(known.rows)))
 
-        asked = msgspec.structs.replace(
+        request = msgspec.structs.replace(
             question[1], lens=False, attention_layers=[layer], sampling=None, record=False
         )
-        self._rows.send(asked, told, lambda failed: None)
+        self._rows.send(request, take_more, lambda failed: None)
 
     def _keep(self, inside: Inside) -> None:
         """This is known of the word now."""
@@ -456,7 +458,7 @@ class TokenState(QObject):
     def _busy_changed(self, busy: bool) -> None:
         if busy and self.live:
             self._selection.leave_token()
-        self._told_live.forget_ended()
+        self._live_inside.forget_ended()
         self._want_live()
         self._refresh()
         if not busy:
@@ -465,7 +467,7 @@ class TokenState(QObject):
 
     def _basis_now(self) -> tuple[object, ...]:
         """The state that all kept results depend on."""
-        return self._session.model, self._chat.details.system, self.asking.lens_file
+        return self._session.model, self._chat.details.system, self.questions_of_chat.lens_file
 
     def _basis_changed(self) -> None:
         basis = self._basis_now()

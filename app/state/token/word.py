@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from app.state.talk.answer import said
+from app.state.talk.answer import as_messages
 from app.state.talk.message import Message
 from app.state.talk.tokens import Tokens
 from app.state.token.context import ContextMap, WrittenAnswer
@@ -70,7 +70,7 @@ class Conversation:
         known = self.tokens.begin == 0
         return Examine(
             0,
-            messages=said(self.system, self.before, self.digests),
+            messages=as_messages(self.system, self.before, self.digests),
             prefix=self.message.text[: self.tokens.start(index)],
             prefix_tokens=self.tokens.ids[:index] if known else [],
             wanted=self.tokens[index].token,
@@ -80,7 +80,7 @@ class Conversation:
 
     def whole(self) -> Examine:
         """Asks for the items of the messages, this one among them; computes nothing."""
-        messages = said(self.system, self.path, self.digests)
+        messages = as_messages(self.system, self.path, self.digests)
         return Examine(0, messages=messages, tools=self._tools)
 
     @property
@@ -88,33 +88,33 @@ class Conversation:
         """The tools that the prompt of the answer offered."""
         return Tools(list(self.message.tools))
 
-    def map_of(self, asked: Examine, told: Examined) -> ContextMap:
+    def map_of(self, request: Examine, examined: Examined) -> ContextMap:
         """Where the items of what was asked stand in the chat."""
-        if not asked.prefix and not asked.prefix_tokens:
-            return ContextMap(told.items, self._asked_path(asked), self.system)
-        if asked.prefix_tokens:
-            begin = len(told.items.ids) // 4 - len(asked.prefix_tokens)
-            written = self.tokens.first(len(asked.prefix_tokens))
+        if not request.prefix and not request.prefix_tokens:
+            return ContextMap(examined.items, self._path_before(request), self.system)
+        if request.prefix_tokens:
+            begin = len(examined.items.ids) // 4 - len(request.prefix_tokens)
+            written = self.tokens.first(len(request.prefix_tokens))
             answer = WrittenAnswer(self.message.id, written, begin)
-            return ContextMap(told.items, self.before, self.system, answer)
-        begun = replace(self.message, text=asked.prefix)
-        return ContextMap(told.items, [*self.before, begun], self.system)
+            return ContextMap(examined.items, self.before, self.system, answer)
+        begun = replace(self.message, text=request.prefix)
+        return ContextMap(examined.items, [*self.before, begun], self.system)
 
-    def _asked_path(self, asked: Examine) -> list[Message]:
-        spoken = len(asked.messages) - bool(self.system)
+    def _path_before(self, request: Examine) -> list[Message]:
+        spoken = len(request.messages) - bool(self.system)
         return self.path[:spoken]
 
 
-def inside_of(word: Word, told: Examined, context: ContextMap | None) -> Inside:
+def inside_of(word: Word, examined: Examined, context: ContextMap | None) -> Inside:
     """Convert the engine's data on a token for display."""
     return Inside(
         word,
         context,
-        told.n_context,
-        told.n_computed,
-        LensReading(told.lens) if told.lens is not None else None,
-        AttentionReading(told.attention) if told.attention is not None else None,
-        told.choice,
-        told.step,
-        told.note,
+        examined.n_context,
+        examined.n_computed,
+        LensReading(examined.lens) if examined.lens is not None else None,
+        AttentionReading(examined.attention) if examined.attention is not None else None,
+        examined.choice,
+        examined.step,
+        examined.note,
     )

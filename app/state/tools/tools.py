@@ -80,7 +80,7 @@ class ToolsState(QObject):
         self.consent = ConsentStore(config / "tools.json")
         self.host = ToolHost()
         self.servers: list[ServerConfig] = []
-        self.asking: ServerConfig | None = None
+        self.in_question: ServerConfig | None = None
         self.problems: dict[str, str] = {}
         self.known: dict[str, KnownTool] = {}  # all that were listed in this run, by name
         self._prepared: dict[int, _Prepared] = {}
@@ -151,23 +151,23 @@ class ToolsState(QObject):
     def forget(self, answer: int) -> None:
         """The answer is over before its calls."""
         gone = self._prepared.pop(answer, None)
-        if gone is not None and self.asking is not None:
+        if gone is not None and self.in_question is not None:
             still = {name for one in self._prepared.values() for name in one.waits}
-            if self.asking.name not in still:
-                self.asking = None
-                self._ask_next()
+            if self.in_question.name not in still:
+                self.in_question = None
+                self._question_next()
 
     def allow_start(self, server: ServerConfig, allowed: bool) -> None:
         """The person has read the command of `asking` and decided."""
-        if server is not self.asking:
+        if server is not self.in_question:
             return  # a second click, or a question that is over
-        self.asking = None
+        self.in_question = None
         if allowed:
             self.consent.allow_server(server)
             self._list(server)
         else:
             self._listed(server, [], tr("{name} was not allowed to run", name=server.name))
-        self._ask_next()
+        self._question_next()
 
     def revoke(self, allowance: Allowance) -> None:
         """Withdraw a permission; a server that may no longer start is ended."""
@@ -186,17 +186,19 @@ class ToolsState(QObject):
         for server in wanted:
             if self.consent.may_start(server) is not None:
                 self._list(server)
-            elif server not in self._waiting and server != self.asking:
+            elif server not in self._waiting and server != self.in_question:
                 self._waiting.append(server)
         if not wanted:
             self._finish(made)
-        QTimer.singleShot(0, self, self._ask_next)  # `changed` must not arrive before the reply
+        QTimer.singleShot(
+            0, self, self._question_next
+        )  # `changed` must not arrive before the reply
 
-    def _ask_next(self) -> None:
+    def _question_next(self) -> None:
         needed = {name for one in self._prepared.values() for name in one.waits}
         self._waiting = [server for server in self._waiting if server.name in needed]
-        if self.asking is None and self._waiting:
-            self.asking = self._waiting.pop(0)
+        if self.in_question is None and self._waiting:
+            self.in_question = self._waiting.pop(0)
         self.changed.emit()
 
     def _list(self, server: ServerConfig) -> None:

@@ -341,11 +341,11 @@ class GraphView(QWidget):
         node = index.graph.nodes[number]
         change = self._state.differences(self._phase).get(number, "")
         beside = tr("a prompt") if len(self._state.phases) > 1 else tr("the pinned graph")
-        said = (
+        where = (
             tr("Differs from {beside}: {change}.", beside=beside, change=change) if change else ""
         )
         error = self._comparison.errors(index).get(number)
-        self.panel.show_node(index, number, self._state.launch_ns.get(node.launch), said, error)
+        self.panel.show_node(index, number, self._state.launch_ns.get(node.launch), where, error)
         self.canvas.setAccessibleDescription(f"{key_of(node)}, {node.op}. {node.why}")
 
     def _show_launch(self, number: int) -> None:
@@ -354,13 +354,13 @@ class GraphView(QWidget):
             errors = self._comparison.errors(index)
             self.panel.show_launch(index, number, self._state.launch_ns.get(number), errors)
             launch = index.graph.launches[number]
-            said = tr(
+            text = tr(
                 "Launch {number}, {op} on {device}",
                 number=number,
                 op=launch.op,
                 device=launch.device,
             )
-            self.canvas.setAccessibleDescription(said)
+            self.canvas.setAccessibleDescription(text)
 
     def _source_closed(self) -> None:
         self._arrange()
@@ -401,10 +401,10 @@ class GraphView(QWidget):
         roomy = known and (self._state.pin is None or self._is_wide)
         self.bar.setVisible(known)
         self.pages.setVisible(known)
-        told = roomy and (self._overlay != "error" or self.height() >= fonts.px(TALL))
-        self.ribbon.setVisible(told)
-        self.panel.setVisible(told)
-        self.legend.setVisible(told and not self._as_table)
+        shown = roomy and (self._overlay != "error" or self.height() >= fonts.px(TALL))
+        self.ribbon.setVisible(shown)
+        self.panel.setVisible(shown)
+        self.legend.setVisible(shown and not self._as_table)
         self.compared.setVisible(roomy and self._overlay == "error")
         self.pages.show_as(self._as_table, self._launched)
 

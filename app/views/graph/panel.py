@@ -74,8 +74,8 @@ class NodePanel(QWidget):
     @property
     def text(self) -> str:
         """What it says of the node, a line each."""
-        said = (self.title.text(), self.kind.text(), self.why.text(), self.note.text())
-        return "\n".join(part for part in said if part)
+        parts = (self.title.text(), self.kind.text(), self.why.text(), self.note.text())
+        return "\n".join(part for part in parts if part)
 
     def say(self, title: str, text: str) -> None:
         """A sentence in place of a node."""

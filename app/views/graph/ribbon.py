@@ -77,16 +77,16 @@ class SplitRibbon(Bands):
     def words(self, at: int) -> str:
         """A split in words, with what is copied for it and why it begins."""
         split = self._splits[at]
-        said = tr(
+        text = tr(
             "Split {at} on {device}: {n_nodes} operations, ",
             at=at,
             device=split.device,
             n_nodes=grouped(split.n_nodes),
         )
-        said += split.first if split.n_nodes == 1 else f"{split.first} – {split.last}"
+        text += split.first if split.n_nodes == 1 else f"{split.first} – {split.last}"
         if at < len(self._times):
-            said += f"; {self._milliseconds(at)}"
-        said += tr(". It starts here because: {why}.", why=split.why) if at else f"; {split.why}."
+            text += f"; {self._milliseconds(at)}"
+        text += tr(". It starts here because: {why}.", why=split.why) if at else f"; {split.why}."
         copies = [copy for copy in split.copies if copy.origin is not None]
         shown = [
             tr(
@@ -99,9 +99,9 @@ class SplitRibbon(Bands):
         ]
         more = tr(" and {copies} more", copies=len(copies) - 4) if len(copies) > 4 else ""
         return (
-            tr("{text} Copied for it: {shown}{more}.", text=said, shown=", ".join(shown), more=more)
+            tr("{text} Copied for it: {shown}{more}.", text=text, shown=", ".join(shown), more=more)
             if copies
-            else said
+            else text
         )
 
     def in_words(self) -> str:

@@ -98,7 +98,10 @@ class FeaturesResult(QWidget):
     def __init__(self, bench: Workbench) -> None:
         super().__init__()
         self._found: FeaturesFound | None = None
-        self.title, self.caption = label("", size="strong", wrap=True), label("", "quiet", wrap=True)
+        self.title, self.caption = (
+            label("", size="strong", wrap=True),
+            label("", "quiet", wrap=True),
+        )
         self.words = QListWidget()
         self.words.setAccessibleName(tr("Words"))
         self.words.setFlow(QListWidget.Flow.LeftToRight)

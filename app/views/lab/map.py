@@ -6,7 +6,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QComboBox, QDoubleSpinBox, QLineEdit, QSpinBox, QWidget
 
 from app.language import tr
-from app.state.lab.causes import AskedWord
+from app.state.lab.causes import ExaminedWord
 from app.state.lab.repeat import command_of_map
 from app.state.lab.runs import effects_of, text_of_run
 from app.state.selection import BadLink
@@ -63,7 +63,7 @@ class MapForm(QWidget):
     def __init__(self, bench: Workbench) -> None:
         super().__init__()
         self._bench = bench
-        self.word: AskedWord | None = None
+        self.word: ExaminedWord | None = None
         self._read = 0  # tokens before the word, as far as they are known
         self.about = label("", wrap=True)
         self.leave = Button(tr("Type both prompts instead"), self._leave_word, "link")
@@ -116,7 +116,7 @@ class MapForm(QWidget):
             changed.connect(self.changed)
         self._show_word()
 
-    def show_word(self, word: AskedWord, grid: PatchGrid) -> None:
+    def show_word(self, word: ExaminedWord, grid: PatchGrid) -> None:
         """Describe the map of a word, with the keyboard in the field of the other question."""
         self.word = word
         inside = self._bench.token.inside
@@ -227,16 +227,16 @@ class MapForm(QWidget):
         )
 
 
-def word_note(word: AskedWord, noisy: bool) -> str:
+def word_note(word: ExaminedWord, noisy: bool) -> str:
     """Say which word a map is about, and what to do for it."""
-    said = tr("What causes the token {token} of the answer?", token=f"“{shown(word.word.text)}”")
-    so_far = " ".join(word.asked.prefix.split())
+    text = tr("What causes the token {token} of the answer?", token=f"“{shown(word.word.text)}”")
+    so_far = " ".join(word.request.prefix.split())
     if so_far:
         last = so_far if len(so_far) <= SO_FAR else f"…{so_far[1 - SO_FAR :]}"
-        said += " " + tr("Both runs have its beginning: “{text}”.", text=last)
+        text += " " + tr("Both runs have its beginning: “{text}”.", text=last)
     if noisy:
-        return said
-    return said + " " + tr("Change the question so that the answer becomes another one.")
+        return text
+    return text + " " + tr("Change the question so that the answer becomes another one.")
 
 
 class MapResult(QWidget):
@@ -307,7 +307,7 @@ class MapResult(QWidget):
         found = self._found
         if found is None:
             return
-        self.caption.setText(self.map.says(row, column))
+        self.caption.setText(self.map.describe(row, column))
         if found.grid == "heads":
             self._bench.selection.select_head(found.layers[row], found.columns[column])
         else:

@@ -125,8 +125,8 @@ class SteerView(QWidget):
 
     def _count(self) -> None:
         ours, theirs = (len(lines_of(side.text)) for side in (self.positive, self.negative))
-        said = tr("{ours} and {theirs} texts", ours=grouped(ours), theirs=grouped(theirs))
-        self.counts.setText(said if ours or theirs else "")
+        text = tr("{ours} and {theirs} texts", ours=grouped(ours), theirs=grouped(theirs))
+        self.counts.setText(text if ours or theirs else "")
 
     def _show(self) -> None:
         steering, vector = self._steering, self._steering.vector
@@ -144,8 +144,8 @@ class SteerView(QWidget):
         for widget in (self.save, self.use):
             widget.setEnabled(vector is not None and not steering.running)
         if steering.running:
-            said = {"n": steering.done + 1, "total": steering.total}
-            self.caption.setText(tr("Computing text {n} of {total}…", **said))
+            counts = {"n": steering.done + 1, "total": steering.total}
+            self.caption.setText(tr("Computing text {n} of {total}…", **counts))
         elif vector is not None:
             name = tr("“{name}”", name=vector.name)
             self.caption.setText(f"{name}: {vector.facts}. {steering.notice}".strip())

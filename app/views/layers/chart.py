@@ -368,10 +368,10 @@ class LanesChart(Painted):
         self.update()
 
     def _describe(self) -> None:
-        said, n_layer = self.sentence(), self.picture.n_layer
+        text, n_layer = self.sentence(), self.picture.n_layer
         lanes = [describe_lane(lane, n_layer, lettered) for lane in self.picture.lanes]
-        self.setAccessibleDescription(f"{said}. {'; '.join(lanes)}" if said else "")
-        self.described.emit(said if self.walker.chosen else "")
+        self.setAccessibleDescription(f"{text}. {'; '.join(lanes)}" if text else "")
+        self.described.emit(text if self.walker.chosen else "")
 
     def tip(self, place: QPointF) -> str:
         tile, answer = self.picture.at(place), self.state.answer
@@ -381,9 +381,9 @@ class LanesChart(Painted):
 
     def _described(self, tiles: Sequence[LayerTile]) -> str:
         answer = self.state.answer
-        said = describe_tiles(tiles, answer, lettered) if answer is not None else ""
+        text = describe_tiles(tiles, answer, lettered) if answer is not None else ""
         value = self.shade.words([tile.layer for tile in tiles]) if self.shade is not None else ""
-        return f"{said}; {value}" if value else said
+        return f"{text}; {value}" if value else text
 
     def _measures(self) -> Measures:
         head = fonts.px(HEAD) * (2 if paint.two_lines(self.width()) else 1)

@@ -378,16 +378,18 @@ class LayersView(QWidget):
             shortcut.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
             shortcut.activated.connect(run)
 
-    def _show_details(self, said: str) -> None:
+    def _show_details(self, text: str) -> None:
         """What is chosen in the lanes."""
-        said = "" if self._as_table else said
-        self.details.setText(said)
-        self.details.setVisible(bool(said))
+        text = "" if self._as_table else text
+        self.details.setText(text)
+        self.details.setVisible(bool(text))
 
     def _show_words(self, some: bool) -> None:
         state = self.state
-        told = state.answer if some and not self._as_table else None
-        lines = [*(tr("Warning: {w}", w=w) for w in told.warnings), *told.reasons] if told else []
+        answer = state.answer if some and not self._as_table else None
+        lines = (
+            [*(tr("Warning: {w}", w=w) for w in answer.warnings), *answer.reasons] if answer else []
+        )
         self.reasons.setText("\n".join(lines))
         self.reasons.setVisible(bool(lines))
         name = state.file.path.stem if state.file is not None else ""
@@ -499,12 +501,12 @@ def layers_report(bench: Workbench, view: LayersView) -> ViewReport:
         words += [*state.answer.warnings, *state.answer.reasons]
     rule = state.draft.rule
     words.insert(0, tr("Rule: {rule}", rule=rule) if rule else tr("Placed by the engine."))
-    told = {"rule": rule, "plan": state.answer}
+    fields = {"rule": rule, "plan": state.answer}
     shade = view.shade
     if shade is not None:
         words.append(shade.heading)
     return ViewReport(
         [w for w in words if w],
         [table_of(tr("Layers"), columns, rows)],
-        lambda: msgspec.to_builtins(told),
+        lambda: msgspec.to_builtins(fields),
     )

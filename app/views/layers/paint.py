@@ -158,8 +158,8 @@ def _paint_shade(paper: Paper, tile: ShownTile, body: QRectF, shade: Shade) -> N
     if value is not None:
         ground = shade_of(shade.share(value), shade.is_diverging)
     paper.fill(body, ground)
-    said = shade.text(value), shade.text(value, short=True)
-    paper.text(body, *said, tone=readable(ground), align=CENTER, margin=2)
+    texts = shade.text(value), shade.text(value, short=True)
+    paper.text(body, *texts, tone=readable(ground), align=CENTER, margin=2)
 
 
 def _paint_bands(paper: Paper, tile: ShownTile, body: QRectF) -> None:

@@ -58,9 +58,9 @@ class RuleField(QWidget):
             if state.typed.problem:  # laid out first
                 QTimer.singleShot(0, self, self.refused.emit)
         self.setEnabled(state.file is not None)
-        told = state.answer is not None and not state.pending
-        self.place.setEnabled(told)
-        self.llama_cpp.setEnabled(told)
+        known = state.answer is not None and not state.pending
+        self.place.setEnabled(known)
+        self.llama_cpp.setEnabled(known)
         wanted = state.typed.text or state.draft.rule
         if not self._soon.isActive() and self.field.text.strip() != wanted.strip():
             self._showing = True
@@ -81,9 +81,9 @@ class RuleField(QWidget):
             notes = "".join(f" {note}." for note in answer.llama_cpp_notes)
             self._copy(answer.llama_cpp, tr("Copied for llama.cpp.{notes}", notes=notes))
 
-    def _copy(self, text: str, said: str) -> None:
+    def _copy(self, text: str, announced: str) -> None:
         QGuiApplication.clipboard().setText(text)
-        self.copied.emit(said)
+        self.copied.emit(announced)
 
     def _typed(self) -> None:
         if not self._showing:

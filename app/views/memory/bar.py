@@ -39,11 +39,11 @@ class PoolNumbers:
         for device in dict.fromkeys(part.device for part in pool.parts):
             mine = {part.component: part.size for part in pool.parts if part.device == device}
             own = sum(size for name, size in mine.items() if name != "mapped")
-            said = [mib(mine.get(name) or None) for name in names]
-            said.append(mib(own or None))
+            cells = [mib(mine.get(name) or None) for name in names]
+            cells.append(mib(own or None))
             if busy:
-                said.append(milliseconds(busy[device]) if device in busy else UNKNOWN)
-            rows[device] = tuple(said)
+                cells.append(milliseconds(busy[device]) if device in busy else UNKNOWN)
+            rows[device] = tuple(cells)
         titles = (*names, "total", *["ms/token"] * bool(busy)) if names else ()
         return cls(titles, rows)
 
@@ -187,7 +187,7 @@ class PoolBar(Bands):
         part = self.parts[at]
         planned = tr("{planned} MiB planned, ", planned=mib(part.planned)) if part.planned else ""
         what = tr("mapped, not allocated") if part.mapped else tr("held")
-        said = tr(
+        text = tr(
             "{device} {component}: {planned}{held} MiB {what}",
             device=part.device,
             component=tr(part.component),
@@ -195,7 +195,7 @@ class PoolBar(Bands):
             held=mib(part.held),
             what=what,
         )
-        return tr("{text}, then refused", text=said) if part.failed else said
+        return tr("{text}, then refused", text=text) if part.failed else text
 
     def tip(self, place: QPointF) -> str:
         if self.pool is None or place.y() >= self.band().top():
@@ -212,17 +212,17 @@ class PoolBar(Bands):
         if self.pool is None:
             return None
         pool, limit = self.pool, mib(self.pool.pool.limit)
-        said = tr("{held} of {limit}", held=mib(pool.held), limit=limit)
+        text = tr("{held} of {limit}", held=mib(pool.held), limit=limit)
         if not pool.held and pool.planned:
-            said = tr("{planned} planned of {limit}", planned=mib(pool.planned), limit=limit)
+            text = tr("{planned} planned of {limit}", planned=mib(pool.planned), limit=limit)
         elif pool.planned > pool.held:
-            said = tr(
+            text = tr(
                 "{held} of {planned} planned, limit {limit}",
                 held=mib(pool.held),
                 planned=mib(pool.planned),
                 limit=limit,
             )
-        return pool_name(pool.pool.name), said, "MiB"
+        return pool_name(pool.pool.name), text, "MiB"
 
     def head_area(self) -> QRectF:
         return QRectF(0, 0, self.width(), fonts.px(HEAD - 6))

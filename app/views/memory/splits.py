@@ -97,13 +97,13 @@ class SplitBand(Bands):
     def in_words(self) -> str:
         if self._times is None:
             return tr("No times yet")
-        said = tr(
+        text = tr(
             "{step_ns} ms in {stops} splits",
             step_ns=milliseconds(self._times.step_ns),
             stops=self.stops(),
         )
-        said += f", {REST} {milliseconds(rest_ns(self._times))} ms"
-        return f"{said}. {self.words(self.at)}" if self.stops() else said
+        text += f", {REST} {milliseconds(rest_ns(self._times))} ms"
+        return f"{text}. {self.words(self.at)}" if self.stops() else text
 
 
 class SplitsChart(QWidget):
@@ -146,7 +146,7 @@ def rest_ns(times: StepTimes) -> int:
 
 def describe_split(number: int, split: SplitRecord) -> str:
     """A split in words."""
-    said = tr(
+    text = tr(
         "Split {number} on {device}: {n_nodes} nodes, {nodes_of}; computes for {compute_ns} ms",
         number=number,
         device=split.device,
@@ -155,14 +155,14 @@ def describe_split(number: int, split: SplitRecord) -> str:
         compute_ns=milliseconds(split.compute_ns),
     )
     if split.copies:
-        said += tr_n(
+        text += tr_n(
             " after {n} copy of {copied:.1f} KiB in {copy_us} µs",
             " after {n} copies of {copied:.1f} KiB in {copy_us} µs",
             split.copies,
             copied=split.copied / 1024,
             copy_us=microseconds(split.copy_ns),
         )
-    return said
+    return text
 
 
 def nodes_of(split: SplitRecord) -> str:

@@ -101,7 +101,7 @@ class ServerLine(QWidget):
         )
         self.test = Button(
             tr("Test"),
-            lambda: bench.servers.ask(name),
+            lambda: bench.servers.test(name),
             "link",
             name=tr("Test {name} and list its models", name=name),
         )
@@ -142,7 +142,7 @@ class ServerLine(QWidget):
         self._show_facts()
         self.models.setVisible(bool(server.models))
         self.chat.setVisible(bool(server.models))
-        self.test.setEnabled(not server.asking)
+        self.test.setEnabled(not server.testing)
 
     def _show_facts(self) -> None:
         """Show the facts of the selected model."""
@@ -170,19 +170,19 @@ def _facts(model: ServedModel) -> str:
 
 def _words(server: ServerState) -> str:
     """Describe the server's last response, or its error."""
-    if server.asking:
+    if server.testing:
         return tr("Listing its models …")
     if server.problem:
         words = server.problem.removeprefix(f"server {server.connection.name}: ")
         return f"{words[:1].upper()}{words[1:]}."
-    if server.told is None:
+    if server.probed is None:
         return tr("Not tested yet. Test lists its models.")
     count = len(server.models)
     models = tr_n("{n} model", "{n} models", count)
-    said = tr(
+    text = tr(
         "{kind}  ·  {models}  ·  responds in {seconds}",
         kind=server.kind,
         models=models,
-        seconds=duration(server.told.seconds),
+        seconds=duration(server.probed.seconds),
     )
-    return f"{said}\n{server.note}" if server.note else said
+    return f"{text}\n{server.note}" if server.note else text

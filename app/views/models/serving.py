@@ -89,7 +89,7 @@ class ServingView(QWidget):
         self._lay_out()
         self.setFocusProxy(self.switch)
         self._state.changed.connect(self.refresh)
-        self._state.asked.connect(self._show_text)
+        self._state.moved.connect(self._show_text)
         bench.session.changed.connect(self.refresh)
         self.refresh()
 
@@ -138,13 +138,13 @@ class ServingView(QWidget):
         """The conversation of the chosen request, read only."""
         row = self._row
         kept = self._state.texts.get(row.number) if row is not None else None
-        said = []
+        parts = []
         if kept is not None:
-            said = [f"{message.role}: {message.text}" for message in kept.asked]
-            said.append(f"assistant: {kept.answer}")
+            parts = [f"{message.role}: {message.text}" for message in kept.conversation]
+            parts.append(f"assistant: {kept.answer}")
         elif row is not None:
-            said = [tr("Only the latest requests are kept; this one was dropped.")]
-        text = "\n\n".join(said)
+            parts = [tr("Only the latest requests are kept; this one was dropped.")]
+        text = "\n\n".join(parts)
         if text != self.text.toPlainText():
             self.text.setPlainText(text)
 

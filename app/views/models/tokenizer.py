@@ -44,8 +44,8 @@ class Chips(Chart):
     def show_chips(self, chips: Sequence[Chip]) -> None:
         self._chips, self._at = chips[:MOST], 0
         self._place()
-        said = " ".join(f"{chip.text} {chip.number}," for chip in self._chips[:200])
-        self.setAccessibleDescription(said)
+        text = " ".join(f"{chip.text} {chip.number}," for chip in self._chips[:200])
+        self.setAccessibleDescription(text)
 
     def sizeHint(self) -> QSize:  # noqa: N802
         return QSize(200, self.minimumHeight())
@@ -118,7 +118,9 @@ class TokenizerPage(QWidget):
         scroll.setWidget(self.chips)
         for part in (scroll.viewport(), self.chips):  # no canvas below them
             part.setAutoFillBackground(False)
-        vbox(self.text, self._caption, (scroll, 1), on=self, margins=(PADDING, 12, PADDING, PADDING))
+        vbox(
+            self.text, self._caption, (scroll, 1), on=self, margins=(PADDING, 12, PADDING, PADDING)
+        )
         self._soon = QTimer(self, singleShot=True, interval=WAIT_MS)
         self._soon.timeout.connect(self._send)
         self.text.textChanged.connect(self._soon.start)

@@ -113,9 +113,9 @@ class Saving(QObject):
         chosen, _ = QFileDialog.getSaveFileName(self._view, tr("Save the recording"), named, TRACE)
         if chosen:
             self.described.emit(tr("Saving …"))
-            Work(write_trace, Path(chosen), answer).then(self._saved).fail(self.described.emit).start(
-                self
-            )
+            Work(write_trace, Path(chosen), answer).then(self._saved).fail(
+                self.described.emit
+            ).start(self)
 
     def _saved(self, path: Path) -> None:
         self.described.emit(tr("Saved {name} in {parent}.", name=path.name, parent=path.parent))
@@ -184,8 +184,8 @@ class ProfileView(QWidget):
         self._scroll.setVisible(answer is not None)
         self._empty.setVisible(answer is None)
         self._empty_caption.setText(WAITING if state.recording else EMPTY)
-        said = summary(answer) if answer is not None else []
-        self.status.setText(" ".join([*said, *([WAITING] if state.recording else [])]))
+        sentences = summary(answer) if answer is not None else []
+        self.status.setText(" ".join([*sentences, *([WAITING] if state.recording else [])]))
         if answer is None:
             return
         if not answer.n_steps(self.shown_phase):
@@ -219,7 +219,7 @@ class ProfileView(QWidget):
         answer = self._state.latest
         if answer is not None and not self._is_showing:
             kind = answer.kind(launch)
-            phase = answer.told.steps[int(answer.steps_of[launch])].phase
+            phase = answer.record.steps[int(answer.steps_of[launch])].phase
             place = answer.place_in_step(launch)
             key = self._bench.graph.key_of_launch(phase, place, kind.name)
             layer = layer_of_node(kind.name)

@@ -63,7 +63,7 @@ class Roofline(QWidget):
     def _dot(self, total: Total, whole: int) -> PlotDot:
         device, _, kernel = total.name.partition(" ")
         look, rate = device_look(device), total.flops_per_s
-        says = tr(
+        text = tr(
             "{kernel} on {device}: {rate:.1f} GFLOP/s, {bytes_per_s:.1f} GB/s, {ns:.1f} %"
             " of the time",
             kernel=kernel,
@@ -75,8 +75,8 @@ class Roofline(QWidget):
         roof = self._state.roofs.get(device)
         if roof is not None and roof.bytes_per_s:
             most = min(roof.bytes_per_s * total.intensity, roof.flops_per_s)
-            says += tr(", {rate:.0f} % of the device's limit", rate=100 * rate / most)
-        return PlotDot(total.intensity, rate / 1e9, says, look.colour, look.letter)
+            text += tr(", {rate:.0f} % of the device's limit", rate=100 * rate / most)
+        return PlotDot(total.intensity, rate / 1e9, text, look.colour, look.letter)
 
     def _say(self, answer: RecordedAnswer | None, roofs: list[DeviceRoof]) -> None:
         self.measure.setVisible(not self._state.roofs)

@@ -59,7 +59,7 @@ class TimeLine(QWidget):
     def show_step(self, phase: Phase) -> None:
         """Make the step of median length fill the time line."""
         assert self._answer is not None
-        steps = [step for step in self._answer.told.steps if step.phase == phase]
+        steps = [step for step in self._answer.record.steps if step.phase == phase]
         if steps:
             step = sorted(steps, key=lambda one: one.step_ns)[len(steps) // 2]
             self.lanes.show_time(step.start, step.start + step.step_ns)
@@ -70,7 +70,7 @@ class TimeLine(QWidget):
             found = np.flatnonzero(launches == launch)
             if len(found):
                 self.lanes.set_cursor(lane, int(found[0]))
-                self.caption.setText(self.lanes.says())
+                self.caption.setText(self.lanes.description())
 
     def show_nothing(self) -> None:
         """No launch is selected."""
@@ -108,7 +108,7 @@ class TimeLine(QWidget):
         )
 
     def _pointed(self, lane: int, span: int) -> None:
-        self.caption.setText(self.lanes.says())
+        self.caption.setText(self.lanes.description())
         if lane:
             self.launch_pointed.emit(int(self._launches[lane - 1][span]))
 
@@ -117,9 +117,9 @@ def _device(
     answer: RecordedAnswer, device: str, launches: np.ndarray[tuple[int], np.dtype[np.intp]]
 ) -> SpanLane:
     look = device_look(device)
-    ops = list(dict.fromkeys(kind.op for kind in answer.told.kinds))
+    ops = list(dict.fromkeys(kind.op for kind in answer.record.kinds))
     shade = {op: at % len(SHADES) for at, op in enumerate(ops)}
-    of_kind = np.array([shade[kind.op] for kind in answer.told.kinds], np.int64)
+    of_kind = np.array([shade[kind.op] for kind in answer.record.kinds], np.int64)
 
     def describe(span: int) -> str:
         launch = int(launches[span])
@@ -155,8 +155,8 @@ def _host(answer: RecordedAnswer) -> SpanLane:
     names: list[str] = []
     edges: list[tuple[int, int]] = []
     end = None
-    for step in answer.told.steps:
-        if end is not None and step.start > end and answer.told.every == 1:
+    for step in answer.record.steps:
+        if end is not None and step.start > end and answer.record.every == 1:
             names.append(BETWEEN)
             edges.append((end, step.start))
         for span in step.host:

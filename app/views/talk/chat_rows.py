@@ -146,9 +146,9 @@ class ChatsModel(QAbstractListModel):
         if role == _Role.ToolTipRole and isinstance(item, ChatRow):
             moment = local_time(item.changed)
             when = moment.isoformat(" ", "minutes") if moment is not None else ""
-            asked = tr("a request from {served}", served=item.served) if item.served else ""
+            origin = tr("a request from {served}", served=item.served) if item.served else ""
             harm = tr("Some of this chat is damaged on the disk.") if item.damaged else ""
-            parts = [item.title, _tags(item), asked, item.model, when, harm]
+            parts = [item.title, _tags(item), origin, item.model, when, harm]
             return plain_tip("\n".join(filter(None, parts)))
         return None
 

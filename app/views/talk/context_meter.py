@@ -49,7 +49,7 @@ class ContextMeter(QWidget):
         chat, session = bench.chat, bench.session
         for signal in (
             *(chat.path_changed, chat.message_added, chat.message_changed),
-            *(chat.attached.changed, chat.documents.changed, chat.brought.changed),
+            *(chat.attached.changed, chat.documents.changed, chat.pictures_in_engine.changed),
             *(bench.prompt.changed, chat.details.changed),
         ):
             signal.connect(self._later)

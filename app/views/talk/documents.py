@@ -345,7 +345,7 @@ class PartsFinder(QWidget):
             self.facts.setText(tr("Searching…"))
         elif search.found:
             n = len(search.found)
-            said = tr_n(
+            text = tr_n(
                 "{n} part found by its words; {letters} characters chosen, at most half of the"
                 " free context.",
                 "{n} parts found by their words; {letters} characters chosen, at most half of"
@@ -354,8 +354,8 @@ class PartsFinder(QWidget):
                 letters=grouped(letters),
             )
             if search.embedder:
-                said += " " + tr("Also ranked by {model}.", model=search.embedder)
-            self.facts.setText(f"{said} {search.note}".rstrip())
+                text += " " + tr("Also ranked by {model}.", model=search.embedder)
+            self.facts.setText(f"{text} {search.note}".rstrip())
         elif search.question:
             self.facts.setText(tr("No part has a word of the question."))
         else:

@@ -69,16 +69,16 @@ class EditChip(QFrame):
     def __init__(self, one: ChatEdit, opened: Callable[[], object], gone: Callable[[], object]):
         super().__init__()
         surface(self, "card")
-        said = words(one)
+        text = words(one)
         self.button = Button("", opened, "flat")
         room = fonts.px(LONGEST)
-        shown = self.button.fontMetrics().elidedText(said, Qt.TextElideMode.ElideMiddle, room)
+        shown = self.button.fontMetrics().elidedText(text, Qt.TextElideMode.ElideMiddle, room)
         self.button.setText(literal(shown if one.on else tr("{edit} (off)", edit=shown)))
-        applied = tr("Edit: {edit}", edit=said)
-        unused = tr("Edit: {edit}, not applied", edit=said)
+        applied = tr("Edit: {edit}", edit=text)
+        unused = tr("Edit: {edit}, not applied", edit=text)
         self.button.setAccessibleName(applied if one.on else unused)
-        set_tip(self.button, said if shown != said else "")
-        self.remove = IconButton("close", tr("Remove: {edit}", edit=said), gone, 14)
+        set_tip(self.button, text if shown != text else "")
+        self.remove = IconButton("close", tr("Remove: {edit}", edit=text), gone, 14)
         hbox(self.button, self.remove, on=self, margins=(GRID // 2, 0, GRID // 2, 0), spacing=0)
 
 

@@ -70,7 +70,7 @@ class EmptyTalk(QWidget):
         column.addStretch(3)
         vbox(scrolled(body), on=self)
         self.setAccessibleName(tr("Empty chat"))
-        bench.chat.brought.changed.connect(self.refresh)
+        bench.chat.pictures_in_engine.changed.connect(self.refresh)
         self.refresh()
 
     def eventFilter(self, ground: QObject, event: QEvent) -> bool:  # noqa: N802
@@ -90,7 +90,7 @@ class EmptyTalk(QWidget):
         if model is not self._of:
             self._of = model
             self._show_questions(model)
-        sees = self._is_demo or bool(model is not None and self._bench.chat.brought.sees)
+        sees = self._is_demo or bool(model is not None and self._bench.chat.pictures_in_engine.sees)
         self.demo.setVisible(model is not None and not sees and bundled.is_there())
         self._keys.setVisible(model is not None)
         if model is None:

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QApplication, QMenu, QWidget
 
 from app.language import tr
 from app.state.talk.message import Picture
-from app.state.talk.reasoning import Excerpt, Said, as_written, split_reasoning
+from app.state.talk.reasoning import Excerpt, SplitAnswer, as_written, split_reasoning
 from app.theme import fonts
 from app.theme.theme import tokens
 from app.theme.tokens import CHAT_PX, GRID, PADDING, RADIUS_CARD
@@ -132,18 +132,18 @@ class MessageView(Row):
         if self.tokens is not None:
             self.tokens.painter.light(lights)
             return
-        said = self._said()
+        parts = self._shown_parts()
         if self.thought is not None:
-            self.thought.light(_moved_lights(lights, said.thought_part, 0, said.answer_start))
+            self.thought.light(_moved_lights(lights, parts.thought_part, 0, parts.answer_start))
         if self.body is not None:
-            self.body.light(_moved_lights(lights, said.answer_part, said.answer_start))
+            self.body.light(_moved_lights(lights, parts.answer_part, parts.answer_start))
 
-    def _said(self) -> Said:
+    def _shown_parts(self) -> SplitAnswer:
         if self.row.is_question:
             return as_written(self.row.message.text)
         return self._split()
 
-    def _split(self) -> Said:
+    def _split(self) -> SplitAnswer:
         message = self.row.message
         return split_reasoning(message.text, self.row.answering, bool(message.calls))
 
@@ -157,13 +157,13 @@ class MessageView(Row):
     def _point(self) -> QRect | None:
         """Mark the selected token in the answer or the thought, shown as text."""
         part, at = self.row.selected_part, None
-        said = self._said() if part else as_written("")
-        thinks = part is not None and part[0] < said.answer_start
+        parts = self._shown_parts() if part else as_written("")
+        thinks = part is not None and part[0] < parts.answer_start
         if self.thought is not None:
-            y = self.thought.point(_moved(part, said.thought_part) if thinks else None)
+            y = self.thought.point(_moved(part, parts.thought_part) if thinks else None)
             at = self.thought.y() + y if thinks else None
         if self.body is not None:
-            below = self.body.point(None if thinks else _moved(part, said.answer_part))
+            below = self.body.point(None if thinks else _moved(part, parts.answer_part))
             at = at if below is None else self.body.y() + below
         return None if at is None else QRect(0, at, 1, fonts.px(CHAT_PX) * 3 // 2)
 
@@ -285,8 +285,8 @@ class MessageView(Row):
             self._loader.ready.connect(self._picture_known)
             self.row.pictures_in_engine.changed.connect(self._show_pictures)
         if self.pictures is not None:
-            brought = self.row.pictures_in_engine
-            self.pictures.show_items([item(p, brought, self._loader) for p in pictures])
+            in_engine = self.row.pictures_in_engine
+            self.pictures.show_items([item(p, in_engine, self._loader) for p in pictures])
 
     def _picture_known(self, path: Path) -> None:
         if any(self.row.pictures_in_engine.path(picture) == path for picture in self._shown):
@@ -314,8 +314,8 @@ class MessageView(Row):
             self.height_changed.emit()
 
     def _show_thought(self) -> None:
-        said = self._split()
-        if not said.thought or self.row.is_question:
+        parts = self._split()
+        if not parts.thought or self.row.is_question:
             if self.thought is not None:
                 self._take_out(self.thought)
                 self.thought = None
@@ -324,7 +324,7 @@ class MessageView(Row):
             self.thought = Thought(self.row)
             self.thought.height_changed.connect(self.height_changed)
             self._put(self.thought, 0)
-        self.thought.show_said(said)
+        self.thought.show_parts(parts)
 
     def _show_body(self) -> None:
         if self.row.painted:
@@ -345,7 +345,7 @@ class MessageView(Row):
             self.body.dragged.connect(self._dragged)
             self.body.mark_found.connect(self._mark_found)
             self.body.word_clicked.connect(
-                lambda at: self.row.look_at(self._said().answer_part.there(at))
+                lambda at: self.row.look_at(self._shown_parts().answer_part.there(at))
             )
             self.body.installEventFilter(self)
             before = (self.thought, self.pictures)

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QBoxLayout, QMenu, QProgressBar, QSizePolicy, QWid
 from app.language import tr, used
 from app.state.session import PastStage, StageProgress
 from app.state.talk.edits import all_words
-from app.state.talk.reasoning import Said, as_written
+from app.state.talk.reasoning import SplitAnswer, as_written
 from app.theme import fonts
 from app.theme.theme import tokens
 from app.theme.tokens import GRID, ROW_COMPACT
@@ -231,7 +231,7 @@ class Thought(QWidget):
         self._row = row
         self._text: MarkdownView | None = None
         self._lights: Sequence[Light] = ()
-        self._said = as_written("")
+        self._parts = as_written("")
         self._began = time.monotonic()
         self._took: float | None = None
         self.fold = Button("", self.toggle, "link")
@@ -239,13 +239,13 @@ class Thought(QWidget):
         self._inset = vbox(margins=(2 * GRID, 0, 0, 0))
         vbox(line, self._inset, on=self, spacing=GRID // 2)
 
-    def show_said(self, said: Said) -> None:
-        if self._said.thinking and not said.thinking:
+    def show_parts(self, parts: SplitAnswer) -> None:
+        if self._parts.thinking and not parts.thinking:
             self._took = time.monotonic() - self._began
-        self._said = said
+        self._parts = parts
         self.tick()
         if self._text is not None:
-            self._text.set_text(said.thought, live=said.thinking and self._row.answering)
+            self._text.set_text(parts.thought, live=parts.thinking and self._row.answering)
 
     @property
     def text(self) -> MarkdownView | None:
@@ -265,7 +265,7 @@ class Thought(QWidget):
 
     def tick(self) -> None:
         """Update the elapsed time."""
-        if self._said.thinking and self._row.answering:
+        if self._parts.thinking and self._row.answering:
             words = tr(
                 "Thinking for {monotonic}",
                 monotonic=duration(int(time.monotonic() - self._began) + 1),
@@ -285,9 +285,9 @@ class Thought(QWidget):
             self._text = MarkdownView(tr("The model's reasoning"))
             self._text.height_changed.connect(self.height_changed)
             self._text.word_clicked.connect(
-                lambda at: self._row.look_at(self._said.thought_part.there(at))
+                lambda at: self._row.look_at(self._parts.thought_part.there(at))
             )
-            self._text.set_text(self._said.thought)
+            self._text.set_text(self._parts.thought)
             self._text.light(self._lights)
             self._inset.addWidget(self._text)
             self._text.show()
@@ -312,7 +312,7 @@ class Thought(QWidget):
         message = self._row.message
         if message.stats is None or not message.text:
             return None
-        return message.stats.decode_s * self._said.answer_start / len(message.text)
+        return message.stats.decode_s * self._parts.answer_start / len(message.text)
 
 
 def _when(created: float) -> str:

@@ -79,7 +79,7 @@ class MessageRow(QObject):
     @property
     def pictures_in_engine(self) -> PicturesInEngine:
         """Pictures uploaded to the engine."""
-        return self._bench.chat.brought
+        return self._bench.chat.pictures_in_engine
 
     @property
     def document_tokens(self) -> DocumentTokens:

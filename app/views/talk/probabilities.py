@@ -126,7 +126,7 @@ class TokenAnswer(QWidget):
         corner = painter.mapTo(self.window(), place.topLeft())
         card.show_choices(visible(info.text), chance, choices, hint, QRect(corner, place.size()))
         self._shown = index
-        painter.tell(
+        painter.announce(
             tr(
                 "Token {index} of {known}: {all_words}",
                 index=index + 1,
@@ -148,7 +148,7 @@ class TokenAnswer(QWidget):
             self.card.mark(step)
             if self.card.marked is not None:
                 choice = self.card.choices[self.card.marked]
-                self.painter.tell(f"{choice.text}, {_percent(choice.share)}")
+                self.painter.announce(f"{choice.text}, {_percent(choice.share)}")
 
     def _take(self, index: int) -> None:
         if self.card is None or not self.card.isVisible() or self._shown != index:

@@ -49,15 +49,15 @@ def stage_title(stage: StageProgress | None) -> str:
 
 def which_block(stage: StageProgress) -> str:
     """Which picture the tower is at, which view of it and which block, where there are several."""
-    said = []
+    parts = []
     for what, at in (
         (tr("picture"), stage.picture),
         (tr("view"), stage.view),
         (tr("block"), stage.block),
     ):
         if at is not None and at[1] > 1:
-            said.append(tr("{what} {at} of {count}", what=what, at=at[0], count=at[1]))
-    return ", ".join(said)
+            parts.append(tr("{what} {at} of {count}", what=what, at=at[0], count=at[1]))
+    return ", ".join(parts)
 
 
 def stage_percent(stage: StageProgress) -> str:

@@ -199,7 +199,7 @@ class ServerQuestion(QWidget):
 
     def refresh(self) -> None:
         """Show the server that is asked about."""
-        server = self._bench.tools.asking
+        server = self._bench.tools.in_question
         if server is self._server and self.isHidden() == (server is None):
             return
         self._server = server

@@ -107,10 +107,10 @@ class CellsPage(QWidget):
         if not cache.sequences[at]:
             self.place.setText(tr("{name} {at}: free", name=name, at=at))
             return
-        said = [(_position if cache.kept is None else _read_to)(cache.positions[at])]
-        said += [_shared(cache, at)] if cache.sequences[at] > 1 else []
-        said += [tr("a checkpoint")] if cache.kept is not None and cache.kept[at] else []
-        self.place.setText(f"{name} {at}: {', '.join(said)}")
+        parts = [(_position if cache.kept is None else _read_to)(cache.positions[at])]
+        parts += [_shared(cache, at)] if cache.sequences[at] > 1 else []
+        parts += [tr("a checkpoint")] if cache.kept is not None and cache.kept[at] else []
+        self.place.setText(f"{name} {at}: {', '.join(parts)}")
 
 
 def numbers_of(cache: CacheUse) -> str:

@@ -74,7 +74,7 @@ class ExpertsPage(QWidget):
     def _pointed(self, row: int, column: int) -> None:
         routing = self._state.routing
         if routing is not None and row < len(routing.layers):
-            self.place.setText(self.map.says(row, column))
+            self.place.setText(self.map.describe(row, column))
             layer = routing.layers[row]
             self._selection.select_expert(layer, column, f"{RESULT}-{layer}")
 

@@ -42,7 +42,7 @@ class ProbesPage(QWidget):
         vbox(line, self.what, (self.strip, 1), self.caption, on=self)
         state.changed.connect(self._show)
         state.begun.connect(self._begin)
-        state.told.connect(self._add)
+        state.arrived.connect(self._add)
         self._begin()
         self._show()
 

@@ -167,8 +167,8 @@ class TensorsView(QWidget):
         spread.setHandleWidth(GRID)
         spread.addWidget(self.histogram)
         spread.addWidget(self.norms)
-        told = (spread, self.statistics, self.blocks)
-        pages = (self.grid, heat, *(scrolled(page, self._stack) for page in told))
+        pages_of_numbers = (spread, self.statistics, self.blocks)
+        pages = (self.grid, heat, *(scrolled(page, self._stack) for page in pages_of_numbers))
         for title, page in zip(PAGES, pages, strict=True):
             self.tabs.put(tr(title))
             self._stack.addWidget(page)
@@ -248,14 +248,14 @@ class TensorsView(QWidget):
             self._caption.setText(chosen if state.groups else empty)
         else:
             dims = numbers.dims if numbers is not None else item.dims
-            said = [item.type, shape_text(dims), tr("{prod} numbers", prod=grouped(prod(dims)))]
+            parts = [item.type, shape_text(dims), tr("{prod} numbers", prod=grouped(prod(dims)))]
             if item.result is not None:
-                said.append(numbers.where if numbers is not None else tr("computing …"))
+                parts.append(numbers.where if numbers is not None else tr("computing …"))
             elif item.layer is not None and (devices := self._devices_of(item.layer)):
-                said.append(tr("on {devices}", devices=", ".join(devices)))
+                parts.append(tr("on {devices}", devices=", ".join(devices)))
             if (device := self._bare_device()) is not None:
-                said.append(tr("no layers on {device}", device=device))
-            self._caption.setText(" · ".join(said))
+                parts.append(tr("no layers on {device}", device=device))
+            self._caption.setText(" · ".join(parts))
 
     def _bare_device(self) -> str | None:
         """The device that is selected and has no layer, of which nothing can be shown here."""
@@ -297,9 +297,9 @@ class TensorsView(QWidget):
     def _pointed(self, row: int, column: int) -> None:
         """One cursor for the table and the heat map."""
         value = self.grid.numbers.value(row, column)
-        told = "" if value is None else f": {value:.9g}"
+        shown = "" if value is None else f": {value:.9g}"
         self._place.setText(
-            tr("row {row}, column {column}{value}", row=row, column=column, value=told)
+            tr("row {row}, column {column}{value}", row=row, column=column, value=shown)
         )
         item, numbers = self._state.item, self._state.numbers
         selected = item is not None and item.name == self._selection.now.operation

@@ -45,8 +45,8 @@ def _tensor(bench: Workbench, view: TensorsView) -> ViewReport:
         tables.append(
             ReportTable(tr("Statistics"), [tr("All numbers"), tr("Value")], lambda: words)
         )
-    told = {"name": numbers.name, "type": numbers.type, "dims": numbers.dims}
-    return ViewReport([f"{numbers.name}: {view.caption}"], tables, lambda: told)
+    fields = {"name": numbers.name, "type": numbers.type, "dims": numbers.dims}
+    return ViewReport([f"{numbers.name}: {view.caption}"], tables, lambda: fields)
 
 
 def _lines(text: str) -> list[list[str]]:
@@ -113,8 +113,8 @@ def _experts(bench: Workbench, view: TensorsView) -> ViewReport:
     words = [view.experts.caption.text()]
     if routing is None:
         return ViewReport(words)
-    told = {"layers": routing.layers, "experts": routing.n_experts, "chosen": routing.chosen}
-    return ViewReport(words, [table_of(tr("Layers"), rows.columns, rows.all_rows)], lambda: told)
+    fields = {"layers": routing.layers, "experts": routing.n_experts, "chosen": routing.chosen}
+    return ViewReport(words, [table_of(tr("Layers"), rows.columns, rows.all_rows)], lambda: fields)
 
 
 def _cells(bench: Workbench, view: TensorsView) -> ViewReport:
@@ -122,8 +122,8 @@ def _cells(bench: Workbench, view: TensorsView) -> ViewReport:
     titles = ("Cache", tr("Cells"), tr("In use"), tr("Shared"), tr("Free"))
     rows = [[c.title, *(str(n) for n in (c.size, c.used, c.shared, c.free))] for c in caches]
     table = ReportTable(tr("Caches"), titles, lambda: rows)
-    told = {
+    fields = {
         c.title: {"positions": c.positions.tolist(), "sequences": c.sequences.tolist()}
         for c in caches
     }
-    return ViewReport([view.cells.caption.text()], [table], lambda: told)
+    return ViewReport([view.cells.caption.text()], [table], lambda: fields)

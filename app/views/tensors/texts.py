@@ -139,8 +139,8 @@ class TextsPage(QWidget):
         self._state.changed.connect(self._show)
         self._selection.changed.connect(self._follow)
         bench.session.changed.connect(self._show)
-        for told in (bench.chat.path_changed, bench.chat.message_added, bench.chat.opened):
-            told.connect(self._offer)
+        for signal in (bench.chat.path_changed, bench.chat.message_added, bench.chat.opened):
+            signal.connect(self._offer)
         self._bench = bench
         self._show()
 
@@ -154,7 +154,9 @@ class TextsPage(QWidget):
         grid.setColumnStretch(1, 1)
         buttons = hbox(self.compare, self.stop, (self.bar, 1), SPARE, spacing=GRID)
         self.map.setMinimumHeight(fonts.px(LEAST_MAP))
-        vbox(grid, self.caption, buttons, (self.map, 2), self.place, (self.table, 3), SPARE, on=self)
+        vbox(
+            grid, self.caption, buttons, (self.map, 2), self.place, (self.table, 3), SPARE, on=self
+        )
 
     def _offer(self) -> None:
         self.first.refresh()
@@ -228,7 +230,7 @@ class TextsPage(QWidget):
         result = self._state.result
         if result is not None and row < len(result.rows) and column < len(result.pairs):
             self._pick(result.rows[row])
-            self.place.setText(self.map.says(row, column))
+            self.place.setText(self.map.describe(row, column))
 
     def _open(self, row: PairedResult) -> None:
         self._say(
@@ -251,5 +253,5 @@ class TextsPage(QWidget):
 
 def pair_text(pair: TokenPair) -> str:
     """Where it is in the first text, and what it says in both."""
-    said = " / ".join(f"“{text}”" for text in dict.fromkeys((pair.text, pair.other_text)))
-    return f"{pair.place} {said}"
+    both = " / ".join(f"“{text}”" for text in dict.fromkeys((pair.text, pair.other_text)))
+    return f"{pair.place} {both}"

@@ -222,8 +222,8 @@ class _Row(QStandardItem):
         if role == Qt.ItemDataRole.FontRole and self._item is not None:
             return fonts.mono()
         if role == Qt.ItemDataRole.ToolTipRole and self._item is not None:
-            said = f"{self._item.name}: {shape_text(self._item.dims)}", self._loss
-            return plain_tip(", ".join(one for one in said if one))
+            lines = f"{self._item.name}: {shape_text(self._item.dims)}", self._loss
+            return plain_tip(", ".join(one for one in lines if one))
         if role == Qt.ItemDataRole.AccessibleTextRole and self._loss:
             return f"{self.text()}, {self._loss}"
         return super().data(role)

@@ -54,8 +54,8 @@ class SourceList(Bars):
         if list(lines) != list(self.lines):
             self.lines = lines
             self.changed()
-            said = ", ".join(f"{line.text} {percent(line.share)}" for line in lines)
-            self.setAccessibleDescription(said or self.in_words())
+            text = ", ".join(f"{line.text} {percent(line.share)}" for line in lines)
+            self.setAccessibleDescription(text or self.in_words())
 
     def stops(self) -> int:
         return len(self.lines)
@@ -391,13 +391,13 @@ class BlankMap(Painted):
             paper.fills(cells, tokens().raised)
 
 
-def _toggle(title: str, says: str, clicked: Callable[[], None]) -> QToolButton:
+def _toggle(title: str, text: str, clicked: Callable[[], None]) -> QToolButton:
     """A choice of what the map shows."""
     button = QToolButton()
     button.setText(title)
     button.setCheckable(True)
-    button.setAccessibleName(says)
-    set_tip(button, says)
+    button.setAccessibleName(text)
+    set_tip(button, text)
     button.clicked.connect(lambda: clicked())
     return button
 

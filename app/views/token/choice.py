@@ -46,17 +46,17 @@ class Candidate:
 
     @property
     def description(self) -> str:
-        said = f"{shown(self.text)} {percent(self.model)}"
+        text = f"{shown(self.text)} {percent(self.model)}"
         if self.removed_by:
             return tr(
                 "{text}, removed by {get}",
-                text=said,
+                text=text,
                 get=STEPS.get(self.removed_by, self.removed_by),
             )
         return (
-            said
+            text
             if self.drawn is None
-            else tr("{text}, drawn with {drawn}", text=said, drawn=percent(self.drawn))
+            else tr("{text}, drawn with {drawn}", text=text, drawn=percent(self.drawn))
         )
 
 
@@ -96,7 +96,9 @@ class ChoiceBars(Bars):
         self.titles = (tr("by the model"), "model"), (tr("when drawn"), "drawn") if drawn else ()
         self.candidates = kept
         self.changed()
-        self.setAccessibleDescription("; ".join(one.description for one in kept) or tr("Nothing yet"))
+        self.setAccessibleDescription(
+            "; ".join(one.description for one in kept) or tr("Nothing yet")
+        )
 
     def stops(self) -> int:
         return len(self.candidates)
@@ -210,12 +212,12 @@ def _sentence(choice: TokenChoice) -> str:
     if not choice.steps:
         return ""
     first, *rest = choice.steps
-    said = [tr("{n_left} words, {bits}", n_left=grouped(first.n_left), bits=_bits(first.entropy))]
+    parts = [tr("{n_left} words, {bits}", n_left=grouped(first.n_left), bits=_bits(first.entropy))]
     left = first.n_left
     for step in rest:
         name = STEPS.get(step.name, step.name)
         if step.n_left != left:
-            said.append(
+            parts.append(
                 tr(
                     "{name} leaves {n_left}, removes {removed}",
                     name=name,
@@ -224,8 +226,8 @@ def _sentence(choice: TokenChoice) -> str:
                 )
             )
             left = step.n_left
-    said.append(tr("drawn from {bits}", bits=_bits(choice.steps[-1].entropy)))
-    return " → ".join(said)
+    parts.append(tr("drawn from {bits}", bits=_bits(choice.steps[-1].entropy)))
+    return " → ".join(parts)
 
 
 def _bits(nats: float) -> str:

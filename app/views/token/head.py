@@ -55,7 +55,7 @@ class TokenHead(QWidget):
         self.why = Button(tr("What causes this word?"), bench.causes.begin, "link")
         self.detail = label("", "quiet", wrap=True)
         self.act = Button("", self._act, "link")
-        self._does: Callable[[], object] = state.ask
+        self._does: Callable[[], object] = state.send
         self._lay_out()
 
     def refresh(self) -> None:
@@ -87,8 +87,8 @@ class TokenHead(QWidget):
     def caption(self) -> str:
         """The word with its message, as pictures and texts begin."""
         word = self._state.word
-        said = f"“{shown(word.text)}”" if word is not None else ""
-        return BETWEEN.join(part for part in (said, self._place(), self._about()) if part)
+        text = f"“{shown(word.text)}”" if word is not None else ""
+        return BETWEEN.join(part for part in (text, self._place(), self._about()) if part)
 
     def _place(self) -> str:
         """Which word of which message is looked at."""
@@ -144,7 +144,7 @@ class TokenHead(QWidget):
             self._does = self._bench.session.restart
             return problem.text, tr("Restart"), "warn"
         if problem.action == "retry":
-            self._does = self._state.ask
+            self._does = self._state.send
             return problem.text, tr("Inspect again"), "quiet"
         wrote = self._writer() if problem.action in ("open", "open_model") else None
         if wrote is not None:

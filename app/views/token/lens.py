@@ -74,16 +74,16 @@ class LensChart(Chart):
             title = tr("The model's answer")
         guesses = reading.guesses(at)
         if column is None or not 0 <= column < len(guesses):
-            said = ", ".join(f"{shown(g.text)} {percent(g.probability)}" for g in guesses[:3])
+            text = ", ".join(f"{shown(g.text)} {percent(g.probability)}" for g in guesses[:3])
         else:
-            said = f"{shown(guesses[column].text)} {percent(guesses[column].probability)}"
+            text = f"{shown(guesses[column].text)} {percent(guesses[column].probability)}"
         word, rank = shown(reading.wanted_text), int(reading.rank[at])
         chance = percent(float(reading.probability[at]))
         entropy = tr("{entropy:.1f} bits", entropy=float(reading.entropy[at]))
         return tr(
             "{title}: {text}. “{word}” is at rank {rank} with {chance}; {entropy}",
             title=title,
-            text=said,
+            text=text,
             word=word,
             rank=place(rank),
             chance=chance,
@@ -102,12 +102,12 @@ class LensChart(Chart):
         return self.cell_words(at, self.column)
 
     def in_words(self) -> str:
-        said, reading = self.words(self.at), self.reading
+        text, reading = self.words(self.at), self.reading
         if reading is not None and reading.leads_from is not None:
-            said += tr(
+            text += tr(
                 ". It leads from layer {layers} on", layers=reading.layers[reading.leads_from]
             )
-        return said
+        return text
 
     def tip(self, place: QPointF) -> str:
         row = self.under(place)

@@ -95,7 +95,7 @@ class LookedAtPicture(QWidget):
     def _limits(self, rows: PlacedRows) -> PictureLimits:
         """What the picture may take: one that is given twice may have been limited once."""
         path = self._chat.path
-        digests = self._chat.brought.digests(path)
+        digests = self._chat.pictures_in_engine.digests(path)
         pictures = (picture for message in path for picture in message.pictures)
         alike = {
             number: one.limits
@@ -126,11 +126,11 @@ class LookedAtPicture(QWidget):
         share = self.weights().get(cell)
         if share is not None and self._plan is not None:
             row, column = divmod(cell[1], self._plan.views[cell[0]].columns)
-            said = tr(
+            text = tr(
                 "Patch {column} from the left, {row} from the top: {share}",
                 column=column + 1,
                 row=row + 1,
                 share=percent(share),
             )
-            self.views.setAccessibleDescription(said)
-            set_tip(self.views, said)
+            self.views.setAccessibleDescription(text)
+            set_tip(self.views, text)

@@ -174,18 +174,18 @@ def split_shares(times: StepTimes) -> list[TimeShare]:
 def describe(share: TimeShare, step_ns: int) -> str:
     """A part in words."""
     part = f"{share.ns / max(step_ns, 1) * 100:.0f} %"
-    said = tr(
+    text = tr(
         "{group}: {ns} ms, {part} of the token",
         group=share.group,
         ns=milliseconds(share.ns),
         part=part,
     )
     if share.device:
-        said = f"{share.device}, {said}"
+        text = f"{share.device}, {text}"
     return (
-        tr("{text}, in {launches} launches", text=said, launches=share.launches)
+        tr("{text}, in {launches} launches", text=text, launches=share.launches)
         if share.launches
-        else said
+        else text
     )
 
 

@@ -36,8 +36,8 @@ def captions(bench: Workbench, word: str) -> list[str]:
     session, lines = bench.session, [word]
     row = bench.chat.row_of(bench.token.word.message) if bench.token.word is not None else None
     path = bench.chat.path[: row + 1] if row is not None else []
-    asked = next((m.text for m in reversed(path) if m.role == "user"), "")
-    prompt = " ".join(asked.split())
+    question = next((m.text for m in reversed(path) if m.role == "user"), "")
+    prompt = " ".join(question.split())
     short = prompt if len(prompt) <= LONGEST else f"{prompt[: LONGEST - 1]}…"
     seed = path[-1].seed if path else None
     device = session.model.device_name if session.model is not None else ""
@@ -81,7 +81,7 @@ class LensPicker(QComboBox):
 
     def refresh(self) -> None:
         """List the files, and show which is used."""
-        used = self._state.asking.lens_file
+        used = self._state.questions_of_chat.lens_file
         files = list(dict.fromkeys([*([used] if used else []), *self._state.lenses]))
         if files != self._listed:
             self._listed = files
@@ -98,7 +98,7 @@ class LensPicker(QComboBox):
         if path == FILE:
             self._choose_file()
             self._listed = None
-        elif path != self._state.asking.lens_file:
+        elif path != self._state.questions_of_chat.lens_file:
             self._state.use_lens(path)
         self.refresh()
 
@@ -301,5 +301,5 @@ def token_report(bench: Workbench, view: TokenView) -> ViewReport:
     inside = bench.token.inside
     tables = [section.report() for section in view.sections]
     tables.insert(2, texts_of(tr("Sources"), view.attention.source_rows()))
-    told = None if inside is None else {"choice": inside.choice, "step": inside.step}
-    return ViewReport([view.head.caption], tables, lambda: msgspec.to_builtins(told))
+    fields = None if inside is None else {"choice": inside.choice, "step": inside.step}
+    return ViewReport([view.head.caption], tables, lambda: msgspec.to_builtins(fields))

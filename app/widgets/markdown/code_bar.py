@@ -13,7 +13,7 @@ from app.widgets.layouts import STRETCH, hbox
 from app.widgets.markdown.laid import CODE_BAR, CODE_PADDING, SCROLL_BAR, Laid
 from app.widgets.markdown.stack import NEAR, Stack
 
-SAID_MS = 1500  # how long the button tells that it has copied
+SHOWN_MS = 1500  # how long the button tells that it has copied
 MOST = 200  # before only blocks near the sight have bars
 
 
@@ -77,7 +77,7 @@ class CodeBar(QWidget):
         QGuiApplication.clipboard().setText(code)
         self.copied.emit(code)
         self._copy.set_picture("check", tr("Copied"))
-        QTimer.singleShot(SAID_MS, self, self._as_before)
+        QTimer.singleShot(SHOWN_MS, self, self._as_before)
 
     def hideEvent(self, event: object) -> None:  # noqa: N802
         self.bar.hide()

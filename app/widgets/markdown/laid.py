@@ -231,11 +231,11 @@ class Laid:
         cursor = QTextCursor(self.document)
         cursor.setPosition(start)
         cursor.setPosition(min(end, self.length), QTextCursor.MoveMode.KeepAnchor)
-        said = cursor.selectedText().replace("\u2029", "\n").replace("\u2028", "\n")
-        said = said.replace("\ufdd0", "").replace("\ufdd1", "")
-        if OBJECT in said:
-            said = with_sources(self.document, start, said)
-        return _marked(self.block, said) if start == 0 else said
+        selected = cursor.selectedText().replace("\u2029", "\n").replace("\u2028", "\n")
+        selected = selected.replace("\ufdd0", "").replace("\ufdd1", "")
+        if OBJECT in selected:
+            selected = with_sources(self.document, start, selected)
+        return _marked(self.block, selected) if start == 0 else selected
 
     def end_rect(self) -> QRectF:
         """Where a caret behind the last character stands."""

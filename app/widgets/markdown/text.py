@@ -205,7 +205,7 @@ class MarkdownText(QWidget):
         if self._width:
             self._update_from(self._stack.measure_more(turn.left(), least))
         self.bars.place()
-        self._ask_for_pictures(self.laid[:KEPT])
+        self._request_pictures(self.laid[:KEPT])
         height = self._guessed_height()
         if height != self._height:
             self._height = height
@@ -236,8 +236,8 @@ class MarkdownText(QWidget):
         self._unsearched = None
         for row in range(first, len(self.laid)):
             laid = self.laid[row]
-            said = words_of(laid.block).casefold()
-            if any(word in said for word in wanted):
+            text = words_of(laid.block).casefold()
+            if any(word in text for word in wanted):
                 self._stack.measure([row])
                 places = laid.places_of(self._marked)
                 return laid.y_of(places[0][0]) if places else laid.top
@@ -304,7 +304,7 @@ class MarkdownText(QWidget):
 
     # Formulas
 
-    def _ask_for_pictures(self, seen: Iterable[Laid]) -> None:
+    def _request_pictures(self, seen: Iterable[Laid]) -> None:
         """Have formulas of these blocks drawn, beside the window's work."""
         if self._drawing is None:
             unknown = {formula for laid in seen for formula in laid.unknown}
@@ -410,7 +410,7 @@ class MarkdownText(QWidget):
             place.setWidth(CARET_WIDTH)
             painter.fillRect(place.translated(2, 0), QColor(tokens().accent))
         painter.end()
-        self._ask_for_pictures(self.laid[n] for n in rows)
+        self._request_pictures(self.laid[n] for n in rows)
         if moved and not self._timer.isActive():
             self._timer.start(0)
 

@@ -172,11 +172,11 @@ class MarkdownView(MarkdownText):
         self.copied.emit(text)
 
     def _text_of_selection(self) -> str:
-        said = ""
+        text = ""
         first, last = self.selection.bounds
         for n in range(first.block, min(last.block + 1, len(self.laid))):
             laid = self.laid[n]
             part = self.selection.within(n, END)
             if part is not None:
-                said += (laid.block.space if said else "") + laid.text(*part)
-        return said
+                text += (laid.block.space if text else "") + laid.text(*part)
+        return text

@@ -30,21 +30,21 @@ class PictureCanvas(Stage):
         super().__init__(tr("Picture"))
         self._image = QImage()
         self._size = QSize()
-        self._says = ""
+        self._description = ""
         self.pixel_by_pixel = False
         self.setMinimumSize(fonts.px(160), fonts.px(120))
 
     def show_image(self, image: QImage, size: QSize) -> None:
         """This picture; the image may have fewer pixels than it."""
         another = size != self._size
-        self._image, self._size, self._says = image, size, ""
+        self._image, self._size, self._description = image, size, ""
         if another:
             self.set_pixel_by_pixel(self.pixel_by_pixel)
         self.update()
 
     def say(self, text: str) -> None:
         """Words in place of a picture."""
-        self._image, self._says = QImage(), text
+        self._image, self._description = QImage(), text
         self.setAccessibleDescription(text)
         self.update()
 
@@ -100,7 +100,7 @@ class PictureCanvas(Stage):
     def draw_scene(self, paper: Paper) -> None:
         if self._image.isNull():
             room = self.rect().toRectF()
-            paper.wrapped(room, self._says, tokens().quiet, CENTER, fonts.body())
+            paper.wrapped(room, self._description, tokens().quiet, CENTER, fonts.body())
             return
         whole = self._image.width() >= self._size.width()
         smooth = not (self.pixel_by_pixel and whole)

@@ -93,13 +93,13 @@ class Card(QWidget):
     def show_item(self, item: PictureItem, place: int, count: int) -> None:
         """Another picture, or more that is known of it."""
         self.item, self.shown, self._hint = item, (item, place, count), None
-        says = [
+        parts = [
             item.name,
             tr("picture {place} of {count}", place=place + 1, count=count),
             *item.lines,
             item.bad,
         ]
-        self.setAccessibleName(", ".join(filter(None, says)))
+        self.setAccessibleName(", ".join(filter(None, parts)))
         self.setAccessibleDescription(KEYS if self._editable else tr("Enter shows it"))
         self.close_button.setAccessibleName(tr("Remove {name}", name=item.name))
         set_tip(self.close_button, tr("Remove {name}", name=item.name))

@@ -320,8 +320,8 @@ def decade_marks(
             break
     marks = [(at, text(10.0**at)) for at in places]
     kept: Ticks = []
-    for at, said in marks:
+    for at, label in marks:
         gap = (at - kept[-1][0]) * room / span if kept else room
-        if gap >= (needed(said) + needed(kept[-1][1])) / 2 if kept else True:
-            kept.append((at, said))
+        if gap >= (needed(label) + needed(kept[-1][1])) / 2 if kept else True:
+            kept.append((at, label))
     return kept

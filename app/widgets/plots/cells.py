@@ -35,7 +35,7 @@ class CellGrid:
     text: Callable[[float], str] = number_text
     slow: bool = False
 
-    def says(self, row: int, column: int, value: float) -> str:
+    def describe(self, row: int, column: int, value: float) -> str:
         """A cell in words."""
         return (
             f"{self.row_title} {self.row_name(row)}, "

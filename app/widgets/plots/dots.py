@@ -23,7 +23,7 @@ class PlotDot:
 
     x: float
     y: float
-    says: str
+    description: str
     tone: str = "accent"
     letter: str = ""
     size: int = 16
@@ -61,13 +61,13 @@ class Dots(Lines):
     def stops(self) -> int:
         return len(self._order)
 
-    def says(self, at: int) -> str:
-        return self.dots[self._order[at]].says if 0 <= at < len(self._order) else ""
+    def describe(self, at: int) -> str:
+        return self.dots[self._order[at]].description if 0 <= at < len(self._order) else ""
 
     def rows(self) -> list[list[str]]:
         x, y = self.axes
         return [["", x.title, y.title]] + [
-            [dot.says, x.text(dot.x), y.text(dot.y)] for dot in self.dots
+            [dot.description, x.text(dot.x), y.text(dot.y)] for dot in self.dots
         ]
 
     def bounds(self) -> tuple[float, float, float, float]:
@@ -103,7 +103,7 @@ class Dots(Lines):
 
     def tip(self, place: QPointF) -> str:
         near = self._near(place)
-        return self.says(near) if near is not None else ""
+        return self.describe(near) if near is not None else ""
 
     def cursor_place(self) -> QPointF | None:
         dot = self.dot

@@ -102,7 +102,7 @@ class HeatMap(PlotCanvas):
         if rows and columns:
             self.at = min(max(row, 0), rows - 1), min(max(column, 0), columns - 1)
             if scroll:
-                self._bring_cursor()
+                self._scroll_to_cursor()
             self._describe()
             self._over.update()
 
@@ -123,13 +123,13 @@ class HeatMap(PlotCanvas):
             return None
         return float(self.cells.read(range(row, row + 1), range(column, column + 1))[0, 0])
 
-    def says(self, row: int, column: int) -> str:
+    def describe(self, row: int, column: int) -> str:
         """A cell in words."""
         value = self.value(row, column)
         if value is None:
             return ""
-        said = self.cells.says(row, column, value)
-        return f"{said} ({self._marks[row, column]})" if (row, column) in self._marks else said
+        text = self.cells.describe(row, column, value)
+        return f"{text} ({self._marks[row, column]})" if (row, column) in self._marks else text
 
     def rows(self) -> list[list[str]]:
         """The visible numbers, at most MOST_ROWS in each direction."""
@@ -165,7 +165,7 @@ class HeatMap(PlotCanvas):
             self._stale = True
 
     def tip(self, place: QPointF) -> str:
-        return self.says(floor(place.y()), floor(place.x()))
+        return self.describe(floor(place.y()), floor(place.x()))
 
     def point_at(self, place: QPointF) -> None:
         rows, columns = self.cells.shape
@@ -242,7 +242,7 @@ class HeatMap(PlotCanvas):
         by_column = spread(columns.start, columns.stop, wide, widest + BETWEEN)
         self.set_bottom([(at + 0.5, self.cells.column_name(at)) for at in by_column])
 
-    def _bring_cursor(self) -> None:
+    def _scroll_to_cursor(self) -> None:
         """Move what is visible as little as needed to show the cursor."""
         seen, place = self.seen, self.cursor_place()
         right = min(0.0, place.x() - 0.5 - seen.left()) + max(0.0, place.x() + 0.5 - seen.right())
@@ -253,7 +253,7 @@ class HeatMap(PlotCanvas):
     def _describe(self) -> None:
         rows, columns = self.cells.shape
         size = f"{rows} {self.cells.row_title}s, {columns} {self.cells.column_title}s"
-        self.setAccessibleDescription(f"{self.says(*self.at)}. {size}".lstrip(". "))
+        self.setAccessibleDescription(f"{self.describe(*self.at)}. {size}".lstrip(". "))
 
 
 class _Overlay(QGraphicsObject):

@@ -54,7 +54,7 @@ class Histogram(PlotCanvas):
             self.restyle()
             self._describe()
 
-    def says(self, at: int) -> str:
+    def describe(self, at: int) -> str:
         """A bar in words."""
         if not 0 <= at < len(self.counts):
             return ""
@@ -108,7 +108,7 @@ class Histogram(PlotCanvas):
         )
 
     def tip(self, place: QPointF) -> str:
-        return self.says(self._under(place))
+        return self.describe(self._under(place))
 
     def point_at(self, place: QPointF) -> None:
         if 0 <= self._under(place) < len(self.counts):
@@ -157,4 +157,4 @@ class Histogram(PlotCanvas):
         return grouped(round(count))
 
     def _describe(self) -> None:
-        self.setAccessibleDescription(self.says(self.at) or tr("no numbers yet"))
+        self.setAccessibleDescription(self.describe(self.at) or tr("no numbers yet"))

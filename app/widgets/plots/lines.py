@@ -144,15 +144,15 @@ class Lines(PlotCanvas):
         """How many places the cursor has."""
         return len(self.lines[0].x) if self.lines else 0
 
-    def says(self, at: int) -> str:
+    def describe(self, at: int) -> str:
         """All lines at a place, in words."""
         if not 0 <= at < self.stops():
             return ""
         x, y = self.axes
-        said = [
+        parts = [
             f"{line.name} {y.text(float(line.y[at]))}" for line in self.lines if at < len(line.y)
         ]
-        return f"{x.title} {x.text(float(self.lines[0].x[at]))}: {', '.join(said)}"
+        return f"{x.title} {x.text(float(self.lines[0].x[at]))}: {', '.join(parts)}"
 
     def rows(self) -> list[list[str]]:
         x, y = self.axes
@@ -214,7 +214,7 @@ class Lines(PlotCanvas):
         self._place_cursor()
 
     def tip(self, place: QPointF) -> str:
-        return self.says(self._nearest(place))
+        return self.describe(self._nearest(place))
 
     def point_at(self, place: QPointF) -> None:
         if self.stops():
@@ -246,7 +246,7 @@ class Lines(PlotCanvas):
             self._cursor.setPos(place.x())
 
     def _describe(self) -> None:
-        self.setAccessibleDescription(self.says(self.at) or tr("nothing to show yet"))
+        self.setAccessibleDescription(self.describe(self.at) or tr("nothing to show yet"))
 
 
 def pixel_pen(tone: str, width: int, style: Qt.PenStyle = Qt.PenStyle.SolidLine) -> QPen:

@@ -263,8 +263,8 @@ def captioned(body: QWidget, lines: Sequence[str]) -> QPixmap:
         painter.setPen(QColor(now.text if at == 0 else now.quiet))
         area = QRectF(PADDING, PADDING + at * tall, width - 2 * PADDING, tall)
         metrics = painter.fontMetrics()
-        said = metrics.elidedText(line, Qt.TextElideMode.ElideRight, int(area.width()))
-        painter.drawText(area, Qt.AlignmentFlag.AlignVCenter, said)
+        text = metrics.elidedText(line, Qt.TextElideMode.ElideRight, int(area.width()))
+        painter.drawText(area, Qt.AlignmentFlag.AlignVCenter, text)
     body.render(painter, QPoint(PADDING, above), QRegion(), TAKEN)
     painter.end()
     return drawn

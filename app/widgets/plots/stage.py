@@ -44,7 +44,7 @@ class Camera:
         self.left = point.x() - size.width() / 2 / self.scale
         self.top = point.y() - size.height() / 2 / self.scale
 
-    def bring_in(self, area: QRectF, size: QSizeF) -> None:
+    def show_area(self, area: QRectF, size: QSizeF) -> None:
         """Move as little as it takes to see an area of the scene with a margin."""
         edge = MARGIN / self.scale
         seen = self.visible(size)

@@ -35,7 +35,7 @@ class SpanLane:
     kind: NDArray[np.integer]
     tones: Sequence[str]
     text: Callable[[int], str]
-    says: Callable[[int], str]
+    describe: Callable[[int], str]
     hatched: frozenset[int] = field(default_factory=frozenset)  # kinds
 
 
@@ -84,7 +84,7 @@ class TimeLanes(PlotCanvas):
         """Put the cursor on a span without telling of it, and bring it into view."""
         if 0 <= lane < len(self.lanes) and 0 <= span < len(self.lanes[lane].starts):
             self.at, self.marked = (lane, span), True
-            self._bring()
+            self._scroll_to()
             self._describe()
             self._spans.update()
 
@@ -97,9 +97,9 @@ class TimeLanes(PlotCanvas):
         """Make a piece of time fill the plot."""
         self.box.setXRange(start, end, padding=0)
 
-    def says(self) -> str:
+    def description(self) -> str:
         """The span under the cursor in words."""
-        return "" if self.at is None else self.lanes[self.at[0]].says(self.at[1])
+        return "" if self.at is None else self.lanes[self.at[0]].describe(self.at[1])
 
     def rows(self) -> list[list[str]]:
         """The visible spans."""
@@ -108,7 +108,7 @@ class TimeLanes(PlotCanvas):
         for lane in self.lanes:
             for at in _between(lane, seen.left(), seen.right()):
                 start, length = float(lane.starts[at]), float(lane.ends[at] - lane.starts[at])
-                made.append([lane.name, self._time(start), self._time(length), lane.says(at)])
+                made.append([lane.name, self._time(start), self._time(length), lane.describe(at)])
         return made
 
     # What the canvas asks
@@ -130,7 +130,7 @@ class TimeLanes(PlotCanvas):
 
     def tip(self, place: QPointF) -> str:
         found = self._under(place)
-        return "" if found is None else self.lanes[found[0]].says(found[1])
+        return "" if found is None else self.lanes[found[0]].describe(found[1])
 
     def point_at(self, place: QPointF) -> None:
         found = self._under(place)
@@ -183,14 +183,14 @@ class TimeLanes(PlotCanvas):
         best = int(np.argmin(away))
         return (lane, near[best]) if away[best] <= 2 * pixel else None
 
-    def _bring(self) -> None:
+    def _scroll_to(self) -> None:
         assert self.at is not None
         seen, middle = self.seen, self._middle(*self.at)
         if not seen.left() <= middle <= seen.right():
             self.box.translateBy(x=middle - seen.center().x())
 
     def _describe(self) -> None:
-        self.setAccessibleDescription(self.says() or tr("nothing to show yet"))
+        self.setAccessibleDescription(self.description() or tr("nothing to show yet"))
 
 
 def _between(lane: SpanLane, start: float, end: float) -> range:

@@ -64,12 +64,12 @@ class AlternativesCard(Bars):
     @property
     def all_words(self) -> str:
         """All of it in words."""
-        said = ", ".join(f"{choice.text} {_percent(choice.share)}" for choice in self.choices)
+        text = ", ".join(f"{choice.text} {_percent(choice.share)}" for choice in self.choices)
         return tr(
             "{title}, {subtitle}. Alternatives: {text}",
             title=self.title,
             subtitle=self.subtitle,
-            text=said,
+            text=text,
         )
 
     def mark(self, step: int) -> None:

@@ -100,7 +100,7 @@ class TokenText(Painted):
         self.update()
         self.pointed.emit(None)
 
-    def tell(self, words: str) -> None:
+    def announce(self, words: str) -> None:
         """Say to screen readers where the cursor is."""
         self.setAccessibleDescription(words)
         event = QAccessibleEvent(self, QAccessible.Event.DescriptionChanged)

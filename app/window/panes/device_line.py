@@ -90,13 +90,13 @@ class DeviceButton(Button):
 
     def say(self, name: str, device: str) -> None:
         self.setText(name)
-        says = (
+        text = (
             tr("Device: {name}", name=name)
             if name.endswith(device)
             else tr("Device: {name}, {device}", name=name, device=device)
         )
-        set_tip(self, tr("{says}. Select it", says=says))
-        self.setAccessibleName(tr("{says}. Select it", says=says))
+        set_tip(self, tr("{says}. Select it", says=text))
+        self.setAccessibleName(tr("{says}. Select it", says=text))
 
     def sizeHint(self) -> QSize:  # noqa: N802
         hint = super().sizeHint()

@@ -51,16 +51,16 @@ class SeenPage(QStackedWidget):
         super().__init__(parent)
         self._bench, self.view = bench, view
         self._need, self._why = NEEDS.get(id, ("", ""))
-        self.says = label(tone="quiet", wrap=True)
-        self.says.setTextInteractionFlags(
+        self.caption = label(tone="quiet", wrap=True)
+        self.caption.setTextInteractionFlags(
             Qt.TextInteractionFlag.TextSelectableByMouse
             | Qt.TextInteractionFlag.TextSelectableByKeyboard
         )
-        self.says.setAccessibleName(tr("Not available"))
+        self.caption.setAccessibleName(tr("Not available"))
         missing = QWidget()
         column = vbox(on=missing, margins=PADDING)
         column.setAlignment(Qt.AlignmentFlag.AlignTop)
-        column.addWidget(self.says)
+        column.addWidget(self.caption)
         self._missing = missing
         self.addWidget(view)
         self.addWidget(missing)
@@ -86,7 +86,7 @@ class SeenPage(QStackedWidget):
         if gone:
             session = self._bench.session
             where = session.connection.name if session.connection is not None else ""
-            self.says.setText(
+            self.caption.setText(
                 tr(
                     "{model_title} runs on the server {where}. {why}\n\n{note}",
                     model_title=session.model_title.removesuffix(f" on {where}"),
@@ -98,7 +98,7 @@ class SeenPage(QStackedWidget):
         shown = self._missing if gone else self.view
         if self.currentWidget() is not shown:
             self.setCurrentWidget(shown)
-            self.setFocusProxy(self.says if gone else self.view)
+            self.setFocusProxy(self.caption if gone else self.view)
 
 
 View = TypeVar("View", bound=QWidget)
@@ -130,7 +130,7 @@ class Inspector(QWidget):
         surface(self.bar, "panel")
         self._tabs = FittedTabs(tr("Inspector's tabs"))
         self.stack = QStackedWidget()
-        self._away = _Away(self.bring_back)
+        self._away = _Away(self.show_again)
         self.stack.addWidget(self._away)
         line = hbox((self._tabs, 1), on=self.bar, margins=(GRID // 2, 0, GRID, 0), spacing=2)
         for picture, name, command in (
@@ -218,14 +218,14 @@ class Inspector(QWidget):
             self._changed()
         self.windows[id].come_forward()
 
-    def bring_back(self, id: str) -> None:
+    def show_again(self, id: str) -> None:
         """Close a page's window: the page is behind its tab again."""
         if id in self.windows:
             self.windows[id].close()
 
     def close_windows(self) -> None:
         for id in list(self.windows):
-            self.bring_back(id)
+            self.show_again(id)
 
     def _take_back(self, id: str) -> None:
         window = self.windows.pop(id)
@@ -292,15 +292,15 @@ class _Away(QWidget):
     def __init__(self, bring_back: Callable[[str], object]) -> None:
         super().__init__()
         self._id = ""
-        self._says = label(tone="quiet", wrap=True)
+        self._caption = label(tone="quiet", wrap=True)
         column = vbox(on=self, margins=PADDING)
         column.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
-        column.addWidget(self._says)
+        column.addWidget(self._caption)
         column.addWidget(Button(tr("Move back here"), lambda: bring_back(self._id)))
 
     def show_page(self, id: str, title: str) -> None:
         self._id = id
-        self._says.setText(tr("{title} is in its own window.", title=title))
+        self._caption.setText(tr("{title} is in its own window.", title=title))
 
 
 def _command_button(picture: str, name: str, commands: Actions[Any], command: str) -> IconButton:

@@ -214,14 +214,14 @@ class Notices(QWidget):
         self.drop("refused")
         self.drop("drop")  # of what the model before could not see
         session = self._bench.session
-        model, asked = session.model, session.context_cut
-        if model is not None and asked is not None:
+        model, requested = session.model, session.context_cut
+        if model is not None and requested is not None:
             why = tr(", the model's maximum") if model.n_ctx >= model.n_ctx_train else ""
             text = tr(
                 "Context is {n_ctx} tokens{why}; {wanted} were requested.",
                 n_ctx=grouped(model.n_ctx),
                 why=why,
-                wanted=grouped(asked),
+                wanted=grouped(requested),
             )
             self.news("context", text, "warn")
 

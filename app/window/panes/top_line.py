@@ -72,7 +72,7 @@ class TopLine(QWidget):
     def refresh(self) -> None:
         session = self._session
         if session.path is None:
-            name, says = tr("Choose a model"), tr("Choose a model")
+            name, text = tr("Choose a model"), tr("Choose a model")
         else:
             name = session.model_title
             at, owner = session.connection, session.client.abilities.owner
@@ -80,10 +80,10 @@ class TopLine(QWidget):
             if owner:
                 name = tr("{name} in {partition}", name=name, partition=owner.partition(" (")[0])
                 where = tr(", in the engine of {owner}", owner=owner)
-            says = tr("Model: {name}{where}. Choose another", name=name, where=where)
+            text = tr("Model: {name}{where}. Choose another", name=name, where=where)
         if session.status == "loading":
             name = f"{name} …"
-        self.model.say(name, says)
+        self.model.say(name, text)
         self.about.setVisible(session.path is not None)
         self._after_model.setVisible(session.path is not None)
         self._arrange()
@@ -117,11 +117,11 @@ class ChooserButton(Button):
         self._widest = widest
         self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
 
-    def say(self, name: str, says: str) -> None:
+    def say(self, name: str, text: str) -> None:
         """`says` is for the tool tip and for screen readers."""
         self.setText(f"{name}  ▾")
-        set_tip(self, says)
-        self.setAccessibleName(says)
+        set_tip(self, text)
+        self.setAccessibleName(text)
 
     def sizeHint(self) -> QSize:  # noqa: N802
         hint = super().sizeHint()

@@ -90,13 +90,13 @@ class Vitals(QWidget):
                 f"{rate} t/s",
                 tr("·  TTFT {first_token_s}", first_token_s=duration(vitals.first_token_s)),
             )
-            says = tr(
+            text = tr(
                 "{rate} tokens per second, first token after {first_token_s}",
                 rate=rate,
                 first_token_s=duration(vitals.first_token_s),
             )
-            self.setAccessibleName(says)
-            set_tip(self, says)
+            self.setAccessibleName(text)
+            set_tip(self, text)
         self._fit()
 
     @property

@@ -40,7 +40,7 @@ class Welcome(QWidget):
         self._bench, self._commands = bench, commands
         self._picture = QLabel()
         self._title = label(size="title", wrap=True)
-        self._says = label(tone="quiet", wrap=True)
+        self._caption = label(tone="quiet", wrap=True)
         self.work = _Progress(self._cancel)
         self.get = Button(
             tr("Download SmolLM2, {fetch_mb} MB", fetch_mb=FETCH_MB),
@@ -64,7 +64,7 @@ class Welcome(QWidget):
             self._picture,
             GRID // 2,
             self._title,
-            self._says,
+            self._caption,
             GRID,
             self._buttons,
             self.demo,
@@ -95,18 +95,20 @@ class Welcome(QWidget):
         loading, download = session.status == "loading", self._download()
         if loading and session.path is not None:
             self._title.setText(tr("Opening {model_title}", model_title=session.model_title))
-            self._says.setText(tr("You can type now; the message is sent when the model is ready."))
+            self._caption.setText(
+                tr("You can type now; the message is sent when the model is ready.")
+            )
         elif download is not None:
             self._title.setText(tr("Downloading a model"))
-            self._says.setText(tr("It opens after the download. It runs on this machine."))
+            self._caption.setText(tr("It opens after the download. It runs on this machine."))
         elif self._bench.library.models:
             self._title.setText(tr("Open a model"))
-            self._says.setText(
+            self._caption.setText(
                 tr("Drop a .gguf file anywhere in this window, or choose one of these.")
             )
         else:
             self._title.setText(tr("No model yet"))
-            self._says.setText(
+            self._caption.setText(
                 tr(
                     "SmolLM2 is a small model that runs on any processor: {fetch_mb}\xa0MB, licence"
                     " {licence}. It runs on this machine; nothing you write leaves it. Or drop a"

@@ -63,7 +63,7 @@ class OpenCLBackend(Backend):
         self.pool = device.memory_pool()
         self.budget = budget
         self._traits = device.info.traits
-        self._told: Callable[[int, int], None] | None = None
+        self._progress: Callable[[int, int], None] | None = None
         self._large_pages = LargePages() if self._traits.is_cpu and has_fresh_pages() else None
         self.packing = packing() if self._large_pages is not None else ""
         self.compiles_late = not (self._traits.is_cpu and self.name.startswith(COMPILES_EARLY))
@@ -193,7 +193,7 @@ class OpenCLBackend(Backend):
         return prepare(self.name, self.queue, self.programs, launches, where, self._memory_of)
 
     def watch_builds(self, progress: Callable[[int, int], None]) -> None:
-        self.programs.progress = self._told = progress
+        self.programs.progress = self._progress = progress
 
     def measure(self, wanted: bool) -> None:
         try:
@@ -213,7 +213,7 @@ class OpenCLBackend(Backend):
         return measure(self, self._traits, self.info.max_allocation, self.prepare)
 
     def close(self) -> None:
-        if self.programs.progress is self._told:  # else another backend of the device is told
+        if self.programs.progress is self._progress:  # else another backend of the device is told
             self.watch_builds(_untold)
         try:
             self.synchronize()

@@ -92,8 +92,8 @@ def driver_error(
 
 def moment(event: cl.Event, what: cl.profiling_info) -> int:
     """When something became of a command, in nanoseconds of its device's clock."""
-    told: int = event.get_profiling_info(what)  # type: ignore[assignment]
-    return told
+    moment_ns: int = event.get_profiling_info(what)  # type: ignore[assignment]
+    return moment_ns
 
 
 class OpenCLEvent(Event):
@@ -112,9 +112,9 @@ class OpenCLEvent(Event):
             raise driver_error(self._device, doing, 0, 0, error, self._owner) from None
 
     def span(self) -> tuple[int, int]:
-        told, first, last = cl.profiling_info, self.events[0], self.events[-1]
-        offset = self.queued - moment(last, told.QUEUED)
-        return moment(first, told.START) + offset, moment(last, told.END) + offset
+        info, first, last = cl.profiling_info, self.events[0], self.events[-1]
+        offset = self.queued - moment(last, info.QUEUED)
+        return moment(first, info.START) + offset, moment(last, info.END) + offset
 
 
 class OpenCLBuffer(Buffer):

@@ -93,13 +93,13 @@ def _spans(events: Sequence[cl.Event], looks: Sequence[int]) -> Spans:
     """
     if not events:
         return np.empty((2, 0), np.int64)
-    told = cl.profiling_info
+    info = cl.profiling_info
     some = range(0, len(events), max(1, len(events) // CLOCKED))
-    queued = [(i, moment(events[i], told.QUEUED)) for i in some]
+    queued = [(i, moment(events[i], info.QUEUED)) for i in some]
     earliest = max(looks[i] - time for i, time in queued)
     latest = min(looks[i + 1] - time for i, time in queued)
-    starts = [moment(event, told.START) for event in events]
-    ends = [moment(event, told.END) for event in events]
+    starts = [moment(event, info.START) for event in events]
+    ends = [moment(event, info.END) for event in events]
     return np.array((starts, ends), np.int64) + (earliest + latest) // 2
 
 

@@ -61,7 +61,7 @@ def check(driver: Driver) -> DriverCheck:
     """Load only this driver and try its devices. For a process that may crash."""
     from engine.backends.opencl.drivers.device import find_devices
     from engine.backends.opencl.drivers.loader import platforms
-    from engine.backends.opencl.drivers.trials import told
+    from engine.backends.opencl.drivers.trials import summary
 
     if not platforms():
         return _failed(driver, why_not_loaded(driver.library))
@@ -74,7 +74,7 @@ def check(driver: Driver) -> DriverCheck:
                 run_kernel(device)
             except CutawayError as error:
                 problem, advice = str(error), advice_for(driver)
-        seconds, tried = time.perf_counter() - start, told(device.info.tried)
+        seconds, tried = time.perf_counter() - start, summary(device.info.tried)
         devices.append(DeviceCheck(device.info.title, seconds, problem, tried))
     if not devices:
         return _failed(driver, "it shows no CPU or GPU: its hardware is not here")

@@ -32,11 +32,11 @@ PROBE = "__kernel void probe(__global float *x) { x[get_global_id(0)] += 1.0f; }
 
 def properties(device: Device) -> DeviceProperties:
     """All that `clGetDeviceInfo` answers; what a driver does not know is left out."""
-    says = {name: _value(device.handle, name) for name in _names()}
+    values = {name: _value(device.handle, name) for name in _names()}
     traits = {name: value for name, value in asdict(device.info.traits).items() if name != "tuned"}
     return DeviceProperties(
         device=device.info.name,
-        says={name: value for name, value in says.items() if value is not None},
+        says={name: value for name, value in values.items() if value is not None},
         platform=device.handle.platform.version.strip(),
         traits=traits,
         tuned=msgspec.structs.asdict(device.info.traits.tuned),
@@ -90,18 +90,18 @@ def _group_multiple(device: Device) -> int:
 def main(name: str) -> None:
     """Print what it says, then what it does."""
     device = open_device(name)
-    _tell(properties(device))
+    _print(properties(device))
     backend = OpenCLBackend(device)
     try:
         roof = backend.roof()
     except NoMem:
         roof = None
     if roof is not None:
-        _tell(DeviceRoof(name, roof.bytes_per_s, roof.flops_per_s))
+        _print(DeviceRoof(name, roof.bytes_per_s, roof.flops_per_s))
     backend.close()
 
 
-def _tell(result: DeviceProperties | DeviceRoof) -> None:
+def _print(result: DeviceProperties | DeviceRoof) -> None:
     print(msgspec.json.encode(result).decode(), flush=True)  # noqa: T201  the child's answer
 
 

@@ -14,7 +14,7 @@ from engine.inside.token.context import context_items, context_of
 from engine.inside.token.glance import Glance, InsideProbes
 from engine.kvcache.causal import MAX_SEQUENCES
 from engine.kvcache.group import CacheGroup
-from engine.progress import telling
+from engine.progress import reporting
 from engine.protocol import Attended, Examine, Examined, Progress, Reply, StepRecord
 from engine.runner.edits import PLAIN, SequenceEdits, edits_for
 from engine.runner.loading import LoadedModel
@@ -126,8 +126,8 @@ class _Examination:
     def run(self, conversation: Sequenced) -> Iterator[Reply]:
         request, n = self.request, len(self.context)
         shown = context_items(self.model.tokenizer, self.prompt.items, self.prompt.pictures)
-        asked = request.lens or request.record or request.sampling or request.probes
-        if not asked and request.attention_layers is None:
+        wants_any = request.lens or request.record or request.sampling or request.probes
+        if not wants_any and request.attention_layers is None:
             yield Examined(request.id, shown, n)
             return
         through = open_lens(request.lens_file) if request.lens_file else None
@@ -143,7 +143,7 @@ class _Examination:
             glance, step = yield from self._compute(found.sequence)
             logits = glance.logits
             wanted = int(np.argmax(logits)) if self.wanted is None else self.wanted
-            tell = self.model.tokenizer.shown
+            shown_text = self.model.tokenizer.shown
             history = [item for item in self.context if isinstance(item, int)]
             drawn = request.sampling
             attended = yield from self._attended(glance)
@@ -153,9 +153,9 @@ class _Examination:
                 shown,
                 n,
                 n - n_shared,
-                glance.lens(request.top_k, wanted, tell, through) if request.lens else None,
+                glance.lens(request.top_k, wanted, shown_text, through) if request.lens else None,
                 attended,
-                None if drawn is None else choice(logits, history, drawn, wanted, tell),
+                None if drawn is None else choice(logits, history, drawn, wanted, shown_text),
                 step,
                 note,
             )
@@ -171,7 +171,7 @@ class _Examination:
                 yield self._progress(done, len(pending))
         part = self.context[last:]
         steps = sequence.extras(part, self.cancelled)
-        extras = yield from telling(steps, lambda done: self._progress(done, 0))
+        extras = yield from reporting(steps, lambda done: self._progress(done, 0))
         record = self._record(sequence, part, extras) if self.request.record else None
         self._heed()
         return self._look(sequence, part, extras), record
@@ -196,12 +196,12 @@ class _Examination:
             return None
         layers = glance.attending(request.attention_layers)
 
-        def tell(done: int) -> Progress:
+        def as_progress(done: int) -> Progress:
             self._heed()
             return Progress(request.id, "look", done, len(glance.queries))
 
         self._heed()
-        return (yield from telling(layers, tell))
+        return (yield from reporting(layers, as_progress))
 
     def _record(self, sequence: Sequenced, part: Sequence[Item], extras: Extras) -> StepRecord:
         """The times of the step as it is in an answer: its plan is there, and nobody looks."""

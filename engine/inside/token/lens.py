@@ -49,7 +49,7 @@ def lens(
         _check(stepper.built, through)
         layers = [i for i in layers if i in through.layers]
         columns = [through.apply(i, residuals[i]) for i in layers]
-    every = [*(said(stepper, np.stack(columns)) if columns else ()), logits]
+    every = [*(lens_logits(stepper, np.stack(columns)) if columns else ()), logits]
     token = int(np.argmax(logits)) if wanted is None else wanted
     rows = [read_row(row, min(k, row.size), token) for row in every]
     ids = np.stack([row.ids for row in rows])
@@ -74,7 +74,7 @@ def _check(built: BuiltModel, through: LensFile) -> None:
     through.check(built.model.params.n_embd, built.n_layer)
 
 
-def said(stepper: Stepper, rows: Rows) -> Logits:
+def lens_logits(stepper: Stepper, rows: Rows) -> Logits:
     """Logits [L, V] of results [L, E] of layers, on the devices that hold the norm and the output.
 
     All in one product where the arenas have room for it, else in as few as do: no memory is taken,

@@ -47,7 +47,7 @@ class TokenWatch(LiveWatch):
     def begin(self, token: int, recorder: Recorder) -> Callable[[], Logits]:
         if self._glance is not None:
             begun = perf_counter()
-            self._tell(*self._glance, token)
+            self._report(*self._glance, token)
             self._glance = None
             self._budget.spend(perf_counter() - begun)
         begun = perf_counter()
@@ -86,7 +86,7 @@ class TokenWatch(LiveWatch):
             glance = Glance.of(self._model, step, logits, number, position)
             self._glance = glance, self._live()
 
-    def _tell(self, glance: Glance, live: Live, token: int) -> None:
+    def _report(self, glance: Glance, live: Live, token: int) -> None:
         """Send the previous step's values for the token that was drawn from it."""
         shown, items = self._model.tokenizer.shown, self.sequence.items
         history = [item for item in items if isinstance(item, int)]

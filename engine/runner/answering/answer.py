@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from engine.answers.forms import MARKS
 from engine.errors import BadSetting, Cancelled, NotSupported
 from engine.models.base import N_BEST, Output
-from engine.progress import telling
+from engine.progress import reporting
 from engine.protocol import (
     EditsRevised,
     Finished,
@@ -92,7 +92,7 @@ class Words:
         """Return the text that the next token completes."""
         return self._text.push(token)
 
-    def tell(self, text: str, info: TokenInfo) -> Iterator[Reply]:
+    def pieces(self, text: str, info: TokenInfo) -> Iterator[Reply]:
         """More text, and the token that made it certain."""
         yield from self._teller.push(self._stops.push(text), [info])
 
@@ -108,8 +108,8 @@ class Words:
 
     def reason(self, reason: str) -> str:
         """Why the answer ended, as who asked is told; a stop string may also stand in a call."""
-        told = self._teller.reason(reason)
-        return reason if told == "length" and self.stop is not None else told
+        reported = self._teller.reason(reason)
+        return reason if reported == "length" and self.stop is not None else reported
 
 
 MAX_LOGPROBS = 256
@@ -284,12 +284,12 @@ class RunningAnswer:
         n_read = len(self.pending) - self.n_drawn
         part = self.sequence.part(self.pending[:n_read], most) if n_read else self.pending[:]
         extras = self.sequence.extras(part, self.cancelled)
-        return part, (yield from telling(extras, self._encoding))
+        return part, (yield from reporting(extras, self._encoding))
 
     def _revise(self, revision: ReviseEdits) -> Reply:
         """Go on with other values of the edits, of which the sequence keeps where they began."""
         (at,) = self.sequence.edits.positions(len(self.sequence.items), 1)
-        told, problem = (self.request.id, revision.number, at, self._n_prompt), ""
+        revised, problem = (self.request.id, revision.number, at, self._n_prompt), ""
         try:
             others = edits_for(
                 self.model.built, revision.edits, self._n_prompt, self.request.changes
@@ -297,14 +297,14 @@ class RunningAnswer:
             self.edits = self.sequence.edits = self.sequence.edits.revised(others, at)
         except (BadSetting, NotSupported) as error:
             problem = str(error)
-        return EditsRevised(*told, problem)
+        return EditsRevised(*revised, problem)
 
     def speculate(self, chances: Chances) -> None:
         """Make drafts from now on, as was asked for; none with edits, whose plans are not ready."""
-        asked, options, model = self.request.speculation, self.model.options, self.model.draft
-        most = next((n for n in (asked.n_max, options.draft_max) if n is not None), MOST)
-        kinds = drafters(asked.type or options.spec_type)
-        if model is not None and not asked.type and options.spec_type == "none":
+        wish, options, model = self.request.speculation, self.model.options, self.model.draft
+        most = next((n for n in (wish.n_max, options.draft_max) if n is not None), MOST)
+        kinds = drafters(wish.type or options.spec_type)
+        if model is not None and not wish.type and options.spec_type == "none":
             kinds = frozenset(["draft"])
         if self.prompt.pictures or (model is not None and model.source not in kinds):
             model = None  # it would not see them
@@ -338,7 +338,7 @@ class RunningAnswer:
         """
         (*_, last) = part
         if self._prompt_infos is not None:
-            return self._begin_told(self._prompt_infos, part, extras)
+            return self._begin_with_infos(self._prompt_infos, part, extras)
         if self.is_reading or len(part) > 1 or not isinstance(last, int):
             return self.watch.read(part, extras)
         if self.output is Output.BEST:
@@ -363,7 +363,7 @@ class RunningAnswer:
             return
         text = self.words.text_of(token)
         self.drawing.saw(text)
-        yield from self.words.tell(text, self._info(token))
+        yield from self.words.pieces(text, self._info(token))
         yield from self.watch.found()
         if self.words.stop is not None:
             self.reason = "stop"
@@ -461,7 +461,7 @@ class RunningAnswer:
             return None
         return PromptInfos(self.model.tokenizer, self.prompt.items, n_top)
 
-    def _begin_told(
+    def _begin_with_infos(
         self, infos: PromptInfos, part: list[Item], extras: Extras
     ) -> Callable[[], Logits]:
         finish = self.sequence.begin_all(part, extras)

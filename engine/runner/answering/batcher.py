@@ -120,7 +120,7 @@ class Broken:
     error: Exception
 
 
-Told = Reply | Broken
+Outcome = Reply | Broken
 
 
 class Batcher:
@@ -157,7 +157,7 @@ class Batcher:
         """Make plans that answers with drafts will take, one at a time; yields before each."""
         yield from self._ahead.plans()
 
-    def turn(self) -> Iterator[Told]:
+    def turn(self) -> Iterator[Outcome]:
         """Run one step for all answers, or one each if they cannot share it, and yield their
         replies.
         """
@@ -170,7 +170,7 @@ class Batcher:
         yield from self._step()
         yield from self._end()
 
-    def _end_cancelled(self) -> Iterator[Told]:
+    def _end_cancelled(self) -> Iterator[Outcome]:
         for answer in self.waiting[:]:
             if answer.cancelled():
                 self.waiting.remove(answer)
@@ -185,7 +185,7 @@ class Batcher:
             if answer.is_reading and answer.cancelled():
                 answer.reason = "cancelled"
 
-    def _end(self) -> Iterator[Told]:
+    def _end(self) -> Iterator[Outcome]:
         for answer in self.running[:]:
             if answer.reason is not None:
                 self._leave(answer)
@@ -197,20 +197,20 @@ class Batcher:
         self.slots.leave(answer.sequence)
 
     def _safely(
-        self, answers: list[RunningAnswer], tell: Callable[[], Iterator[Told]]
-    ) -> Iterator[Told]:
+        self, answers: list[RunningAnswer], replies: Callable[[], Iterator[Outcome]]
+    ) -> Iterator[Outcome]:
         """Yield the replies; if that raises, the error ends those of the answers that are still
         running. Where it fails, those of the answers have that are still running.
         """
         try:
-            yield from tell()
+            yield from replies()
         except Exception as error:  # noqa: BLE001  who asked is told
             for answer in answers:
                 if answer in self.running:
                     self._leave(answer)
                     yield Broken(answer, error)
 
-    def _admit(self) -> Iterator[Told]:
+    def _admit(self) -> Iterator[Outcome]:
         """Who waits enters a sequence, in the order they came; but for those whose prompt another
         answer is reading.
         """
@@ -235,7 +235,7 @@ class Batcher:
             self._line.append(answer)
             yield from self._safely([answer], partial(self._enter, answer))
 
-    def _enter(self, answer: RunningAnswer) -> Iterator[Told]:
+    def _enter(self, answer: RunningAnswer) -> Iterator[Outcome]:
         """Begin an answer in its sequence, with a kept prefix if that is longer than what cells
         hold.
         """
@@ -253,7 +253,7 @@ class Batcher:
                     yield Progress(answer.request.id, "prefill", n, len(answer.pending))
         yield from answer.enter(sequence)
 
-    def _formed(self, answer: RunningAnswer) -> Generator[Told, None, bool]:
+    def _formed(self, answer: RunningAnswer) -> Generator[Outcome, None, bool]:
         """True if it waits no longer for what holds it to its form, which is made beside."""
         try:
             if answer.is_ready:
@@ -285,7 +285,7 @@ class Batcher:
             return False
         return True
 
-    def _step(self) -> Iterator[Told]:
+    def _step(self) -> Iterator[Outcome]:
         pieces = yield from self._pieces()
         begun = perf_counter()  # behind the pictures that pieces may show
         alone = [one for one in pieces if one.is_alone]
@@ -324,7 +324,7 @@ class Batcher:
             return pieces
         return [one._replace(draft=draft) for one, draft in zip(pieces, drafts, strict=True)]
 
-    def _pieces(self) -> Generator[Told, None, list[Piecemeal]]:
+    def _pieces(self) -> Generator[Outcome, None, list[Piecemeal]]:
         """Yields how pictures are encoded; returns what the step computes: the tokens that were
         drawn, and of prompts as much as the pace allows.
         """
@@ -351,7 +351,7 @@ class Batcher:
             pieces.append(Piecemeal(answer, part, extras))
         return pieces
 
-    def _together(self, pieces: list[Piecemeal]) -> Iterator[Told]:
+    def _together(self, pieces: list[Piecemeal]) -> Iterator[Outcome]:
         """One step of several."""
         while not self.make_room(sum(len(one.tokens) for one in pieces)):
             pieces = [one for one in pieces if one.answer in self.running]
@@ -382,7 +382,7 @@ class Batcher:
 
     def _taken_together(
         self, one: Piecemeal, step: StartedStep, row: int, rows: Sequence[Row]
-    ) -> Iterator[Told]:
+    ) -> Iterator[Outcome]:
         """A piece was computed at `row` of a step, with these logits [n, V] behind its last rows:
         of its draft only what is drawn stays.
         """
@@ -394,7 +394,7 @@ class Batcher:
             return
         again: list[Item] = []
 
-        def taken() -> Iterator[Told]:
+        def taken() -> Iterator[Outcome]:
             try:
                 replies = answer.take_drafted(one.part, one.draft, rows[len(one.part) - 1 :])
             finally:
@@ -404,7 +404,7 @@ class Batcher:
 
         yield from self._safely([answer], taken)
 
-    def _alone(self, one: Piecemeal) -> Iterator[Told]:
+    def _alone(self, one: Piecemeal) -> Iterator[Outcome]:
         """A step of one."""
         while not self.make_room(len(one.part), one.n_rows):
             if one.answer not in self.running:
@@ -416,12 +416,12 @@ class Batcher:
             row = finish()
         yield from self._taken(one, row)
 
-    def _taken(self, one: Piecemeal, row: Row) -> Iterator[Told]:
+    def _taken(self, one: Piecemeal, row: Row) -> Iterator[Outcome]:
         if one.answer in self.running:
             yield from self._safely([one.answer], partial(one.answer.take, one.part, row))
 
 
-def _ended(answer: RunningAnswer) -> Iterator[Told]:
+def _ended(answer: RunningAnswer) -> Iterator[Outcome]:
     """The last that an answer tells, which is in no sequence any more."""
     try:
         yield from answer.end()

@@ -76,14 +76,14 @@ class Ahead:
         """How many tokens the model is to draft for each answer that may ask it; 0 where there is
         no plan to check so many.
         """
-        asking = sum(one.drafts is not None and one.drafts.asks_model for one in answers)
-        if self._model is None or not asking:
+        n_drafting = sum(one.drafts is not None and one.drafts.uses_model for one in answers)
+        if self._model is None or not n_drafting:
             return 0
         self._model.costs.expect(self.economy.plain(len(answers)))
         cost = self._model.costs.of
         source = self._model.source
-        n, saved = self.economy.guesses(asking, len(answers), n_rows, cost, source)
-        is_ready = n and self._is_ready(n_rows + asking * n, len(answers), saved)
+        n, saved = self.economy.guesses(n_drafting, len(answers), n_rows, cost, source)
+        is_ready = n and self._is_ready(n_rows + n_drafting * n, len(answers), saved)
         return n if is_ready else 0
 
     def took(self, parts: Sequence[tuple[Drafting, int, int]], n: int, seconds: float) -> None:

@@ -54,7 +54,7 @@ class Drafts:
         self._followed, self._at = NO_DRAFT, 0  # a draft, and how many of its tokens were drawn
 
     @property
-    def asks_model(self) -> bool:
+    def uses_model(self) -> bool:
         """True if a model may be asked for the next draft."""
         return self._model is not None and not self.account.resting
 

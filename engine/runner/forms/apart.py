@@ -90,10 +90,10 @@ class Apart:
         """
         found = [*self._pieces(self._reader.push(text))]
         found = [*self._deltas(), *found]
-        was_call, was_told = self._reader.open == "call", self._reader.call_begun
+        was_call, had_begun = self._reader.open == "call", self._reader.call_begun
         parts = self._reader.finish()
         self.is_cut = was_call and not any(part.kind == "call" for part in parts)
-        if self.is_cut and was_told:
+        if self.is_cut and had_begun:
             parts = []
         return [*found, *self._deltas(), *self._pieces(parts)]
 

@@ -126,20 +126,20 @@ def _written(template: ChatTemplate, tokenizer: Tokenizer, count: int) -> str:
     if not whole.startswith(closed):
         return ""
     speaker = _THOUGHT.split(opened.removeprefix(closed))[0]
-    said = whole.removeprefix(closed).removeprefix(speaker.rstrip())
+    sample = whole.removeprefix(closed).removeprefix(speaker.rstrip())
     ends = [tokenizer.text(token) for token in tokenizer.eog]
-    cut = min((at for end in ends if (at := said.find(end)) >= 0), default=len(said))
-    said = _NO_THOUGHT.sub("", said[:cut]).strip()
-    mark = _mark(said, template.text)
-    said = said[said.find(mark) :]
+    cut = min((at for end in ends if (at := sample.find(end)) >= 0), default=len(sample))
+    sample = _NO_THOUGHT.sub("", sample[:cut]).strip()
+    mark = _mark(sample, template.text)
+    sample = sample[sample.find(mark) :]
     end = next((c.end for c in form_of(template.text).calling if c.begin == mark), "")
-    return said[: said.rfind(end) + len(end)] if end and end in said else said
+    return sample[: sample.rfind(end) + len(end)] if end and end in sample else sample
 
 
-def _mark(said: str, template: str) -> str:
+def _mark(sample: str, template: str) -> str:
     """The mark of the family with which a call begins."""
     marks = [calling.begin for calling in form_of(template).calling]
-    return next((mark for mark in marks if mark in said), "")
+    return next((mark for mark in marks if mark in sample), "")
 
 
 def _taken_apart(text: str, value: str) -> tuple[str, str, str] | None:

@@ -33,7 +33,7 @@ To call one, answer with nothing but a JSON object of its name and its arguments
 SEVERAL = "To call several, write one such object a line.\n"
 
 
-class AskedChat(Protocol):
+class RequestedChat(Protocol):
     """The chat in a request, as `Generate` and `Render` have it."""
 
     @property
@@ -44,12 +44,12 @@ class AskedChat(Protocol):
     def template(self) -> dict[str, Any]: ...
 
 
-def has_tools(chat: AskedChat) -> bool:
+def has_tools(chat: RequestedChat) -> bool:
     """True if tools may be called in the answer."""
     return bool(chat.tools.known) and chat.tools.choice != "none"
 
 
-def variables_of(template: ChatTemplate, chat: AskedChat) -> Turn:
+def variables_of(template: ChatTemplate, chat: RequestedChat) -> Turn:
     """Return the template's variables besides the messages. Raises `BadSetting` for tools that
     cannot be called, and for a variable that is not free.
     """
@@ -62,7 +62,7 @@ def variables_of(template: ChatTemplate, chat: AskedChat) -> Turn:
 
 
 def turns_of(
-    template: ChatTemplate, chat: AskedChat, content: Content = lambda m: m.text
+    template: ChatTemplate, chat: RequestedChat, content: Content = lambda m: m.text
 ) -> list[Turn]:
     """The messages as the template takes them. Raises `BadSetting` for arguments that are no JSON
     object.
@@ -72,7 +72,7 @@ def turns_of(
     if not tool_form(template).results:
         turns = _joined(turns)
     if has_tools(chat) and not tool_form(template).tools:
-        turns = _with_system(turns, _told(chat.tools))
+        turns = _with_system(turns, _tools_text(chat.tools))
     return turns
 
 
@@ -88,9 +88,9 @@ def _turn(
     if MESSAGE in template.text and MESSAGE in message.text:
         # Such a template wants the parts of an answer apart.
         passages, _ = read(message.text)
-        said = {k: "".join(p.text for p in passages if p.kind == k) for k in ("thought", "answer")}
-        turn["content"] = said["answer"]
-        turn |= {REASONING[0]: said["thought"]} if said["thought"] else {}
+        texts = {k: "".join(p.text for p in passages if p.kind == k) for k in ("thought", "answer")}
+        turn["content"] = texts["answer"]
+        turn |= {REASONING[0]: texts["thought"]} if texts["thought"] else {}
         read_calls = [passage.call for passage in passages if passage.call is not None]
         calls = [*((c.id, c.name, dict(c.arguments)) for c in read_calls), *calls]
     if message.thought:
@@ -107,8 +107,8 @@ def _calling(
             json.dumps({"name": name, "arguments": given}, ensure_ascii=False)
             for _, name, given in calls
         ]
-        said = [turn["content"], *made] if turn["content"] else made
-        return turn if isinstance(turn["content"], list) else {**turn, "content": "\n".join(said)}
+        parts = [turn["content"], *made] if turn["content"] else made
+        return turn if isinstance(turn["content"], list) else {**turn, "content": "\n".join(parts)}
     shaped: list[Turn] = []
     for number, name, given in calls:
         shown = given if kind == "object" else json.dumps(given, ensure_ascii=False)
@@ -124,9 +124,12 @@ def _result(template: ChatTemplate, turn: Turn, call_id: str, name: str) -> Turn
     content = turn["content"]
     parts = content if isinstance(content, list) else [{"type": "text", "text": content}]
     text = "".join(part["text"] for part in parts if part.get("type") == "text")
-    told = json.dumps({"name": name, "result": text}, ensure_ascii=False)
+    encoded = json.dumps({"name": name, "result": text}, ensure_ascii=False)
     shown = [part for part in parts if part.get("type") != "text"]
-    return {"role": "user", "content": [*shown, {"type": "text", "text": told}] if shown else told}
+    return {
+        "role": "user",
+        "content": [*shown, {"type": "text", "text": encoded}] if shown else encoded,
+    }
 
 
 def arguments_of(call: ToolCall) -> dict[str, object]:
@@ -158,7 +161,7 @@ def _known(tool: Tool) -> Turn:
     return {"type": "function", "function": function}
 
 
-def _told(tools: Tools) -> str:
+def _tools_text(tools: Tools) -> str:
     known = "\n".join(
         json.dumps(_known(tool)["function"], ensure_ascii=False) for tool in tools.known
     )
@@ -169,9 +172,11 @@ def _with_system(turns: Sequence[Turn], text: str) -> list[Turn]:
     first = turns[0] if turns else {}
     if first.get("role") != "system":
         return [{"role": "system", "content": text}, *turns]
-    said = first["content"]
+    content = first["content"]
     whole = (
-        f"{said}\n\n{text}" if isinstance(said, str) else [*said, {"type": "text", "text": text}]
+        f"{content}\n\n{text}"
+        if isinstance(content, str)
+        else [*content, {"type": "text", "text": text}]
     )
     return [{**first, "content": whole}, *turns[1:]]
 

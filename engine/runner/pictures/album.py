@@ -19,7 +19,7 @@ MOST_BYTES = 256 * MIB
 
 
 @dataclass(frozen=True)
-class Brought:
+class AlbumPicture:
     """A picture's file, and what was found in it."""
 
     data: bytes
@@ -41,7 +41,7 @@ class Album:
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
         self._most = most_bytes
-        self._brought: OrderedDict[str, Brought] = OrderedDict()
+        self._pictures: OrderedDict[str, AlbumPicture] = OrderedDict()
         self._latest: Picture | None = None
 
     def put(self, data: bytes, name: str = "picture") -> Picture:
@@ -52,16 +52,16 @@ class Album:
 
     def put_pixels(self, picture: Picture) -> None:
         """Take in what has no file: kept as PNG, which loses nothing."""
-        if picture.digest not in self._brought:
+        if picture.digest not in self._pictures:
             file = BytesIO()
             Image.fromarray(picture.rgb).save(file, "PNG", compress_level=1)
             self._keep(picture, file.getvalue())
 
-    def look(self, digest: str) -> Brought:
+    def look(self, digest: str) -> AlbumPicture:
         """Size and notes of a picture. Raises `UnknownPictures`."""
         self.check([digest])
-        self._brought.move_to_end(digest)
-        return self._brought[digest]
+        self._pictures.move_to_end(digest)
+        return self._pictures[digest]
 
     def picture(self, digest: str) -> Picture:
         """Its pixels. Raises `UnknownPictures`."""
@@ -72,7 +72,7 @@ class Album:
 
     def check(self, digests: Iterable[str]) -> None:
         """Raise `UnknownPictures` for those that are not here."""
-        missing = [digest for digest in dict.fromkeys(digests) if digest not in self._brought]
+        missing = [digest for digest in dict.fromkeys(digests) if digest not in self._pictures]
         if missing:
             raise UnknownPictures(missing)
 
@@ -82,10 +82,10 @@ class Album:
 
     def _keep(self, picture: Picture, data: bytes) -> None:
         self._latest = picture
-        self._brought[picture.digest] = Brought(data, picture.size, picture.notes)
-        self._brought.move_to_end(picture.digest)
-        while len(self._brought) > 1 and self._bytes() > self._most:
-            self._brought.popitem(last=False)
+        self._pictures[picture.digest] = AlbumPicture(data, picture.size, picture.notes)
+        self._pictures.move_to_end(picture.digest)
+        while len(self._pictures) > 1 and self._bytes() > self._most:
+            self._pictures.popitem(last=False)
 
     def _bytes(self) -> int:
-        return sum(len(brought.data) for brought in self._brought.values())
+        return sum(len(picture.data) for picture in self._pictures.values())

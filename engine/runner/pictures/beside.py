@@ -40,9 +40,9 @@ def _stranger(model: GGUFFile, tower: GGUFFile) -> Iterator[str]:
     Old converters give a projector the name of its encoder alone, which says nothing.
     """
     own, its = _names(model.metadata), _names(tower.metadata)
-    says_more = any(key != "general.name" for key in its)
-    if own and says_more and not {*map(_plain, own.values())} & {*map(_plain, its.values())}:
-        names = f"{_told(its)}, not from {_told(own)}"
+    has_more = any(key != "general.name" for key in its)
+    if own and has_more and not {*map(_plain, own.values())} & {*map(_plain, its.values())}:
+        names = f"{_names_text(its)}, not from {_names_text(own)}"
         step = "if answers about pictures are wrong, choose another vision file (mmproj)"
         yield f"{tower.paths[0].name} was made for {names}: {step}"
 
@@ -65,7 +65,7 @@ def _plain(name: str) -> str:
     return re.sub(r"[\W_]+", "", name.rstrip("/").rpartition("/")[2].casefold())
 
 
-def _told(names: dict[str, str]) -> str:
+def _names_text(names: dict[str, str]) -> str:
     return " ".join(next(iter(names.values())).split())[:LONGEST]
 
 

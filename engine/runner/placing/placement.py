@@ -146,19 +146,19 @@ class _Placing:
         best = self._without_experts(problem, best)
         fitted = best if self.allocate is None else self._fit_really(problem, best)
         dry = self._dry_run(fitted.layout)
-        said = explain(problem, fitted.response, fitted.layout, self.built.n_layer)
+        sentences = explain(problem, fitted.response, fitted.layout, self.built.n_layer)
         if self._tower is not None:
-            said.append(self._moved(dry, beside, fitted))
+            sentences.append(self._moved(dry, beside, fitted))
         if self._away:
             all_fit = fitted.layout.total == len(movable)
             rest = self.devices.rest
-            said.append(self.experts.moved(self._away, rest, self.built, all_fit))
-        return self._placed(dry, fitted.failure, said)
+            sentences.append(self.experts.moved(self._away, rest, self.built, all_fit))
+        return self._placed(dry, fitted.failure, sentences)
 
-    def _placed(self, dry: DryRun, failure: NoMem | None, said: list[str]) -> DecidedPlacement:
+    def _placed(self, dry: DryRun, failure: NoMem | None, sentences: list[str]) -> DecidedPlacement:
         if failure is not None and failure.memory is None:
             failure.memory = now(dry.memory(), (), failure)
-        placement = replace(dry.placement, reasons=(*said, *self._asked(dry)))
+        placement = replace(dry.placement, reasons=(*sentences, *self._user_choices(dry)))
         return DecidedPlacement(replace(dry, placement=placement), failure)
 
     def _fit_with(self, tower: str | None, problem: FitProblem) -> Fitted:
@@ -254,7 +254,7 @@ class _Placing:
             if self._away:
                 moved = (*moved, (self.experts.pattern(self._away), self.devices.rest))
             patterns = (*self.devices.pins.patterns, *moved)
-            placement = Placement(layers, patterns, asked=frozenset(self.fixed))
+            placement = Placement(layers, patterns, requested=frozenset(self.fixed))
             self._dry[key] = dry_run(self.graphs, self.devices.backends, placement)
         return self._dry[key]
 
@@ -295,12 +295,14 @@ class _Placing:
         what = spans(movable, self.built.n_layer)
         return [f"{self.devices.rest} takes {what}: no other device is in use for layers"]
 
-    def _asked(self, dry: DryRun) -> list[str]:
+    def _user_choices(self, dry: DryRun) -> list[str]:
         """One sentence for each choice the person made."""
-        said = []
+        sentences = []
         for device in dict.fromkeys(self.fixed.values()):
             mine = [i for i, name in sorted(self.fixed.items()) if name == device]
-            said.append(f"{device} takes {spans(mine, self.built.n_layer)}, as set by the user")
+            sentences.append(
+                f"{device} takes {spans(mine, self.built.n_layer)}, as set by the user"
+            )
         for pattern, device in self.devices.pins.patterns:
             size = sum(
                 t.nbytes
@@ -308,10 +310,10 @@ class _Placing:
                 if dry.placement.device_of(t.name, owner.layer) == device
                 and dry.placement.override(t.name) == device
             )
-            said.append(
+            sentences.append(
                 f"weights named {pattern} are on {device}, as set by the user: {size / MIB:.1f} MiB"
             )
-        return said
+        return sentences
 
 
 def _rank(fitted: Fitted) -> tuple[bool, int, int]:

@@ -74,14 +74,14 @@ class Repricer:
 
         Raises as `load_model` does where files, options or the rule are wrong, but not `NoMem`.
         """
-        asked = options if known is None else replace(options, place=rule_of(known))
+        wanted = options if known is None else replace(options, place=rule_of(known))
         with self._lock:
             kept, self._kept = self._kept, None
             released = self._released
         try:
-            kept = _current(kept, path, asked)
-            placed = place(kept.graphs, kept.devices, asked)
-            reply = _told(id, kept, placed, known, depth)
+            kept = _current(kept, path, wanted)
+            placed = place(kept.graphs, kept.devices, wanted)
+            reply = _moves(id, kept, placed, known, depth)
         except BaseException:
             if kept is not None:
                 kept.closing.close()
@@ -146,7 +146,7 @@ def _state(path: Path) -> tuple[object, ...]:
     return str(path), now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns
 
 
-def _told(
+def _moves(
     id: int, kept: _Kept, placed: DecidedPlacement, known: Placement | None, depth: int
 ) -> Repriced:
     dry, devices = placed.dry, kept.devices
@@ -178,12 +178,14 @@ def _told(
 
 def _causes(placement: Placement) -> list[str]:
     """Why each layer lies where it does: as asked, or the sentence that says so of its device."""
-    told = {
-        device: next((said for said in placement.reasons if said.startswith(f"{device} takes")), "")
+    reasons = {
+        device: next(
+            (reason for reason in placement.reasons if reason.startswith(f"{device} takes")), ""
+        )
         for device in dict.fromkeys(placement.layers)
     }
     return [
-        f"on {device}, as set by the user" if i in placement.asked else told[device]
+        f"on {device}, as set by the user" if i in placement.requested else reasons[device]
         for i, device in enumerate(placement.layers)
     ]
 

@@ -114,7 +114,7 @@ class Timings:
         self._in_turn[frozenset((one.name, other.name))] = TimedInTurn(crossing)
         _write(self._path(one, other), TimedInTurn(crossing))
 
-    def told(self, depth: int) -> list[DeviceSpeed]:
+    def reported(self, depth: int) -> list[DeviceSpeed]:
         """Each device with all layers."""
         found = []
         for name, timed in self._alone.items():

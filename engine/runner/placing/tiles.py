@@ -108,8 +108,8 @@ def _pattern(mine: Sequence[str], everything: Iterable[str]) -> str:
 def _labels(built: BuiltModel, experts: Mapping[int, int]) -> list[list[str]]:
     """Words for what makes a layer unlike others, the output block's last."""
     kept = built.model.kept()
-    said = [_word(shape) for shape in kept]
-    labels = [[word] if word and len(set(said)) > 1 else [] for word in said]
+    words = [_word(shape) for shape in kept]
+    labels = [[word] if word and len(set(words)) > 1 else [] for word in words]
     for layer, count in experts.items():
         model = built.model
         route = model.spec(layer).route if isinstance(model, Decoder) else None

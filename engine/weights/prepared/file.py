@@ -88,13 +88,13 @@ class PreparedFile:
         self.path = path
         handle = open_to_read(path, follow=False)
         try:
-            told = os.fstat(handle)
-            if not stat.S_ISREG(told.st_mode) or told.st_uid != user():
+            status = os.fstat(handle)
+            if not stat.S_ISREG(status.st_mode) or status.st_uid != user():
                 raise BadFile(path, "not a file of this user")
             head = bytearray(START)
             read = read_at(handle, memoryview(head), 0)
-            entries = _entries(path, bytes(head[:read]), told.st_size)
-            self._map = mmap.mmap(handle, told.st_size, access=mmap.ACCESS_READ)
+            entries = _entries(path, bytes(head[:read]), status.st_size)
+            self._map = mmap.mmap(handle, status.st_size, access=mmap.ACCESS_READ)
             with suppress(OSError):
                 if used:
                     os.utime(handle)  # when it was used last

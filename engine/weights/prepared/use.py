@@ -80,7 +80,7 @@ class PreparedWeights:
         """True if all of these are in the file, by their keys."""
         return self._file is not None and buffers.keys() <= self._file.entries.keys()
 
-    def told(self) -> list[str]:
+    def report(self) -> list[str]:
         """A line on what was taken, one on why not more was."""
         taken = f"weights that were prepared: {self.size / MIB:.1f} MiB of {self.path}"
         lacking = f"weights were repacked, not loaded as prepared: {self.problem}"

@@ -12,7 +12,7 @@ def test_a_plan_names_what_fills_an_arena(tiny_path: Path) -> None:
     """Largest are 96 channels of a feed-forward times 512 tokens; gate and up are there at once."""
     with Worker() as worker:
         request = DescribePlan(worker.new_id(), str(tiny_path), EngineOptions(device="host"))
-        (planned,) = (r for r in worker.ask(request) if isinstance(r, Planned))
+        (planned,) = (r for r in worker.run(request) if isinstance(r, Planned))
     (arena,) = planned.arenas
     assert arena.device == "host"
     assert sum(size for _, size in arena.alive) == arena.bound == arena.size

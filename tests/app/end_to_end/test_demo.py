@@ -105,7 +105,7 @@ def test_it_is_right_about_pictures_given_in_every_way_and_again_after_a_restart
     window.commands.run("chat.seen")
     seen = window.sheets.viewer.seen
     until(lambda: seen.views.pictures)
-    plan = chat.brought.plan(given[0])
+    plan = chat.pictures_in_engine.plan(given[0])
     assert plan is not None
     assert seen.facts.text().startswith(f"{plan.n_tokens} tokens")
     window.bench.preferences.update(open_last_model=False)  # which would be on another device
@@ -116,7 +116,7 @@ def test_it_is_right_about_pictures_given_in_every_way_and_again_after_a_restart
         assert [message.text for message in chat.path[1::2]] == said
         assert chat.path[0].pictures == given
         for kept, n in zip(given, (0, 2, 1), strict=True):
-            with Image.open(chat.brought.path(kept)) as file:
+            with Image.open(chat.pictures_in_engine.path(kept)) as file:
                 assert file.convert("RGB").tobytes() == pictures[n].tobytes()
         open_demo(again)
         shape = shapes[1]

@@ -92,7 +92,7 @@ def test_a_tool_with_consent(window: MainWindow, qtbot: QtBot, tmp_path: Path, f
     person.click(window.talk.composer.field)
     person.type("How many boats are there, 20 and 22 together?")
     person.key(Qt.Key.Key_Return)
-    person.wait(lambda: bench.tools.asking)
+    person.wait(lambda: bench.tools.in_question)
     film(person, "server", everywhere=True)
     person.wait(window.talk.composer.server.run.isEnabled)
     person.click(window.talk.composer.server.run)

@@ -64,8 +64,8 @@ def test_given_sent_answered_seen_and_found_again(
     until(lambda: len(names(window)) == 3)
     assert sorted(names(window)) == ["Pasted picture.png", "chosen.jpg", "dropped.png"]
     chat = bench.chat
-    until(lambda: chat.brought.tokens(chat.attached.pictures) is not None)
-    counted = chat.brought.tokens(chat.attached.pictures)
+    until(lambda: chat.pictures_in_engine.tokens(chat.attached.pictures) is not None)
+    counted = chat.pictures_in_engine.tokens(chat.attached.pictures)
     cards = window.talk.composer.attachments.strip.cards
     place = names(window).index("dropped.png")
     while place:
@@ -84,14 +84,14 @@ def test_given_sent_answered_seen_and_found_again(
     assert answer.stats is not None
     assert sum(told.n_tokens for told in answer.stats.pictures) == counted
     sizes = [(told.width, told.height) for told in answer.stats.pictures]
-    files = [Image.open(chat.brought.path(p)).size for p in question.pictures]
+    files = [Image.open(chat.pictures_in_engine.path(p)).size for p in question.pictures]
     assert sizes == files
     assert sizes[0] == (64, 32)
 
     window.commands.run("chat.seen")
     seen = window.sheets.viewer.seen
     until(lambda: seen.views.pictures)
-    plan = chat.brought.plan(question.pictures[0])
+    plan = chat.pictures_in_engine.plan(question.pictures[0])
     assert plan is not None
     assert len(seen.views.pictures) == len(plan.views) > 1
     assert sum(not token.text for token in seen.strip.tokens) == plan.n_rows
@@ -157,8 +157,10 @@ def test_fewer_tokens_are_what_the_model_sees_and_one_goes_from_the_question(
     window.vision.add_files([landscape(tmp_path / f"{n}.png", 64, 32 + n) for n in range(2)])
     cards = window.talk.composer.attachments.strip.cards
     until(lambda: len(cards) == 2 and all(card.more_button.isVisible() for card in cards))
-    before = [plan.n_tokens for plan in map(chat.brought.plan, chat.attached.pictures) if plan]
-    choices = chat.brought.choices(chat.attached.pictures[1])
+    before = [
+        plan.n_tokens for plan in map(chat.pictures_in_engine.plan, chat.attached.pictures) if plan
+    ]
+    choices = chat.pictures_in_engine.choices(chat.attached.pictures[1])
     assert choices[-1].limits == PictureLimits(one_view=True)
     cards[1].chosen.emit(len(choices) - 1)
     tokens = choices[-1].plan.n_tokens

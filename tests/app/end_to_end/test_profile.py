@@ -34,7 +34,7 @@ def test_an_answer_is_recorded(first_window: MainWindow, tiny_path: Path, qtbot:
     assert answer.n_steps("prefill") >= 1
     assert answer.n_steps("decode") >= 5
     assert not bench.profile.recording
-    names = {kind.name for kind in answer.told.kinds}
+    names = {kind.name for kind in answer.record.kinds}
     assert {"Qcur-0", "l_out-1", "result_output"} <= names
     for step, by in ((s, "operation") for s in ("prefill", "decode")):
         busy = sum(total.ns for total in answer.totals(by, step))  # type: ignore[arg-type]

@@ -30,7 +30,7 @@ def again(person: Person) -> Examined:
     """What the engine tells somebody else who asks the same about the word."""
     heard: Queue[Any] = Queue()
     client = person.bench.engine.join(heard.put)
-    question = person.bench.token.asking.of(person.bench.token.word)
+    question = person.bench.token.questions_of_chat.of(person.bench.token.word)
     assert question is not None
     number = client.send(msgspec.structs.replace(question[1], record=False))
     while True:
@@ -151,7 +151,7 @@ def test_a_word_of_the_question_is_looked_at_by_a_click(person: Person) -> None:
     assert token.inside.lens is not None
     assert token.inside.lens.rank.tolist() == np.frombuffer(told.lens.rank, "<i4").tolist()
     assert {word for word, _ in body(person, 0).lit_words} <= {"What", "is", "the", "capital", "of"}
-    request = token.asking.of(token.word)
+    request = token.questions_of_chat.of(token.word)
     assert request is not None
     assert isinstance(request[1], Examine)
     assert request[1].at == told.n_context

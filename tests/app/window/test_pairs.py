@@ -77,7 +77,7 @@ def know(window: MainWindow, client: ScriptedEngine) -> None:
     client.end(n=1)
     window.bench.selection.select_token(window.bench.chat.path[1].id, 3)
     go(window, "token")
-    window.bench.token.ask()
+    window.bench.token.send()
     inside.answer(client, layers=LAYERS, heads=4, wanted=" word3", other=DEVICE)
     QApplication.processEvents()
 

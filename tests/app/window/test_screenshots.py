@@ -230,7 +230,7 @@ def pictures(window: MainWindow, count: int = 3, plan: Plan = tiled) -> None:
     until(lambda: len(window.bench.chat.attached.pictures) == count)
     bring(client(window), plan, count)
     kept = window.bench.chat.attached.pictures
-    loader, brought = window.loader, window.bench.chat.brought
+    loader, brought = window.loader, window.bench.chat.pictures_in_engine
     until(lambda: all(loader.thumbnail(brought.path(picture)) for picture in kept))
 
 
@@ -310,7 +310,7 @@ def word(window: MainWindow, layers: int = 30, heads: int = 9) -> None:
     client(window).end()
     window.panes.show_tab("token")
     window.bench.selection.select_token(window.bench.chat.path[1].id, 6)
-    window.bench.token.ask()
+    window.bench.token.send()
     inside.answer(client(window), layers=layers, heads=heads)
     window.bench.selection.select_layer(layers * 2 // 3)
     inside.answer(client(window), layers=layers, heads=heads)

@@ -208,7 +208,7 @@ def test_a_worker_tries_it_and_scores_both_answers(worker: Worker, tiny_path: Pa
             logprobs=1,
             changes=changes,
         )
-        replies = list(worker.ask(request))
+        replies = list(worker.run(request))
         assert isinstance(replies[-1], Finished)
         assert replies[-1].stats.changes == changes
         infos = [info for r in replies if isinstance(r, Piece) for info in r.tokens]

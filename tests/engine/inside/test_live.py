@@ -197,7 +197,7 @@ def test_a_look_reaches_the_worker(worker: Worker, tiny_path: Path) -> None:
     def quiet() -> bool:
         return any(strips(told)) and all(isinstance(one, Piece) for one in told[-40:])
 
-    for reply in worker.ask(request, quiet):
+    for reply in worker.run(request, quiet):
         told.append(reply)
         if len(told) == 3:
             worker.send(Look(number, LAYERS))

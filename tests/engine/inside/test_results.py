@@ -19,7 +19,7 @@ def test_results_of_one_word(worker: Worker, tiny_path: Path) -> None:
     options = EngineOptions(device="host", ctx=64)
     worker.get(Load(worker.new_id(), str(tiny_path), options))
     asked = Examine(worker.new_id(), prompt=TEXT, probes=["ffn_out-0", "Qcur-1"])
-    *told, last = worker.ask(asked)
+    *told, last = worker.run(asked)
     assert isinstance(last, Examined)
     parts = [one for one in told if isinstance(one, ResultPart)]
     found = [(one.info.name, one.info.occurrence, one.info.dims) for one in parts]

@@ -169,6 +169,6 @@ def test_over_the_pipe(worker: Worker, tiny_path: Path) -> None:
     asked = CompareTexts(
         worker.new_id(), ComparedText(prompt=HAT), ComparedText(prompt=CAT), ("embd", 0)
     )
-    *parts, last = worker.ask(asked)
+    *parts, last = worker.run(asked)
     assert isinstance(last, TextsCompared)
     assert {p.info.step for p in parts if isinstance(p, ResultPart)} == {0, 1}

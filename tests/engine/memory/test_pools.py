@@ -79,7 +79,7 @@ def test_pools_are_shared():
 def test_limits_follow_what_is_free():
     free = {"now": 100 * MIB}
     pool = MeasuredPool("x", 0, total=500 * MIB, reserve=30 * MIB)
-    pool.asks = (lambda: None, lambda: (free["now"], "amd"))
+    pool.sources = (lambda: None, lambda: (free["now"], "amd"))
     assert pool.measure() == Free(100 * MIB, "amd")
     assert pool.limit == 70 * MIB
     pool.take("a", OWNER, 40 * MIB)

@@ -36,7 +36,7 @@ def main() -> None:
     with Worker() as worker:
         options = EngineOptions(device=args.device, ctx=1024)
         load = Load(worker.new_id(), path=str(real_model(args.model)), options=options)
-        assert any(isinstance(reply, Loaded) for reply in worker.ask(load))
+        assert any(isinstance(reply, Loaded) for reply in worker.run(load))
         process = psutil.Process(worker.pid)
         start = minute = monotonic()
         chat: list[ChatMessage] = []
@@ -47,7 +47,7 @@ def main() -> None:
             sampling = Sampling(seed=turns)
             request = Generate(worker.new_id(), chat, sampling=sampling, max_tokens=TURN)
             text = ""
-            for reply in worker.ask(request):
+            for reply in worker.run(request):
                 text += getattr(reply, "text", "")
                 if isinstance(reply, Finished):
                     stats = reply.stats

@@ -175,7 +175,7 @@ def test_it_is_told_when_it_is_no_longer_wanted(model: LoadedModel) -> None:
 def test_a_worker_records_and_measures_roofs(worker: Worker, tiny_path: Path) -> None:
     worker.get(Load(worker.new_id(), str(tiny_path), HOST))
     request = Generate(worker.new_id(), prompt="abc", sampling=REPEATING, max_tokens=9, live=RECORD)
-    (answer,) = recorded(list(worker.ask(request)))
+    (answer,) = recorded(list(worker.run(request)))
     assert len(answer.steps) == 1 + 7
     roofs = worker.get(MeasureRoofs(worker.new_id())).roofs
     assert roofs == [], "the host has none"

@@ -154,12 +154,12 @@ def as_markdown(store: ChatStore, chat_id: int, links: Mapping[Picture, str] = N
         speaker = tr("You") if message.role == "user" else message.model or tr("Assistant")
         if message.edits:
             speaker += tr(" (edited: {edits})", edits=_label(all_words(message.edits)))
-        said = split_reasoning(message.text)
-        thought = "\n".join(f"> {line}".rstrip() for line in said.thought.splitlines())
+        split = split_reasoning(message.text)
+        thought = "\n".join(f"> {line}".rstrip() for line in split.thought.splitlines())
         shown = "\n".join(f"![{_label(p.name)}](<{links.get(p, '')}>)" for p in message.pictures)
         files = "\n\n".join([*map(_quoted, message.documents), *map(_called, message.calls)])
         parts.append(
-            "\n\n".join(p for p in (f"**{speaker}**", shown, thought, said.answer, files) if p)
+            "\n\n".join(p for p in (f"**{speaker}**", shown, thought, split.answer, files) if p)
         )
     return ("\n\n".join(parts) + "\n").encode()
 
@@ -251,8 +251,8 @@ def _insert(
         new += [_message(chat_id, message) for message in batch]
         store.add_all(
             [
-                (made, None if said.parent is None else new[said.parent], _tokens(said))
-                for made, said in zip(new[begin:], batch, strict=True)
+                (made, None if stored.parent is None else new[stored.parent], _tokens(stored))
+                for made, stored in zip(new[begin:], batch, strict=True)
             ]
         )
         time.sleep(PAUSE_S)
@@ -287,24 +287,24 @@ def _batches(messages: Sequence[ChatFileMessage]) -> Iterator[list[ChatFileMessa
         yield batch
 
 
-def _message(chat_id: int, said: ChatFileMessage) -> Message:
+def _message(chat_id: int, stored: ChatFileMessage) -> Message:
     return Message(
         0,
         chat_id,
         None,
-        said.role,
-        said.text,
-        said.created,
-        said.model,
-        said.finish,
-        said.problem,
-        said.stats,
-        len(said.tokens.ids) // 4 if said.tokens else 0,
-        pictures=said.shown,
-        documents=said.attached,
-        calls=said.called,
-        tools=tuple(said.tools),
-        edits=said.edited,
+        stored.role,
+        stored.text,
+        stored.created,
+        stored.model,
+        stored.finish,
+        stored.problem,
+        stored.stats,
+        len(stored.tokens.ids) // 4 if stored.tokens else 0,
+        pictures=stored.shown,
+        documents=stored.attached,
+        calls=stored.called,
+        tools=tuple(stored.tools),
+        edits=stored.edited,
     )
 
 
@@ -330,8 +330,8 @@ def _label(name: str) -> str:
     return re.sub(r"[\[\]\\`*_<>!\s]+", " ", name).strip()
 
 
-def _tokens(said: ChatFileMessage) -> Tokens | None:
-    return None if said.tokens is None else Tokens.of(said.tokens)
+def _tokens(stored: ChatFileMessage) -> Tokens | None:
+    return None if stored.tokens is None else Tokens.of(stored.tokens)
 
 
 def _choose(store: ChatStore, messages: Sequence[ChatFileMessage], new: Sequence[Message]) -> None:

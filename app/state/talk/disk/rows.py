@@ -77,8 +77,8 @@ def chat_of(row: sqlite3.Row) -> ChatRow:
         tools=_decoded(row["tools"], tuple[str, ...]),
         edits=decoded(row["edits"]),
     )
-    told = ((name, getattr(chat, name)) for name in SHOWN)
-    damaged = any(row[name] != value or SPOILT in str(value) for name, value in told)
+    values = ((name, getattr(chat, name)) for name in SHOWN)
+    damaged = any(row[name] != value or SPOILT in str(value) for name, value in values)
     return replace(chat, damaged=damaged)
 
 
@@ -134,15 +134,15 @@ def message_of(
             pictures=pictures,
             documents=documents,
         )
-    told: Stats | None = None
+    counted: Stats | None = None
     if stats:
         try:
-            told = msgspec.json.decode(stats, type=Stats)
+            counted = msgspec.json.decode(stats, type=Stats)
         except (msgspec.MsgspecError, TypeError, ValueError):  # of another version, or damaged
-            told = None
+            counted = None
     made = decoded(edits) if edits else NO_EDITS
-    if not made and told is not None and told.changes:  # of an earlier version
-        made = of_changes(told.changes)
+    if not made and counted is not None and counted.changes:  # of an earlier version
+        made = of_changes(counted.changes)
     return Message(
         number,
         _id(chat) or 0,
@@ -153,7 +153,7 @@ def message_of(
         text_of(model),
         text_of(finish),
         text_of(problem),
-        told,
+        counted,
         max(0, _id(n_tokens) or 0),
         pictures=pictures,
         documents=documents,

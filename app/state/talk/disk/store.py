@@ -122,9 +122,9 @@ class ChatStore:
         that begins as each word with # does.
         """
         rows = self.db.read("SELECT * FROM chats WHERE deleted IS NULL ORDER BY changed DESC, id")
-        asked = query.casefold().split()
-        words = [word for word in asked if not word.startswith("#")]
-        tags = tuple(word[1:] for word in asked if word.startswith("#"))
+        terms = query.casefold().split()
+        words = [word for word in terms if not word.startswith("#")]
+        tags = tuple(word[1:] for word in terms if word.startswith("#"))
         chats = [chat for chat in map(chat_of, rows) if _has_tags(chat, tags)]
         if not words:
             return chats

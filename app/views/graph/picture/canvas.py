@@ -85,7 +85,7 @@ class GraphCanvas(Stage):
                 whole = QRectF(0, 0, self.scene.width, self.scene.height)
                 self.camera.keep_within(whole, size)
         before = self.camera.left, self.camera.top
-        self.camera.bring_in(area, size)
+        self.camera.show_area(area, size)
         if before != (self.camera.left, self.camera.top):
             self._area = None
         self.update()

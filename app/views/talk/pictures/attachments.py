@@ -39,7 +39,7 @@ class Attachments(QWidget):
         self.strip.moved.connect(self._move)
         self.strip.opened.connect(self.opened)
         written.changed.connect(self.refresh)
-        bench.chat.brought.changed.connect(self.refresh)
+        bench.chat.pictures_in_engine.changed.connect(self.refresh)
         bench.session.changed.connect(self.refresh)
         self._soon = QTimer(self, singleShot=True, interval=0)  # many are ready at once
         self._soon.timeout.connect(self.refresh)
@@ -61,8 +61,10 @@ class Attachments(QWidget):
         chat = self._bench.chat
         pictures, coming = self._written.pictures, self._written.arriving
         if pictures and not self._blind:
-            chat.brought.bring(pictures)
-        items = [words.item(picture, chat.brought, self._loader, True) for picture in pictures]
+            chat.pictures_in_engine.send(pictures)
+        items = [
+            words.item(picture, chat.pictures_in_engine, self._loader, True) for picture in pictures
+        ]
         named = (
             coming
             if len(coming) <= NAMED
@@ -78,14 +80,14 @@ class Attachments(QWidget):
 
     @property
     def _blind(self) -> bool:
-        return self.any and self._bench.chat.brought.sees is False
+        return self.any and self._bench.chat.pictures_in_engine.sees is False
 
     @property
     def _bad(self) -> str:
         """Problems of the pictures that cannot be sent, one per line."""
         chat, found = self._bench.chat, []
         for picture in self._written.pictures:
-            bad = words.item(picture, chat.brought, self._loader).bad.rstrip(".")
+            bad = words.item(picture, chat.pictures_in_engine, self._loader).bad.rstrip(".")
             if bad:
                 found.append(bad if picture.name in bad else f"{picture.name}: {bad}")
         return "\n".join(found)
@@ -102,15 +104,18 @@ class Attachments(QWidget):
                 model_title=self._bench.session.model_title,
             )
         else:
-            told = (words.all_of(pictures, chat.brought), *words.notes(pictures, chat.brought))
-            text = "\n".join(filter(None, told))
+            lines = (
+                words.all_of(pictures, chat.pictures_in_engine),
+                *words.notes(pictures, chat.pictures_in_engine),
+            )
+            text = "\n".join(filter(None, lines))
         self.caption.setText(text)
         set_tone(self.caption, "bad" if bad else "warn" if self._blind else "quiet")
         self.caption.setVisible(bool(text))
         self.help.setVisible(self._blind and not bad)
 
     def _limit(self, place: int, choice: int) -> None:
-        chosen = self._bench.chat.brought.choices(self._written.pictures[place])
+        chosen = self._bench.chat.pictures_in_engine.choices(self._written.pictures[place])
         if choice < len(chosen):
             self._written.limit(place, chosen[choice].limits)
 

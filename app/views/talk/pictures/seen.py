@@ -52,7 +52,7 @@ class SeenPicture(QWidget):
         self.strip.moved_to.connect(
             lambda at: self._below.ensureVisible(at.x(), at.y(), GRID, 3 * GRID)
         )
-        bench.chat.brought.changed.connect(self._send)
+        bench.chat.pictures_in_engine.changed.connect(self._send)
         self._say("")
 
     def show_picture(self, picture: Picture | None) -> None:
@@ -63,28 +63,28 @@ class SeenPicture(QWidget):
         self._send()
 
     def _send(self) -> None:
-        picture, brought = self._picture, self._bench.chat.brought
+        picture, in_engine = self._picture, self._bench.chat.pictures_in_engine
         if picture is None or self._plan is not None:
             return
-        if not brought.sees:
+        if not in_engine.sees:
             who = self._bench.session.model_title
             open_one = tr("Open a vision model to see how it encodes the picture.")
             self._say(
                 tr("{name} does not support pictures.", name=who)
-                if brought.sees is False
+                if in_engine.sees is False
                 else open_one
             )
-        elif brought.problem(picture):
-            self._say(brought.problem(picture))
-        elif brought.bring([picture]):
-            info = brought.info(picture)
+        elif in_engine.problem(picture):
+            self._say(in_engine.problem(picture))
+        elif in_engine.send([picture]):
+            info = in_engine.info(picture)
             assert info is not None
             wanted = ShowPicture(0, info.digest, picture.limits)
             self._request.send(wanted, self._show, self._failed)
 
     def _failed(self, failed: Failed) -> None:
         if failed.pictures:
-            self._bench.chat.brought.lost(failed.pictures)
+            self._bench.chat.pictures_in_engine.lost(failed.pictures)
             self._send()
         else:
             self._say(failed.message)

@@ -116,7 +116,7 @@ class PictureViewer(QWidget):
 
     @property
     def _path(self) -> Path:
-        return self._bench.chat.brought.path(self._picture)
+        return self._bench.chat.pictures_in_engine.path(self._picture)
 
     def _show(self) -> None:
         several = len(self._pictures) > 1

@@ -29,9 +29,9 @@ def price(plans: Sequence[PicturePlan]) -> str:
     """
     beside = sum(plan.n_rows for plan in plans if plan.cross)
     held = tr("{beside} embeddings outside the context", beside=grouped(beside)) if beside else ""
-    told = [plan.seconds for plan in plans]
-    seconds = [time for time in told if time is not None]
-    known = len(seconds) == len(told) > 0
+    times = [plan.seconds for plan in plans]
+    seconds = [time for time in times if time is not None]
+    known = len(seconds) == len(times) > 0
     lasts = tr("about {seconds}", seconds=duration(sum(seconds))) if known else ""
     return DOT.join(filter(None, (tokens(sum(plan.n_tokens for plan in plans)), held, lasts)))
 
@@ -65,41 +65,41 @@ def offered(choices: Sequence[PricedLimits], now: PicturePlan) -> Iterator[Offer
 
 
 def item(
-    picture: Picture, brought: PicturesInEngine, loader: PictureLoader, editable: bool = False
+    picture: Picture, in_engine: PicturesInEngine, loader: PictureLoader, editable: bool = False
 ) -> PictureItem:
     """A card for it, with what is known by now; with what else it may take, where `editable`."""
-    path = brought.path(picture)
-    info, loaded = brought.info(picture), loader.thumbnail(path)
-    bad = brought.problem(picture) or (loaded.problem if loaded is not None else "")
+    path = in_engine.path(picture)
+    info, loaded = in_engine.info(picture), loader.thumbnail(path)
+    bad = in_engine.problem(picture) or (loaded.problem if loaded is not None else "")
     bad = bad.removeprefix("picture: ")  # who reads it does not know its name
     measured = info or (loaded if loaded is not None and loaded.width else None)
-    plan = brought.plan(picture)
+    plan = in_engine.plan(picture)
     first = size(measured.width, measured.height) if measured is not None else ""
     if plan is not None:
         first = DOT.join(filter(None, (first, views(len(plan.views)))))
     lines = (first or "…", price([plan]) if plan is not None else "")
-    choices = brought.choices(picture) if editable else []
+    choices = in_engine.choices(picture) if editable else []
     others = tuple(offered(choices, plan)) if plan is not None else ()
     return PictureItem(path, picture.name, tuple(filter(None, lines)), bad, others)
 
 
-def all_of(pictures: Sequence[Picture], brought: PicturesInEngine) -> str:
+def all_of(pictures: Sequence[Picture], in_engine: PicturesInEngine) -> str:
     """Describe several pictures together; nothing of one, whose card says it."""
-    plans = [plan for plan in map(brought.plan, pictures) if plan is not None]
+    plans = [plan for plan in map(in_engine.plan, pictures) if plan is not None]
     if len(pictures) < 2 or len(plans) < len(pictures):
         return ""
     return DOT.join((tr("{pictures} pictures", pictures=len(pictures)), price(plans)))
 
 
-def notes(pictures: Sequence[Picture], brought: PicturesInEngine) -> list[str]:
+def notes(pictures: Sequence[Picture], in_engine: PicturesInEngine) -> list[str]:
     """Return notes on changes to the pictures, such as cropping, each once."""
-    said: dict[str, list[str]] = {}
+    named: dict[str, list[str]] = {}
     for picture in pictures:
-        info = brought.info(picture)
+        info = in_engine.info(picture)
         if info is not None:
             for note in (*info.notes, *(info.plan.notes if info.plan is not None else [])):
-                said.setdefault(note, []).append(picture.name)
+                named.setdefault(note, []).append(picture.name)
     return [
         f"{(names[0] if len(names) == 1 else tr('{names} pictures', names=len(names)))}: {note}"
-        for note, names in said.items()
+        for note, names in named.items()
     ]

@@ -15,7 +15,7 @@ from engine.backends.opencl.drivers.trials import (
     dot4_trials,
     halves_trials,
     matrix_trials,
-    told,
+    summary,
     used,
 )
 from engine.backends.opencl.drivers.unknown_cpu import can_be_renamed, flags, name_unknown_cpu
@@ -87,7 +87,7 @@ class DeviceInfo:
             compute_units=self.traits.compute_units,
             is_default=self.default,
             note=self.problem
-            or (f"the same processor as {self.same_as}" if self.same_as else told(self.tried)),
+            or (f"the same processor as {self.same_as}" if self.same_as else summary(self.tried)),
         )
 
 
@@ -124,9 +124,9 @@ class Device:
         """The pool this device allocates from."""
         if self.info.pool == SYSTEM:
             return system_pool()
-        return device_pool(self.info.pool, self.info.memory, self._ask_amd)
+        return device_pool(self.info.pool, self.info.memory, self._read_amd)
 
-    def _ask_amd(self) -> tuple[int, str] | None:
+    def _read_amd(self) -> tuple[int, str] | None:
         """Free memory by AMD's driver: KiB in all, and in the largest block."""
         try:
             return int(np.ravel(self.handle.global_free_memory_amd)[0]) << 10, "amd"

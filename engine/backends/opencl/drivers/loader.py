@@ -92,12 +92,12 @@ SUB_GROUP_SIZES = 0x4108
 
 def sub_group_sizes(device: cl.Device) -> list[int]:
     """The lanes that a thread of Intel's devices may have; none where a driver does not tell."""
-    ask = getattr(_library, "clGetDeviceInfo", None)
-    if ask is None or "cl_intel_required_subgroup_size" not in device.extensions:
+    get_info = getattr(_library, "clGetDeviceInfo", None)
+    if get_info is None or "cl_intel_required_subgroup_size" not in device.extensions:
         return []
     sizes, used = (ctypes.c_size_t * 16)(), ctypes.c_size_t()
     handle = ctypes.c_void_p(device.int_ptr)
-    failed = ask(handle, SUB_GROUP_SIZES, ctypes.sizeof(sizes), sizes, ctypes.byref(used))
+    failed = get_info(handle, SUB_GROUP_SIZES, ctypes.sizeof(sizes), sizes, ctypes.byref(used))
     return [] if failed else list(sizes)[: used.value // ctypes.sizeof(ctypes.c_size_t)]
 
 

@@ -90,7 +90,7 @@ def _trials(
     return tuple(found)
 
 
-def told(trials: Sequence[Trial]) -> str:
+def summary(trials: Sequence[Trial]) -> str:
     """A line for people: what is in use, and why the others are not."""
     return "; ".join(
         _line(purpose, [one for one in trials if one.purpose == purpose])

@@ -195,11 +195,11 @@ def test_a_word_of_an_edited_answer_is_looked_at_with_its_edits(
     tiny.verbs.switch_off()
     ask(tiny, until, "the hat")
     message = tiny.chat.path[-1]
-    question = tiny.token.asking.of(Word(message.id, 0, ""))
+    question = tiny.token.questions_of_chat.of(Word(message.id, 0, ""))
     assert question is not None
     assert question[1].edits == [Edit.scale("heads", 1, by=0, head=0)]
     tiny.chat.edits.clear()
     ask(tiny, until, "the mat")
-    question = tiny.token.asking.of(Word(tiny.chat.path[-1].id, 0, ""))
+    question = tiny.token.questions_of_chat.of(Word(tiny.chat.path[-1].id, 0, ""))
     assert question is not None
     assert question[1].edits == []

@@ -116,7 +116,7 @@ def test_a_run_about_a_word_knows_its_word_as_long_as_it_is_there(
     found = runs.shown
     assert isinstance(found, PatchesMapped)
     assert found.right[0] == begun.token
-    assert tiny.chat.tokens_of(tiny.chat.path[-1]).ids[0] == begun.asked.prefix_tokens[0]
+    assert tiny.chat.tokens_of(tiny.chat.path[-1]).ids[0] == begun.request.prefix_tokens[0]
     assert runs.of_word((message, 1)) == [found]
     assert runs.of_word((message, 0)) == []
     heads = tiny.causes.heads(begun.word)

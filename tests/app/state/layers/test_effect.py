@@ -187,15 +187,15 @@ def test_nothing_is_measured_beside_another_programs_request(
     clients = Clients()
     monkeypatch.setattr(bench.serving, "serving", SimpleNamespace(clients=clients))
     row = clients.began("curl", "/v1/chat/completions", Generate(7), 1)
-    bench.serving.asked.emit()
+    bench.serving.moved.emit()
     state.measure(again=True)
     assert state.measuring.waits
     assert not any(isinstance(request, MeasureDevices) for request in engine.asked)
     clients.ended(row, "stop", None)
-    bench.serving.asked.emit()
+    bench.serving.moved.emit()
     first = engine.last_of(MeasureDevices)
     clients.began("curl", "/v1/chat/completions", Generate(8), 1)
-    bench.serving.asked.emit()
+    bench.serving.moved.emit()
     assert engine.last == Cancel(first.id)
     engine.say(Failed(first.id, "Cancelled", "it was cancelled"))
     assert state.measuring.waits

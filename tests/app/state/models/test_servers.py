@@ -91,13 +91,13 @@ def test_a_server_is_asked_when_it_is_added(
     bench: Workbench, server: ChatServer, until: Until
 ) -> None:
     bench.servers.save(Connection("work", server.url), None)
-    assert bench.servers.all[0].asking
-    until(lambda: not bench.servers.all[0].asking)
+    assert bench.servers.all[0].testing
+    until(lambda: not bench.servers.all[0].testing)
     (one,) = bench.servers.all
     assert (one.models, one.kind, one.problem) == (["org/tiny"], "vLLM", "")
     asked = len(server.heard)
-    bench.servers.ask("work")
-    until(lambda: not bench.servers.all[0].asking)
+    bench.servers.test("work")
+    until(lambda: not bench.servers.all[0].testing)
     assert len(server.heard) > asked
 
 
@@ -197,7 +197,7 @@ def test_keys_are_in_the_keyring_alone(
     bench: Workbench, server: ChatServer, until: Until, ring: Ring, tmp_path: Path
 ) -> None:
     bench.servers.save(Connection("work", server.url), KEY)
-    until(lambda: not bench.servers.all[0].asking)
+    until(lambda: not bench.servers.all[0].testing)
     assert server.heard[0].headers["authorization"] == f"Bearer {KEY}"
     assert list(ring.kept.values()) == [KEY]
     bench.preferences.save()

@@ -120,7 +120,7 @@ def scored(bench: Workbench, reader: Path, number: int, until: Until) -> list[fl
 def test_two_settings_are_answered_at_once_by_one_engine(tiny: Workbench, until: Until) -> None:
     path, chat, pair = tiny.session.path, tiny.chat, tiny.pair
     assert path is not None
-    assert pair.ask(QUESTION, PairChoice(path, GREEDY), PairChoice(path, WILD))
+    assert pair.send(QUESTION, PairChoice(path, GREEDY), PairChoice(path, WILD))
     assert len(chat.writers.answers) == 2
     assert [m.role for m in chat.path] == ["user", "assistant"]
     until(lambda: not pair.busy)
@@ -148,7 +148,7 @@ def test_two_models_answer_in_two_engines_and_read_each_other(
     path, pair = tiny.session.path, tiny.pair
     assert path is not None
     pair.show(True)
-    assert pair.ask(QUESTION, PairChoice(path, GREEDY), PairChoice(other_path, GREEDY))
+    assert pair.send(QUESTION, PairChoice(path, GREEDY), PairChoice(other_path, GREEDY))
     until(lambda: not pair.busy)
     assert pair.problem == pair.note == ""
     assert pair.sides is not None
@@ -173,7 +173,7 @@ def test_where_memory_lacks_they_answer_in_turn(
 ) -> None:
     path, pair = crowded.session.path, crowded.pair
     assert path is not None
-    assert pair.ask(QUESTION, PairChoice(path, GREEDY), PairChoice(other_path, GREEDY))
+    assert pair.send(QUESTION, PairChoice(path, GREEDY), PairChoice(other_path, GREEDY))
     until(lambda: not pair.busy)
     assert pair.problem == ""
     assert pair.note == IN_TURN
@@ -193,7 +193,7 @@ def test_one_side_is_stopped_and_the_other_goes_on(tiny: Workbench, until: Until
     assert path is not None
     limits = chat.details.limits
     chat.details.set_limits(type(limits)(max_tokens=120, stop_loops=False))
-    assert pair.ask(QUESTION, PairChoice(path, GREEDY), PairChoice(path, WILD))
+    assert pair.send(QUESTION, PairChoice(path, GREEDY), PairChoice(path, WILD))
     assert pair.sides is not None
     left, right = pair.sides
     until(lambda: len(right.tokens) > 2)
@@ -213,7 +213,7 @@ def test_a_side_branches_and_is_compared_anew(
     path, chat, pair = tiny.session.path, tiny.chat, tiny.pair
     assert path is not None
     pair.show(True)
-    assert pair.ask(QUESTION, PairChoice(path, GREEDY), PairChoice(other_path, GREEDY))
+    assert pair.send(QUESTION, PairChoice(path, GREEDY), PairChoice(other_path, GREEDY))
     until(lambda: not pair.busy)
     assert pair.sides is not None
     before, right = chat.path[-1], pair.sides[1]
@@ -238,7 +238,7 @@ def test_what_cannot_be_opened_is_said_and_the_first_answer_stays(
     assert path is not None
     broken = tmp_path / "broken.gguf"
     broken.write_bytes(b"GGUF and nothing else")
-    assert pair.ask(QUESTION, PairChoice(path, GREEDY), PairChoice(broken, GREEDY))
+    assert pair.send(QUESTION, PairChoice(path, GREEDY), PairChoice(broken, GREEDY))
     until(lambda: pair.problem and not tiny.chat.busy)
     assert "broken.gguf" in pair.problem
     assert tiny.chat.path[-1].n_tokens == 12
@@ -250,7 +250,7 @@ def test_another_chat_ends_the_comparison_and_not_the_answers(
 ) -> None:
     path, chat, pair = tiny.session.path, tiny.chat, tiny.pair
     assert path is not None
-    assert pair.ask(QUESTION, PairChoice(path, GREEDY), PairChoice(path, WILD))
+    assert pair.send(QUESTION, PairChoice(path, GREEDY), PairChoice(path, WILD))
     here = chat.chat_id
     chat.open(None)
     assert pair.sides is None

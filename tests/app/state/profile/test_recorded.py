@@ -61,7 +61,7 @@ def test_what_is_selected_is_found(answer: RecordedAnswer) -> None:
     at = answer.find("Qcur-2", 2, "intel:0", "decode", None)
     assert at is not None
     assert answer.kind(at).name == "Qcur-2"
-    assert answer.told.steps[answer.steps_of[at]].phase == "decode"
+    assert answer.record.steps[answer.steps_of[at]].phase == "decode"
     near = answer.find(None, 3, None, "decode", at)
     assert near is not None
     assert answer.steps_of[near] == answer.steps_of[at], "in the step that is looked at"

@@ -122,7 +122,7 @@ def test_the_window_and_the_server(
     question = {"messages": [{"role": "user", "content": "the hat"}], "max_tokens": 1}
     with served(path) as server:
         stated = server.get("/props").json()["default_generation_settings"]["params"]
-        server.serving.clients.hear(heard.append)
+        server.serving.clients.listen(heard.append)
         for interface in ("/v1/chat/completions", "/v1/messages", "/api/chat"):
             more = {"stream": False, "model": "tiny"}
             assert server.post(interface, question | more).status_code == 200

@@ -192,7 +192,7 @@ def test_a_death_is_told_with_a_next_step(
     look(1)
     engine.die(WorkerDied(-9, ""))
     assert talk.token.questions.status == "idle"
-    talk.token.ask()
+    talk.token.send()
     problem = talk.token.questions.problem
     assert problem is not None
     assert problem.action == "restart"
@@ -221,7 +221,7 @@ def test_it_can_be_cancelled(
     problem = talk.token.questions.problem
     assert problem is not None
     assert problem.action == "retry"
-    talk.token.ask()
+    talk.token.send()
     assert asked(engine)[-1].prefix == request.prefix
     assert talk.token.questions.problem is None
 
@@ -246,7 +246,7 @@ def test_without_a_model_it_says_what_to_do(talk: Workbench, engine: ScriptedEng
     talk.session.unload()
     engine.say(Unloaded(0))
     talk.selection.select_token(talk.chat.path[1].id, 1)
-    talk.token.ask()
+    talk.token.send()
     problem = talk.token.questions.problem
     assert problem is not None
     assert (problem.kind, problem.action) == ("NoModel", "open")
@@ -367,6 +367,6 @@ def test_only_so_many_words_are_kept(
     engine.end(n=20)
     for n in range(18):
         talk.selection.select_token(talk.chat.path[3].id, n)
-        talk.token.ask()
+        talk.token.send()
         inside.answer(engine, layers=2, heads=1)
     assert len(talk.token.kept) == 16

@@ -32,9 +32,9 @@ class Desk:
         """Ask, and allow the server to start where that is asked."""
         tools = self.bench.tools
         assert self.bench.chat.send(text)
-        self.until(lambda: tools.asking or isinstance(self.engine.last, Generate))
-        if tools.asking is not None:
-            tools.allow_start(tools.asking, run)
+        self.until(lambda: tools.in_question or isinstance(self.engine.last, Generate))
+        if tools.in_question is not None:
+            tools.allow_start(tools.in_question, run)
         self.wait_asked()
 
     def wait_asked(self) -> None:
@@ -100,10 +100,10 @@ class TestServer:
     def test_consent_before_the_first_start(self, desk: Desk) -> None:
         desk.bench.chat.details.set_tools(["rude", "calculator"])
         assert desk.bench.chat.send("Hi")
-        desk.until(lambda: desk.bench.tools.asking)
+        desk.until(lambda: desk.bench.tools.in_question)
         assert desk.bench.tools.host.processes == []
         assert not isinstance(desk.engine.last, Generate)
-        server = desk.bench.tools.asking
+        server = desk.bench.tools.in_question
         assert server is not None
         desk.bench.tools.allow_start(server, True)
         desk.bench.tools.allow_start(server, True)  # a second click
@@ -122,11 +122,11 @@ class TestServer:
     def test_stop_while_it_is_asked(self, desk: Desk) -> None:
         desk.bench.chat.details.set_tools(["rude"])
         desk.bench.chat.send("Hi")
-        desk.until(lambda: desk.bench.tools.asking)
-        server = desk.bench.tools.asking
+        desk.until(lambda: desk.bench.tools.in_question)
+        server = desk.bench.tools.in_question
         desk.bench.chat.stop()
         assert not desk.bench.chat.busy
-        assert desk.bench.tools.asking is None
+        assert desk.bench.tools.in_question is None
         assert server is not None
         desk.bench.tools.allow_start(server, True)  # the click comes too late
         assert desk.bench.tools.consent.may_start(server) is None

@@ -67,7 +67,7 @@ def test_cutaway_serve(tiny_path: Path, tmp_path: Path, window: MainWindow, qtbo
         assert line.facts.text() == ""  # it is not open there, so nothing is told of it
         line.models.setCurrentIndex(0)
         opened(line, window, qtbot)
-        assert window.bench.chat.brought.sees is False
+        assert window.bench.chat.pictures_in_engine.sees is False
         talk_with(server, window, qtbot)
         line.models.setCurrentText(bundled.NAME)
         opened(line, window, qtbot)
@@ -156,7 +156,7 @@ def test_llama_server_that_sees(tmp_path: Path, window: MainWindow, qtbot: QtBot
         line = connected(blind, window, qtbot)
         assert line.facts.text().endswith("reads text only")
         opened(line, window, qtbot)
-        assert window.bench.chat.brought.sees is False
+        assert window.bench.chat.pictures_in_engine.sees is False
         window.bench.chat.open(seen)
         assert window.bench.chat.regenerate(1)
         assert "its model reads no pictures" in ended(window, qtbot).problem

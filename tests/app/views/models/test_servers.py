@@ -101,8 +101,8 @@ def test_each_page_says_what_cannot_be_seen(window: MainWindow, engine: Scripted
         shown = window.inspector.stack.currentWidget()
         assert isinstance(shown, SeenPage)
         assert shown.is_missing
-        assert "Qwen3-32B runs on the server work." in shown.says.text()
-        assert shown.says.isVisible()
+        assert "Qwen3-32B runs on the server work." in shown.caption.text()
+        assert shown.caption.isVisible()
         assert not window.inspector.page(page.id).isVisible()
     assert "Qwen3-32B on work" in window.top.model.text()
     assert "gpu.example.org:8000" in window.top.model.accessibleName()

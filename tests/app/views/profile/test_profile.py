@@ -146,9 +146,9 @@ def test_the_roofline(
     client.answer(MeasureRoofs, [DeviceRoof("intel:0", 20e9, 100e9), DeviceRoof("x", 0, 0)])
     assert not roof.measure.isVisible()
     assert [line.name for line in roof.dots.lines] == ["roof of intel:0"]
-    (dot,) = [d for d in roof.dots.dots if d.says.startswith("gemv Q4_1 on intel:0")]
+    (dot,) = [d for d in roof.dots.dots if d.description.startswith("gemv Q4_1 on intel:0")]
     assert (dot.x, dot.y) == (pytest.approx(2), pytest.approx(8))
-    assert "20 % of the device's limit" in dot.says
+    assert "20 % of the device's limit" in dot.description
     roof.dots.setFocus()
     QTest.keyClick(roof.dots, Qt.Key.Key_Right)
     assert window.bench.selection.now.operation is not None

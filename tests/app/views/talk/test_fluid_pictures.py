@@ -55,7 +55,7 @@ def test_24_megapixels(window: MainWindow, tmp_path: Path) -> None:
     turns = Turns()
     attach(window, engine, path, plan=whole)
     kept = window.bench.chat.attached.pictures
-    until(lambda: window.loader.thumbnail(window.bench.chat.brought.path(kept[0])))
+    until(lambda: window.loader.thumbnail(window.bench.chat.pictures_in_engine.path(kept[0])))
     turns.end_one()
     assert window.bench.chat.send("What is it?")
     turns.end_one()

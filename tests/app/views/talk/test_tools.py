@@ -105,7 +105,7 @@ def test_consent_is_given_by_hand(
     assert not question.run.autoDefault()
     QTest.keyClick(talk.composer.field, Qt.Key.Key_Return)  # Enter runs nothing
     double_click(question.run)  # it has only just appeared
-    assert bench.tools.asking is not None
+    assert bench.tools.in_question is not None
     assert bench.tools.host.processes == []
     pictures(talk, theme, "server")
     until(question.run.isEnabled)

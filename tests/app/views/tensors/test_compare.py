@@ -58,9 +58,9 @@ def test_cells_are_drawn_and_told(window: MainWindow, engine: ScriptedEngine) ->
     assert page.caption.text() == said
     assert page.which.currentText() == "whole context, 2 layers"
     assert page.map.cells.shape == (3, 64)
-    assert page.map.says(1, 5) == "cells from 64, cell 5: position 69"
-    assert page.map.says(1, 6) == "cells from 64, cell 6: free"
-    assert page.map.says(0, 3).endswith("(shared by 2 sequences)")
+    assert page.map.describe(1, 5) == "cells from 64, cell 5: position 69"
+    assert page.map.describe(1, 6) == "cells from 64, cell 6: free"
+    assert page.map.describe(0, 3).endswith("(shared by 2 sequences)")
     page.map.pointed.emit(0, 3)
     assert page.place.text() == "cell 3: position 3, shared by 2 sequences"
     page.which.setCurrentIndex(1)
@@ -81,7 +81,7 @@ def test_slots_of_recurrent_states_are_drawn_and_told(
     said = "4 slots, 3 in use (of tokens up to 31 – 47), 2 of them checkpoints, 1 free"
     assert page.caption.text() == said
     assert page.map.cells.shape == (1, 4)
-    assert page.map.says(0, 0) == "slots from 0, slot 0: up to token 31 (checkpoint)"
+    assert page.map.describe(0, 0) == "slots from 0, slot 0: up to token 31 (checkpoint)"
     page.map.pointed.emit(0, 1)
     assert page.place.text() == "slot 1: free"
     page.map.pointed.emit(0, 3)

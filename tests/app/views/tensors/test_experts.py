@@ -67,8 +67,8 @@ def test_experts_of_a_word(window: MainWindow, engine: ScriptedEngine, page: Exp
     said = "2 layers have experts; each takes 2 of 6 for this token."
     assert page.caption.text() == said
     assert page.map.cells.shape == (2, 6)
-    assert page.map.says(0, 5) == "layer 1, expert 5: weight 0.750 (chosen)"
-    assert page.map.says(1, 2) == "layer 3, expert 2: not used"
+    assert page.map.describe(0, 5) == "layer 1, expert 5: weight 0.750 (chosen)"
+    assert page.map.describe(1, 2) == "layer 3, expert 2: not used"
     assert [row[1] for row in page.table.rows.shown] == [
         *("5: 0.750, 2: 0.250", "0: 0.500, 5: 0.500")
     ]

@@ -68,9 +68,9 @@ def test_two_typed_texts(window: MainWindow, engine: ScriptedEngine, page: Texts
     ]
     assert lines[2][1:5] == ["–"] * 4
     assert page.map.cells.shape == (4, 3)
-    assert page.map.says(1, 1) == "result l_out-0, token 1 “ red” / “ blue”: NMSE 4.0e-01"
-    assert page.map.says(3, 0).endswith("not computed for this token")
-    assert page.map.says(2, 1).endswith("not computed for this token")
+    assert page.map.describe(1, 1) == "result l_out-0, token 1 “ red” / “ blue”: NMSE 4.0e-01"
+    assert page.map.describe(3, 0).endswith("not computed for this token")
+    assert page.map.describe(2, 1).endswith("not computed for this token")
     window.bench.session.unload()
     assert not page.table.isVisible()
 

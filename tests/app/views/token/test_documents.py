@@ -24,7 +24,7 @@ def sources_in_document(window: MainWindow) -> None:
     client(window).end()
     window.panes.show_tab("token")
     bench.selection.select_token(bench.chat.path[1].id, 4)
-    bench.token.ask()
+    bench.token.send()
     inside.answer(client(window))
     bench.selection.select_layer(12)
     inside.answer(client(window))

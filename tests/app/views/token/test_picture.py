@@ -26,7 +26,7 @@ def test_patches_are_lit_where_they_lie(window: MainWindow, tmp_path: Path) -> N
     engine.end(n=2)
     window.panes.show_tab("token")
     bench.selection.select_token(bench.chat.path[1].id, 1)
-    bench.token.ask()
+    bench.token.send()
     request = engine.last_of(Examine)
     assert isinstance(request, Examine)
     told = inside.examined(request)

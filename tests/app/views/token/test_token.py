@@ -57,7 +57,7 @@ def look(token: TokenView, bench: Workbench, engine: ScriptedEngine) -> Callable
 
     def look(index: int) -> Examine:
         bench.selection.select_token(bench.chat.path[1].id, index)
-        bench.token.ask()
+        bench.token.send()
         request = inside.answer(engine)
         QApplication.processEvents()
         return request
@@ -113,7 +113,7 @@ def test_the_section_is_called_as_the_lens_that_was_used(
     chosen = ("/lenses/j.safetensors", "")
     monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *_: chosen)
     token.choose_lens()
-    bench.token.ask()
+    bench.token.send()
     request = engine.last_of(Examine)
     assert request.lens_file == chosen[0]
     known = inside.examined(request)
@@ -139,17 +139,17 @@ def test_lenses_are_picked_by_keyboard_and_kept(
     ]
     monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *_: ("", ""))
     QTest.keyClick(picker, Qt.Key.Key_End)  # the dialog is dismissed
-    assert (picker.currentIndex(), bench.token.asking.lens_file) == (0, "")
+    assert (picker.currentIndex(), bench.token.questions_of_chat.lens_file) == (0, "")
     chosen = ("/lenses/j.safetensors", "")
     monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *_: chosen)
     QTest.keyClick(picker, Qt.Key.Key_End)
     assert picker.currentText() == "j.safetensors"
-    bench.token.ask()
+    bench.token.send()
     request = engine.last_of(Examine)
     assert isinstance(request, Examine)
     assert request.lens_file == chosen[0]
     QTest.keyClick(picker, Qt.Key.Key_Home)
-    assert bench.token.asking.lens_file == ""
+    assert bench.token.questions_of_chat.lens_file == ""
     assert [picker.itemData(i) for i in range(picker.count())][:2] == ["", chosen[0]]
     assert bench.preferences.value.lenses == [chosen[0]]
 
@@ -227,7 +227,7 @@ def test_every_layer_has_a_row_at_any_width(
 ) -> None:
     token.resize(width, 700)
     bench.selection.select_token(bench.chat.path[1].id, 3)
-    bench.token.ask()
+    bench.token.send()
     inside.answer(engine, layers=layers, heads=4)
     QApplication.processEvents()
     lens = token.lens
@@ -311,7 +311,7 @@ def test_sources_are_lit_in_the_chat(
     talk: Talk, bench: Workbench, engine: ScriptedEngine, qtbot: QtBot, token: TokenView
 ) -> None:
     bench.selection.select_token(bench.chat.path[1].id, 3)
-    bench.token.ask()
+    bench.token.send()
     inside.answer(engine)
     question, answer = message(talk, 0).body, message(talk, 1).body
     assert question is not None
@@ -435,7 +435,7 @@ def test_slow_looks_can_be_cancelled_and_tried_again(
     token: TokenView, bench: Workbench, engine: ScriptedEngine, qtbot: QtBot
 ) -> None:
     bench.selection.select_token(bench.chat.path[1].id, 3)
-    bench.token.ask()
+    bench.token.send()
     request = engine.last
     qtbot.waitUntil(lambda: token.head.detail.text() == "Computing…")
     assert token.head.act.text() == "Cancel"
@@ -552,7 +552,7 @@ def test_the_model_that_wrote_a_word_is_opened_by_a_button(
     bench.open_model("/models/gemma-3-270m-Q4_K_M.gguf")
     engine.load_done("Gemma")
     bench.selection.select_token(bench.chat.path[1].id, 1)
-    bench.token.ask()
+    bench.token.send()
     qtbot.waitUntil(lambda: not token.head.act.isHidden())
     assert token.head.act.text() == "Open SmolLM2"
     bench.session.unload()
@@ -565,7 +565,7 @@ def test_without_a_model_the_one_that_wrote_a_word_is_opened_by_a_button(
 ) -> None:
     bench.session.unload()
     bench.selection.select_token(bench.chat.path[1].id, 1)
-    bench.token.ask()
+    bench.token.send()
     qtbot.waitUntil(lambda: "No model is open" in token.head.detail.text())
     assert not token.head.act.isHidden()
     assert token.head.act.text() == "Open SmolLM2"

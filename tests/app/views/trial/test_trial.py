@@ -321,7 +321,7 @@ def test_a_map_is_started_by_keyboard_and_its_cells_select(window: MainWindow) -
     patched(window)
     view = window.sheets.runs
     assert view.map.title.text() == "SmolLM2: Paris against Rome"
-    assert view.map.map.cells.says(14, 3, 0.2) == "layer 14, token 3 Italy: 0.20"
+    assert view.map.map.cells.describe(14, 3, 0.2) == "layer 14, token 3 Italy: 0.20"
     view.map.map.pointed.emit(14, 3)
     assert window.bench.selection.now.layer == 14
     assert [one.title for one in window.bench.runs.kept] == [
@@ -402,7 +402,7 @@ def test_the_token_view_shows_which_heads_cause_a_word(window: MainWindow) -> No
     view.done.emit()
     window.panes.show_tab("token")
     token = window.inspector.view(TokenView)
-    bench.token.ask()
+    bench.token.send()
     inside.answer(client(window))
     panel = token.attention
     QTest.keyClick(panel.effect, Qt.Key.Key_Space)  # there is no map of heads yet
@@ -423,7 +423,7 @@ def test_the_token_view_shows_which_heads_cause_a_word(window: MainWindow) -> No
     assert panel.effect.isChecked()
     assert panel.map.value(20, 3) == pytest.approx(0.75)
     assert panel.rows()[1 + 20 * 9 + 3][5] == "0.75"
-    assert "0.75" in panel.map.says(20, 3)
+    assert "0.75" in panel.map.describe(20, 3)
     QTest.keyClick(panel.choices["entropy"], Qt.Key.Key_Space)
     assert not panel.effect.isChecked()
     assert not panel.map.is_diverging

@@ -120,11 +120,13 @@ def test_leaving_leaves_all_as_it_was(
     assert question(window).edit is None
     assert names(window) == ["a.png", "b.png", "c.png"]
     assert question(window).pictures.isVisible()  # type: ignore[union-attr]
-    file = window.bench.chat.brought.path(kept)
+    file = window.bench.chat.pictures_in_engine.path(kept)
     assert file.exists()
     window.close()
     assert not file.exists()
-    others = [window.bench.chat.brought.path(p) for p in window.bench.chat.path[0].pictures]
+    others = [
+        window.bench.chat.pictures_in_engine.path(p) for p in window.bench.chat.path[0].pictures
+    ]
     assert all(other.exists() for other in others)
 
 

@@ -78,7 +78,7 @@ def test_a_picture_is_given_fewer_tokens(
     half = PictureLimits(256)
     assert window.bench.chat.attached.pictures[0].limits == half
     assert "133 tokens" in card.accessibleName()
-    assert window.bench.chat.brought.tokens(window.bench.chat.attached.pictures) == 133
+    assert window.bench.chat.pictures_in_engine.tokens(window.bench.chat.attached.pictures) == 133
     assert window.bench.chat.send("What is it?")
     assert generate(engine).messages[0].pictures == [PicturePart(digest, half)]
     engine.write("Hills.")
@@ -130,7 +130,7 @@ def test_what_cross_attention_holds_is_not_of_the_context(
     attach(window, engine, three(tmp_path)[0], plan=crossed)
     card = window.talk.composer.attachments.strip.cards[0]
     assert "1 token  ·  80 embeddings outside the context" in card.accessibleName()
-    assert window.bench.chat.brought.tokens(window.bench.chat.attached.pictures) == 1
+    assert window.bench.chat.pictures_in_engine.tokens(window.bench.chat.attached.pictures) == 1
     window.commands.run("chat.seen")
     show(engine, crossed)
     assert "80 embeddings of 320 patches outside the context" in (

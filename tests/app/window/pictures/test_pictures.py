@@ -92,7 +92,9 @@ def test_files_and_folders_are_dropped_anywhere(
     (share,) = window.bench.chat.context.shares
     assert share.draft
     assert share.counted
-    assert share.tokens == window.bench.chat.brought.tokens(window.bench.chat.attached.pictures)
+    assert share.tokens == window.bench.chat.pictures_in_engine.tokens(
+        window.bench.chat.attached.pictures
+    )
 
 
 def test_what_is_dropped_without_a_file(window: MainWindow, engine: ScriptedEngine) -> None:
@@ -197,7 +199,7 @@ def test_sent_in_order_kept_and_found_again(
     question, answer = bench.chat.path
     assert [picture.name for picture in question.pictures] == ["b.png", "a.png"]
     assert answer.text == "The first."
-    sizes = [Image.open(bench.chat.brought.path(p)).size for p in question.pictures]
+    sizes = [Image.open(bench.chat.pictures_in_engine.path(p)).size for p in question.pictures]
     assert sizes == [(240, 320), (320, 240)]
     bench.close()
 
@@ -272,12 +274,12 @@ def test_another_model_counts_anew(
     window.bench.session.unload()
     window.bench.open_model(Path("/models/gemma.gguf"))
     load_seeing(engine, "Gemma 3")
-    assert window.bench.chat.brought.plan(picture) is None
+    assert window.bench.chat.pictures_in_engine.plan(picture) is None
     asked = [r for r in engine.asked if isinstance(r, PlanPictures) and engine.waits_for(r.id)]
     assert {size for request in asked for size in request.sizes} == {(320, 240)}
     price(engine, lambda w, h, limits: whole(w, h))
-    assert window.bench.chat.brought.choices(picture)[1:] == []
-    assert window.bench.chat.brought.tokens([picture]) == 260
+    assert window.bench.chat.pictures_in_engine.choices(picture)[1:] == []
+    assert window.bench.chat.pictures_in_engine.tokens([picture]) == 260
     assert "260 tokens" in window.talk.composer.attachments.strip.cards[0].accessibleName()
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from engine.backends.opencl.drivers.device import list_devices
 from engine.errors import BadSetting
-from engine.inside.token.lens import read_row, said
+from engine.inside.token.lens import lens_logits, read_row
 from engine.protocol import Change, Examine, Lens
 from engine.runner import load
 from engine.runner.api import Model
@@ -61,7 +61,7 @@ def check(
     for layer, want in zip(some, exacts, strict=True):
         row = layers.index(layer)
         if layer < layers[-1]:
-            got = said(model.loaded.stepper, told.values[f"l_out-{layer}"].reshape(1, -1))
+            got = lens_logits(model.loaded.stepper, told.values[f"l_out-{layer}"].reshape(1, -1))
             assert nmse(got[0], want) < apart
         # Of logits as far apart as a device's are from float64's.
         near = 4 * np.sqrt(apart * (want**2).mean())
@@ -131,7 +131,7 @@ def test_where_the_arena_has_little_room_layers_take_turns(
 ) -> None:
     stepper = model.loaded.stepper
     rows = np.random.default_rng(1).normal(0, 1, (5, 64)).astype(np.float32)
-    together = said(stepper, rows)
+    together = lens_logits(stepper, rows)
     widths: list[int] = []
 
     def has_room(graph: object) -> bool:
@@ -139,7 +139,7 @@ def test_where_the_arena_has_little_room_layers_take_turns(
         return widths[-1] <= 2
 
     monkeypatch.setattr(stepper.planner, "has_room", has_room)
-    assert nmse(said(stepper, rows), together) < 1e-5
+    assert nmse(lens_logits(stepper, rows), together) < 1e-5
     assert widths == [6, 3, 2]
 
 
@@ -199,7 +199,7 @@ def test_a_wide_output(gemma3_path: Path) -> None:
         every = [told.values[f"l_out-{layer}"] for layer in found.lens.layers]
         some = np.unique([*np.random.default_rng(1).integers(0, 262144, 1000), *ids.reshape(-1)])
         want = oracle.said(model, every, some)
-        got = said(model.loaded.stepper, np.stack([one.reshape(-1) for one in every[:-1]]))
+        got = lens_logits(model.loaded.stepper, np.stack([one.reshape(-1) for one in every[:-1]]))
         assert nmse(got[:, some], want[:-1]) < 2e-5
         for row, exact in enumerate(want):
             best = exact[np.searchsorted(some, ids[row])]

@@ -245,7 +245,7 @@ def test_by_an_order_while_it_is_written(worker: Worker, tiny_path: Path) -> Non
     worker.get(Load(worker.new_id(), str(tiny_path), EngineOptions(device="host", ctx=256)))
     request = Generate(worker.new_id(), prompt="abc", sampling=ASK.sampling, max_tokens=10**6)
     seen: list[TokenInside] = []
-    for n, reply in enumerate(worker.ask(request, lambda: len(seen) == 2)):
+    for n, reply in enumerate(worker.run(request, lambda: len(seen) == 2)):
         if n == 5:
             worker.send(Look(request.id, Live(lens=True, attention=True)))
         if isinstance(reply, TokenInside):

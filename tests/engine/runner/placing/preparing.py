@@ -59,7 +59,7 @@ def opened(path: Path, wanted: EngineOptions) -> tuple[int, int, NDArray[np.floa
     with closing(load_model(path, wanted)) as model:
         assert held(model.dry) == foreseen(model.dry)
         size = sum(one.size for one in model.dry.weights)
-        return model.room.prepared.size, size, logits(model), model.room.prepared.told()
+        return model.room.prepared.size, size, logits(model), model.room.prepared.report()
 
 
 def refusal(code: int, call: str) -> cl.Error:

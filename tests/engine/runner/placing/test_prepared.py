@@ -74,7 +74,7 @@ def test_the_next_load_maps_them_and_answers_the_same(backend: OpenCLBackend, pa
     wanted = options(backend.name)
     with closing(load_model(path, wanted)) as model:
         shown = logits(model)
-        assert "there are none of this file yet" in model.room.prepared.told()[0]
+        assert "there are none of this file yet" in model.room.prepared.report()[0]
         assert keep(model) == ""
     for then in (wanted, replace(wanted, ctx=32)):
         taken, size, again, told = opened(path, then)
@@ -87,11 +87,11 @@ def test_the_next_load_maps_them_and_answers_the_same(backend: OpenCLBackend, pa
         assert keep(model) == ""
         assert prepared_files() == before  # all is there
         model.room.prepared.put_back()
-        assert (model.room.prepared.size, model.room.prepared.told()) == (0, [])
+        assert (model.room.prepared.size, model.room.prepared.report()) == (0, [])
         shelf = model.close_but_weights()
     with closing(shelf), closing(load_model(path, wanted, shelf=shelf)) as model:
         assert model.room.prepared.size == 0  # taken over, mapped as they were
-        assert model.room.prepared.told() == []
+        assert model.room.prepared.report() == []
         np.testing.assert_array_equal(logits(model), shown)
 
 
@@ -129,7 +129,7 @@ def test_a_wrong_file_is_packed_again_and_replaced(path: Path, device: str) -> N
     file.path.unlink()
     file.path.write_bytes(data)
     with closing(load_model(path, options(device))) as model:
-        assert "other bytes than were written" in model.room.prepared.told()[0]
+        assert "other bytes than were written" in model.room.prepared.report()[0]
         np.testing.assert_array_equal(logits(model), shown)
         keep(model)
     taken, size, again, _ = opened(path, options(device))

@@ -125,12 +125,12 @@ def test_nothing_is_half_sent(tmp_path: Path) -> None:
     for change in ("INSERT ON pictures", "DELETE ON pictures", "UPDATE OF chosen ON messages"):
         refuse(path, change)
         with pytest.raises(StoreError, match="broken"):
-            thread.ask("and this?", (picture,))
+            thread.add_question("and this?", (picture,))
         allow(path)
         assert store.tree(first.chat).path() == before, change
         assert list(thread.tree.messages) == [first.id]
         assert store.pictures.of_draft(first.chat) == (picture,)
-    question = thread.ask("and this?", (picture,))
+    question = thread.add_question("and this?", (picture,))
     assert store.tree(first.chat).path()[-1].pictures == question.pictures == (picture,)
     assert store.pictures.of_draft(first.chat) == ()
     store.close()
@@ -143,7 +143,7 @@ def test_no_message_names_a_picture_that_is_gone(tmp_path: Path) -> None:
     picture = store.pictures.add_to_draft(first.chat, DOG, "dog.gif")
     store.pictures.files.remove(picture.hash)
     with pytest.raises(StoreError, match="dog.gif is no longer there; add it again"):
-        thread.ask("what is it?", (picture,))
+        thread.add_question("what is it?", (picture,))
     assert len(store.tree(first.chat).messages) == 1
     store.close()
 

@@ -16,7 +16,7 @@ from engine.backends.opencl.drivers.trials import (
     dot4_trials,
     halves_trials,
     matrix_trials,
-    told,
+    summary,
 )
 from engine.settings import TRIALS
 
@@ -71,7 +71,7 @@ def test_matrix_units_that_lie_hang_or_do_not_compile_are_off(monkeypatch):
     monkeypatch.setattr(trials, "ATTEMPT", saying(act))
     monkeypatch.setattr(trials, "TIMEOUT", 2.0)
     found = matrix_trials("gpu:0", ("a", "1"))
-    assert told((Trial("AMD"), *found)) == (
+    assert summary((Trial("AMD"), *found)) == (
         "dot4 by AMD; matrix by DPAS8 (IMMA: no answer within 2 s; "
         "HMMA: gives wrong sums (4 of 4096); WMMA: does not compile; MFMA: does not compile; "
         "DPAS16: does not compile)"
@@ -81,7 +81,7 @@ def test_matrix_units_that_lie_hang_or_do_not_compile_are_off(monkeypatch):
 def test_halves_are_tried_where_units_of_bytes_are_found(monkeypatch):
     monkeypatch.setattr(trials, "ATTEMPT", saying("print('gives wrong sums (4 of 4096)')"))
     found = halves_trials("gpu:0", ("a", "1"))
-    assert told((Trial("IMMA", purpose="matrix"), *found)) == (
+    assert summary((Trial("IMMA", purpose="matrix"), *found)) == (
         "matrix by IMMA; no halves (HMMA: gives wrong sums (4 of 4096))"
     )
 
@@ -122,14 +122,14 @@ def test_what_hangs_crashes_or_fails_is_off(monkeypatch):
         Trial("RDNA3", "its process ended with 3"),
         Trial("INTEL"),
     )
-    assert told(found).startswith("dot4 by INTEL (NVIDIA: no answer within 2 s; AMD: ")
+    assert summary(found).startswith("dot4 by INTEL (NVIDIA: no answer within 2 s; AMD: ")
 
 
 def test_what_was_found_is_kept_under_the_driver(monkeypatch, own_folder):
     monkeypatch.setattr(trials, "ATTEMPT", saying("print('gives wrong sums (9 of 1024)')"))
     found = dot4_trials("gpu:0", ("a", "1"))
     assert [one.refused for one in found] == ["gives wrong sums (9 of 1024)"] * 4
-    assert told(found).startswith("no dot4 (NVIDIA: gives wrong sums")
+    assert summary(found).startswith("no dot4 (NVIDIA: gives wrong sums")
     monkeypatch.setattr(trials, "ATTEMPT", saying("print('')"))
     assert dot4_trials("gpu:0", ("a", "1")) == found
     assert dot4_trials("gpu:0", ("a", "2")) == (Trial("NVIDIA"),)
@@ -144,7 +144,7 @@ def test_one_setting_turns_them_off(monkeypatch):
     monkeypatch.setattr(trials, "ATTEMPT", saying("print('')"))
     monkeypatch.setenv(TRIALS.name, "0")
     assert dot4_trials("gpu:0", ("a", "1")) == ()
-    assert told(()) == ""
+    assert summary(()) == ""
 
 
 def test_a_gpu_gets_what_was_found(backend, monkeypatch):
