@@ -1,7 +1,7 @@
 """`cutaway` and its subcommands.
 
 A subcommand is a module of `app.commands` with `NAME`, `HELP`, `configure(parser)` and
-`run(args) -> exit status`; only the one that is asked for gets imported. Every error becomes
+`run(args) -> exit status`; only the one that is requested gets imported. Every error becomes
 one line here; the details of an unexpected one go to a log file.
 """
 

@@ -32,7 +32,7 @@ GIVE_WAY = *TURNS, QualityMeasured  # what ends when another model is opened
 
 
 class _Kind(QObject):
-    """Where replies of one class are heard."""
+    """The signal of replies of one class."""
 
     received = Signal(object)
 
@@ -72,7 +72,7 @@ class EngineClient(QObject):
     """One client of an engine.
 
     All methods are for the window's thread and return at once; ids are never used twice, also not
-    after a restart. Events come in the order they were told, at most once a frame.
+    after a restart. Events come in their order, at most once a frame.
     """
 
     failed = Signal(object)  # Failed, of a load or an answer
@@ -95,7 +95,7 @@ class EngineClient(QObject):
         return self._engine.abilities
 
     def on(self, kind: type[K], callback: Callable[[K], None]) -> None:
-        """Call `hear` with all replies of a class, this client's and those for everybody."""
+        """Call `callback` with all replies of a class, this client's and those for everybody."""
         if kind not in self._kinds:
             self._kinds[kind] = _Kind(self)
         self._kinds[kind].received.connect(callback)

@@ -38,7 +38,7 @@ class Direction:
 
 
 def request_of(text: str, chat: bool, ids: list[int] | None = None) -> DumpResults:
-    """Asks for what leaves each layer, of a text or its ids; with `chat` the text is a message."""
+    """Requests what leaves each layer, of a text or its ids; with `chat` the text is a message."""
     if ids is not None:
         return DumpResults(0, [LEAVES], prompt_tokens=ids)
     messages = [ChatMessage("user", text)] if chat else []

@@ -24,9 +24,9 @@ from engine.protocol import Failed, Live, Look, Reply, Request, ReviseEdits
 class Abilities:
     """The requests that an engine supports; the rest is left out or shown as missing.
 
-    `load` opens and closes models; `logprobs` come with tokens; `memory` and `splits` are told as
+    `load` opens and closes models; `logprobs` come with tokens; `memory` and `splits` are sent as
     they change; `tokenize` counts a text's tokens; `file` reads a model's metadata and tensors;
-    `examine` tells how a word came to be; answers go on by tokens' `ids`. `where` names the server
+    `examine` shows how a word came to be; answers go on by tokens' `ids`. `where` names the server
     that the engine is, empty on this machine; `owner` the program here whose engine it is.
     """
 
@@ -88,7 +88,7 @@ class Client:
     def send(self, request: Request[Any], on_reply: Callable[[Reply], None] | None = None) -> int:
         """Send a request; `request.id` is replaced by the one returned. It ends with exactly one
         reply of `request.ends` or `Failed`, also where the engine dies. Its replies are passed to
-        `hear`, or to the client's where that is None.
+        `on_reply`, or to the client's `on_event` where that is None.
         """
         return self.engine.take(self, request, on_reply or self.on_event)
 
@@ -97,8 +97,8 @@ class Client:
         self.engine.cancel(self, request_id)
 
     def look(self, request_id: int, live: Live) -> None:
-        """Have a running `Generate` of this client tell something else of its inside; nothing where
-        it has ended.
+        """Have a running `Generate` of this client report something else of its inside; nothing
+        where it has ended.
         """
         self.engine.look(self, request_id, live)
 
@@ -109,13 +109,13 @@ class Client:
         self.engine.revise(self, revision)
 
     def leave(self) -> None:
-        """Hear nothing more; what this client asked for is cancelled."""
+        """Receive nothing more; open requests of this client are cancelled."""
         self.engine.part(self)
 
 
 @dataclass(eq=False)
 class OpenRequest:
-    """A request that has not ended, whose it is, and what its replies are passed to. `forwarded` is
+    """A request that has not ended, its client, and what its replies are passed to. `forwarded` is
     the client and the number under which another engine has it.
     """
 
@@ -126,10 +126,10 @@ class OpenRequest:
 
 
 class Engine(ABC):
-    """Numbers the requests and brings each reply to who asked; replies of id 0 go to everybody.
+    """Numbers the requests and passes each reply to its client; replies of id 0 go to everybody.
 
-    Clients may call from any thread. They hear events from any thread, in order, under a lock: so
-    `hear` only hands over.
+    Clients may call from any thread. Events come from any thread, in order, under a lock: so
+    `on_event` only hands them over.
     """
 
     def __init__(self) -> None:
@@ -145,7 +145,7 @@ class Engine(ABC):
 
     @abstractmethod
     def send(self, request: Request[Any]) -> None:
-        """Begin a request; what comes of it is given to `tell`. Called under the lock."""
+        """Begin a request; what comes of it is passed to `notify`. Called under the lock."""
 
     @abstractmethod
     def stop(self, request: Request[Any]) -> None:
@@ -157,11 +157,11 @@ class Engine(ABC):
 
     @abstractmethod
     def restart(self) -> None:
-        """Begin anew, whatever it did; `Restarted` is told, and open requests fail."""
+        """Begin anew, whatever it did; `Restarted` is sent, and open requests fail."""
 
     @abstractmethod
     def close(self) -> None:
-        """End everything; nothing is told any more. Harmless when done twice."""
+        """End everything; no event comes any more. Harmless when done twice."""
 
     def weights(self, path: str) -> WeightReader:
         """A model's numbers, where `abilities.file` says so; from any thread, and may take a while.
@@ -177,7 +177,7 @@ class Engine(ABC):
         return client
 
     def take(self, client: Client, request: Request[Any], on_reply: Callable[[Reply], None]) -> int:
-        """Send a request, as for `client.ask`."""
+        """Send a request, as for `client.send`."""
         with self.lock:
             number = next(self._ids)
             request = msgspec.structs.replace(request, id=number)
@@ -218,7 +218,7 @@ class Engine(ABC):
                     self.requests.pop(number, None)
 
     def notify(self, event: Event) -> None:
-        """Bring an event to those whom it concerns; from any thread."""
+        """Pass an event to the clients that it concerns; from any thread."""
         with self.lock:
             if isinstance(event, Reply) and event.id:
                 pending = self.requests.get(event.id)

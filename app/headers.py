@@ -58,7 +58,7 @@ class Headers:
         return self._kept[key][1]
 
     def save(self, all_listed: bool) -> None:
-        """Keep the answers; with `all_asked` those of files that were not asked for are gone."""
+        """Keep the answers; with `all_listed` those of other files are gone."""
         headers = self._asked if all_listed else self._kept
         with contextlib.suppress(OSError):
             write_sealed(self._path, MAGIC, msgspec.msgpack.encode(headers))

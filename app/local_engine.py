@@ -47,9 +47,9 @@ class _Sent:
 
 
 class LocalEngine(Engine):
-    """A worker that answers one request after the other, and a thread that hears it.
+    """A worker that answers one request after the other, and a thread that reads its replies.
 
-    What is asked about files is answered beside it, in a thread each: nobody waits for an answer.
+    Requests about files are answered beside it, in a thread each: nobody waits for an answer.
     A load that does not stop within PATIENCE after it was cancelled gets its worker killed; what
     else was asked goes to a fresh one. A worker that neither ends a cancelled request within STOPS
     nor sends heartbeats is killed, which all clients are notified of as of any death. One that is
@@ -232,7 +232,7 @@ class LocalEngine(Engine):
 
 class _Writer(threading.Thread):
     """Hands messages to one worker, so that nobody waits for one that does not read: a picture is
-    more than a pipe holds. Of a worker that died the reader tells, once.
+    more than a pipe holds. The reader reports a worker's death, once.
     """
 
     def __init__(self, worker: Worker) -> None:

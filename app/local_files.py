@@ -1,4 +1,4 @@
-"""Answers what is asked about models' files, from this machine's disk.
+"""Answers requests about models' files, from this machine's disk.
 
 Nothing stays mapped, since a mapped file that shrinks would end the process.
 """
@@ -40,7 +40,7 @@ LONGEST = 2000  # characters shown of a string
 
 
 class LocalFiles:
-    """Reads when asked, in whatever thread; the tokenizer used last is kept."""
+    """Reads on request, in whatever thread; the tokenizer used last is kept."""
 
     def __init__(self) -> None:
         self._tokenizer: tuple[tuple[str, int, int], Tokenizer] | None = None
@@ -62,7 +62,7 @@ class LocalFiles:
             return self._answers[type(request)](request)
         except CutawayError as error:
             return Failed(request.id, error.kind, str(error))
-        except Exception as error:  # noqa: BLE001  a bug: told, and the window lives on
+        except Exception as error:  # noqa: BLE001  a bug: reported, and the window lives on
             return Failed(request.id, "Unexpected", f"unexpected {type(error).__name__}: {error}")
 
     def _tokenize(self, request: Tokenize) -> Tokenized:

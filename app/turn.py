@@ -15,13 +15,13 @@ from typing import Any
 from PySide6.QtCore import QAbstractEventDispatcher, QCoreApplication, QObject, QTimer
 from shiboken6 import isValid
 
-BUDGET = 0.008  # seconds of a turn, from when something first asks
+BUDGET = 0.008  # seconds of a turn, from the first question
 AT_ONCE = 20  # objects that are freed between two looks at the time
 
 _dispatcher: QAbstractEventDispatcher | None = None  # whose turns are watched
 _waiting: deque[tuple[QObject, Callable[[], None]]] = deque()
 _goes_on = False  # `_go_on` is called soon
-_ends: float | None = None  # when the time of this turn is over; None where nothing has asked yet
+_ends: float | None = None  # when the time of this turn is over; None before the first question
 
 
 def left() -> float:

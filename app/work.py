@@ -91,14 +91,14 @@ class Work:
             outcome = "failed", (in_language(str(error)),)
         except OSError as error:
             outcome = "failed", (in_language(problem(error)),)
-        except Exception as error:  # noqa: BLE001  told to the person and to the log
+        except Exception as error:  # noqa: BLE001  shown to the person and logged
             if not self._cancelled:
                 log.exception("a job failed")
             outcome = "failed", (f"unexpected {type(error).__name__}: {error}",)
         self._jobs.inbox.put((self, *outcome))
 
     def deliver(self, event: str, values: tuple[Any, ...]) -> None:
-        """Call what was asked for; in the window's thread."""
+        """Call the callbacks; in the window's thread."""
         callbacks = {"progress": self._reported, "done": self._done, "failed": self._failed}
         callback = callbacks[event]
         if callback and not self._cancelled and shiboken6.isValid(self._parent):

@@ -74,7 +74,7 @@ class UnsupportedModel(CutawayError):
 
 
 class GivesNoText(CutawayError):
-    """A model of embeddings alone, which is asked to write."""
+    """A model of embeddings alone, from which text is requested."""
 
     def __init__(self, arch: str) -> None:
         self.arch = arch
@@ -219,13 +219,13 @@ class CannotProbe(CutawayError):
 
 
 class SequenceBusy(Exception):
-    """A sequence that is being answered is wanted for something else. Nobody is told: what wants it
-    waits.
+    """A sequence that is being answered is wanted for something else. No client sees it: what wants
+    it waits.
     """
 
 
 class Cancelled(CutawayError):
-    """Work that ended because the person asked for it."""
+    """Work that ended because the person requested it."""
 
     def __init__(self, what: str) -> None:
         self.what = what
@@ -283,7 +283,7 @@ class CannotFill(CutawayError):
 
 
 class UnknownPictures(CutawayError):
-    """Pictures that a request names and the engine does not hold; `digests` tell which."""
+    """Pictures that a request names and the engine does not hold; `digests` show which."""
 
     def __init__(self, digests: Sequence[str]) -> None:
         self.digests = tuple(digests)
@@ -318,7 +318,7 @@ class PeerFailed(CutawayError):
 
 
 class WorkerDied(CutawayError):
-    """The engine process ended without being asked to."""
+    """The engine process ended unexpectedly."""
 
     def __init__(self, exit_code: int | None, reason: str) -> None:
         self.exit_code, self.reason = exit_code, reason

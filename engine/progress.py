@@ -12,7 +12,7 @@ R = TypeVar("R")
 
 
 def reporting(steps: Generator[T, None, R], convert: Callable[[T], U]) -> Generator[U, None, R]:
-    """Yields what `tell` makes of what the steps yield; returns what they return."""
+    """Yields what `convert` makes of what the steps yield; returns what they return."""
     while True:
         try:
             one = next(steps)
@@ -25,7 +25,7 @@ def reporting(steps: Generator[T, None, R], convert: Callable[[T], U]) -> Genera
 def finished(
     steps: Generator[T, None, R], on_progress: Callable[[T], object] = lambda _: None
 ) -> R:
-    """Run the steps, pass each progress to `hear`, and return their result."""
+    """Run the steps, pass each progress to `on_progress`, and return their result."""
     reported = reporting(steps, on_progress)
     while True:
         try:

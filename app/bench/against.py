@@ -90,7 +90,7 @@ class PeerProcess:
 
     def _post(self, **request: object) -> dict[str, Any]:
         assert self._process.stdin is not None
-        with suppress(BrokenPipeError):  # reading tells why
+        with suppress(BrokenPipeError):  # reading shows why
             self._process.stdin.write(json.dumps(request) + "\n")
             self._process.stdin.flush()
         return self._read()
@@ -186,7 +186,7 @@ def compare(
     peer: PeerProcess,
     threads: int,
 ) -> Comparison:
-    """A B A B ... with flash attention on at the peer, then off; `ours` is told to warm up."""
+    """A B A B ... with flash attention on at the peer, then off; `ours` gets a warm-up call."""
     result = Comparison(test)
     for flash_attention in (True, False):
         for i in range(repetitions):

@@ -24,7 +24,7 @@ MAPPED = "mapped"
 class TimedLoad:
     """Nanoseconds from the request to a model that answers, and the bytes that the process grew by;
     `parts` is what it holds then, by component. `prepared` bytes of that were not packed but mapped
-    from a file of prepared weights. `cost` tells what the time went to.
+    from a file of prepared weights. `cost` shows what the time went to.
     """
 
     ns: int
@@ -37,7 +37,7 @@ class TimedLoad:
 @dataclass(frozen=True)
 class LoadComparison:
     """Loads of a file of `size` bytes in turn; no `theirs` where nobody is compared with. `problem`
-    tells why weights could not be prepared.
+    shows why weights could not be prepared.
     """
 
     size: int

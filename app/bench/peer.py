@@ -203,7 +203,7 @@ class Peer:
 
 
 def main(path: str, n_ctx: str = "") -> None:
-    """Answer until stdin ends. What goes wrong is told in a line with `error`, and ends it.
+    """Answer until stdin ends. What goes wrong is reported in a line with `error`, and ends it.
 
     With `n_ctx` the first line also has the nanoseconds that the model and a context of so many
     tokens took, and the bytes that the process grew by.

@@ -56,7 +56,7 @@ def _projector(path: Path) -> Path | None:
 
 
 def fetch_with_progress(name: str, accept_terms: bool = False, text_only: bool = False) -> Path:
-    """Fetches a model with a bar on the terminal, asking there about its terms.
+    """Fetches a model with a bar on the terminal, with a question about its terms.
 
     Raises what app.fetch.fetch raises; KeyboardInterrupt becomes FetchStopped, which says that the
     next try goes on.

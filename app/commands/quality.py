@@ -59,7 +59,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints the estimates, drift and tensors that were asked for.
+    """Prints the estimates, drift and tensors that were requested.
 
     Raises BadSetting, ModelNotFound, RemoteError, WorkerDied.
     """

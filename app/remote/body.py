@@ -24,7 +24,7 @@ THOUGHT_BEGINS, THOUGHT_ENDS = "<think>", "</think>"
 GOES_ON: tuple[ServerKind, ...] = ("cutaway", "llama-server", "vllm", "sglang", "ollama")
 """Servers that go on with an answer that exists in part, which they are given as last message."""
 REPEATS: tuple[ServerKind, ...] = ("llama-server",)
-"""Those that tell that part again before what is new."""
+"""Servers that repeat that part before the new text."""
 # What a server may not know: left out where it says so. The order is that of their mention.
 OPTIONAL = (
     *("top_logprobs", "logprobs", "stream_options", "top_k", "min_p", "repeat_penalty"),

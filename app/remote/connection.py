@@ -138,7 +138,7 @@ KINDS: dict[ServerKind, str] = {
 
 
 class ServedModel(msgspec.Struct, frozen=True):
-    """A model of a server; None is what it does not tell. `writes` is false of one that gives
+    """A model of a server; None is what it does not report. `writes` is false of one that gives
     embeddings alone.
     """
 
@@ -165,7 +165,7 @@ class ProbeServer(Request[ServerProbed], frozen=True):
 
 
 class OpenServer(Request[Loaded], frozen=True):
-    """Ask a model of a server from now on; the server is asked whether it is there. Without
+    """Open a model of a server, which must be reachable. Without
     `writes` it may be one that gives embeddings alone.
     """
 

@@ -34,7 +34,7 @@ _read = msgspec.json.Decoder(ServedVectors).decode
 
 async def embedded(opened: OpenedModel, request: Embed) -> Embedded:
     """Vectors of length 1, cut here where only the first numbers are wanted. How many tokens each
-    text has no server tells, so that is 0. Raises ServerFailed, BadSetting, NotSupported.
+    text has is unknown, so that is 0. Raises ServerFailed, BadSetting, NotSupported.
     """
     if not request.normalized:
         raise NotSupported("embeddings without normalisation (--raw) from a server")

@@ -99,7 +99,7 @@ class RemoteEngine(Engine):
             self._loop.call_soon_threadsafe(self._cancel, request.id)
 
     def order(self, order: Look | ReviseEdits) -> None:
-        """A server tells nothing of its inside."""
+        """A server reports nothing of its inside."""
 
     def restart(self) -> None:
         """End all running requests; the server itself is not ours to restart."""
@@ -158,7 +158,7 @@ class RemoteEngine(Engine):
         except CutawayError as error:
             missing = list(error.digests) if isinstance(error, UnknownPictures) else []
             reply = Failed(request.id, error.kind, str(error), missing)
-        except Exception as error:  # noqa: BLE001  told to the person and to the log
+        except Exception as error:  # noqa: BLE001  shown to the person and logged
             log.exception("a request to a server failed")
             text = f"unexpected {type(error).__name__}: {error}"
             reply = Failed(request.id, "Unexpected", text)
@@ -240,7 +240,7 @@ class RemoteEngine(Engine):
 
 
 def _found(request: OpenServer, facts: ServerFacts) -> ServedModel:
-    """The model that was asked for. Raises ServerFailed with those that there are."""
+    """The model that was requested. Raises ServerFailed with those that there are."""
     for model in facts.models:
         if model.id == request.model:
             return model

@@ -24,11 +24,11 @@ from engine.protocol import (
 
 
 class Engines(Engine):
-    """Routes each request: to the server while a model of one is open, but for what is asked of
+    """Routes each request: to the server while a model of one is open, but for requests about
     files and devices, which are this machine's. A file that another program has open, which shares
-    its engine, is asked of that one. At most one of them has a model open for us.
+    its engine, go to that one. At most one of them has a model open for us.
 
-    All share one lock: an engine tells what it hears while it holds its own.
+    All share one lock: an engine passes events on while it holds its own.
     """
 
     def __init__(self, local: Engine, remote: Engine, shared: SharedEngine | None = None) -> None:

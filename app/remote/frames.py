@@ -18,7 +18,7 @@ REASONS = {"stop": "stop", "length": "length", "tool_calls": "calls", "function_
 
 
 class Likely(msgspec.Struct, frozen=True):
-    """A token with its log-probability; `id` where the server tells it (llama-server)."""
+    """A token with its log-probability; `id` where the server sends it (llama-server)."""
 
     token: str
     logprob: float | None = None

@@ -21,7 +21,7 @@ class KeyStore(Protocol):
 
 class Keys:
     """Keys by connection. One is for the server at that address: where the address changes, the
-    key is asked for again. Methods may wait for the person to unlock the keyring: not for the
+    key is requested again. Methods may wait for the person to unlock the keyring: not for the
     window's thread. May be called from several threads.
 
     Nothing of a key is ever part of an error, a file or a log.

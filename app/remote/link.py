@@ -17,7 +17,7 @@ from app.version import version
 
 PROBE_SECONDS = 3.0  # for one question of a probe, whatever it waits for
 MOST_BODY = 16 << 20  # bytes of an answer that is read as a whole
-MOST_ERROR = 1 << 16  # of one that tells an error
+MOST_ERROR = 1 << 16  # of a response with an error
 CONNECT, WRITE = 5.0, 60.0  # seconds
 SILENCE = 600.0  # seconds without a byte: a long prompt on a slow machine takes minutes
 MOST_REDIRECTS = 3
@@ -94,7 +94,7 @@ class ServerLink:
         return await _read(answer, MOST_BODY)
 
     async def error(self, answer: httpx2.Response) -> bytes:
-        """The beginning of a body that tells an error."""
+        """The beginning of a body with an error."""
         return await _read(answer, MOST_ERROR)
 
 
@@ -117,7 +117,7 @@ def _within(url: str, answer: httpx2.Response) -> str | None:
         return None
     try:
         there = httpx2.URL(urljoin(url, answer.headers.get("location", "")))
-    except (ValueError, httpx2.InvalidURL):  # the answer is told as the redirect that it is
+    except (ValueError, httpx2.InvalidURL):  # the response is treated as a redirect
         return None
     here = httpx2.URL(url)
     same = (here.scheme, here.host, here.port) == (there.scheme, there.host, there.port)

@@ -1,6 +1,6 @@
-"""Which server answers, what models it has, and what each can do, as far as it tells.
+"""Which server answers, what models it has, and what each can do, as far as it says.
 
-Servers are told apart by what they serve beside the OpenAI interface: llama-server and Cutaway
+Servers are distinguished by what they serve beside the OpenAI interface: llama-server and Cutaway
 `/props`, vLLM `/version`, Ollama `/api/version`, LM Studio `/api/v0/models`, SGLang
 `/get_server_info`.
 """
@@ -66,7 +66,7 @@ async def probe_model(link: ServerLink, facts: ServerFacts, model: ServedModel) 
 async def _probe_itself(
     link: ServerLink, kind: ServerKind | None
 ) -> tuple[ServerKind, str, dict[str, Any]]:
-    """Kind, version, and what its own interface tells."""
+    """Kind, version, and the content of its own interface."""
     root = link.to.root
     questions: dict[ServerKind, str] = {
         "llama-server": f"{root}/props",

@@ -18,7 +18,8 @@ PAGE = "it responds with a web page instead of the API; the address may be wrong
 
 class ServerFailed(CutawayError):
     """A server that could not be reached, refused, or broke off. `again` says that the same may
-    work later, `after` how many seconds the server asks for; `status` is HTTP's, `said` its words.
+    work later, `after` the seconds the server demands; `status` is HTTP's, `server_text` its own
+    words.
     """
 
     def __init__(

@@ -242,8 +242,9 @@ STEPS = (
 def first_run(
     folder: Path, wanted: str, minutes: float, on_progress: ReportProgress, stop: Callable[[], bool]
 ) -> FirstRun:
-    """Run all steps on the device of that name, or on the best; `tell` gets the progress in parts
-    of 1. Once `stop` is true it ends within a second. Raises OSError where there is no folder.
+    """Run all steps on the device of that name, or on the best; `on_progress` gets the progress in
+    parts of 1. Once `stop` is true it ends within a second. Raises OSError where there is no
+    folder.
     """
     folder.mkdir(parents=True, exist_ok=True)
     end, everything = monotonic() + minutes * 60, sum(step.share for step in STEPS)

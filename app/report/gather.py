@@ -143,7 +143,7 @@ Stop = Callable[[], bool]
 
 
 def gather(wanted: ReportWanted, on_progress: ReportProgress, stop: Stop) -> Report:
-    """Ask, check and measure. `tell` hears how far it is, in parts of 1.
+    """Ask, check and measure. `on_progress` gets how far it is, in parts of 1.
 
     Once `stop` says so it ends within a second, with what there is. Raises BadSetting for a device
     that is not there.
@@ -194,7 +194,7 @@ def _examine(
     on_progress: Callable[[str, float], None],
     stop: Stop,
 ) -> None:
-    """All of one device, the most telling first: a driver may not live to the end."""
+    """All of one device, the most important first: a driver may not live to the end."""
     device, problems, seconds = findings.row.id, findings.problems, findings.seconds
     on_progress("properties", 0.0)
     with _step("properties", problems, seconds):

@@ -22,7 +22,7 @@ CHUNK = 1 << 22  # bytes of blocks that are drawn; a matrix repeats them
 
 @dataclass(frozen=True)
 class Shape:
-    """A model of the architecture llama. `like` tells people what they know of that size."""
+    """A model of the architecture llama. `like` names well-known models of that size."""
 
     name: str
     like: str

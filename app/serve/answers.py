@@ -17,7 +17,7 @@ from engine.protocol import Finished, Generate, Piece, Progress, PutPicture, Rep
 class Answers:
     """The answers to some requests of one client, as many at once as there are slots.
 
-    `pictures` are files by their digests, brought again where the engine has forgotten them. Used
+    `pictures` are files by their digests, sent again where the engine has forgotten them. Used
     as a context, behind which nothing goes on. A slot is given back once the engine has nothing
     more to do in it, however slowly its answer is read.
     """
@@ -88,7 +88,7 @@ class Answers:
         return replies
 
     async def _begin_anew(self, gone: PicturesGone) -> None:
-        """Ask once more, with the pictures; not where something was told, or for a second time."""
+        """Request again, with the pictures; not where something was sent, or for a second time."""
         lost, self._pictures = self._pictures, {}
         if self._timing.begun or any(digest not in lost for digest in gone.digests):
             raise gone

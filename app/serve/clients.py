@@ -1,7 +1,7 @@
-"""Who asks the server, for those who look on: a row for each request, and events as they come.
+"""The server's clients, for who looks on: a row for each request, and events as they come.
 
-Neither keys nor addresses beyond the machine's name are kept; what is asked and answered is told
-to hearers alone, and never logged.
+Neither keys nor addresses beyond the machine's name are kept; questions and answers are sent
+to listeners alone, and never logged.
 """
 
 from collections import deque
@@ -17,7 +17,7 @@ LOGGED = 500
 
 @dataclass
 class ServedRequest:
-    """A request for an answer. `client` is its address and program, `path` what it asked; times in
+    """A request for an answer. `client` is its address and program, `path` the interface; times in
     seconds, `at` since 1970. `ended` is a finish reason, `error`, or `gone`; "" while it goes on.
     """
 
@@ -48,7 +48,7 @@ class ServedRequest:
 
 @dataclass(frozen=True)
 class RequestBegan:
-    """Somebody asks for an answer."""
+    """A request has come."""
 
     row: ServedRequest
     request: Generate
@@ -74,8 +74,8 @@ ServedEvent = RequestBegan | RequestText | RequestEnded
 
 
 class Clients:
-    """The requests of now and those of before. Hearers are called in the server's thread: they only
-    hand over.
+    """The requests of now and those of before. Listeners are called in the server's thread: they
+    only hand over.
     """
 
     def __init__(self) -> None:
@@ -85,7 +85,7 @@ class Clients:
         self._listeners: list[Callable[[ServedEvent], None]] = []
 
     def listen(self, listener: Callable[[ServedEvent], None]) -> None:
-        """Tell this one what happens; from any thread."""
+        """Call `listener` with each event; from any thread."""
         self._listeners.append(listener)
 
     @property

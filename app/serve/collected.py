@@ -32,7 +32,7 @@ class Collected:
 
     @classmethod
     def of(cls, request: Generate) -> Self:
-        """The answer to this request, before anything is said."""
+        """The answer to this request, before its first text."""
         return cls(waits_for_prompt=request.prompt_logprobs is not None)
 
     def add(self, reply: object) -> None:
@@ -43,7 +43,7 @@ class Collected:
             self.finished = reply
 
     def take(self, piece: Piece) -> None:
-        """One more piece; where the prompt's tokens were asked for, the first is of these."""
+        """One more piece; where the prompt's tokens were requested, the first is of these."""
         if self.waits_for_prompt:
             self.prompt_tokens, self.waits_for_prompt = piece.tokens, False
             return
@@ -121,7 +121,7 @@ def timings(stats: Stats) -> dict[str, Any]:
 
 
 def logprobs(tokens: list[TokenInfo], top: int) -> dict[str, Any]:
-    """Tokens with the likeliest `top` in their places, as chats tell them."""
+    """Tokens with the likeliest `top` in their places, as chats have them."""
     return {"content": [_entry(token) | {"top_logprobs": _top(token, top)} for token in tokens]}
 
 

@@ -74,7 +74,7 @@ class ServedCounts:
         self.accepted += stats.n_accepted
 
     def finished(self, reason: str, seconds: float) -> None:
-        """An answer was told to its end, so many seconds after it was asked for."""
+        """An answer was sent to its end, so many seconds after its request."""
         self.whole.add(seconds)
         self.seconds_an_answer += OLD * (seconds - self.seconds_an_answer)
         self.ended(reason)
@@ -96,7 +96,7 @@ class ServedCounts:
     def text(self, processing: int, deferred: int, usage: float | None) -> str:
         """All of it in Prometheus' text format; `usage` is the share of cells in use."""
         lines: list[str] = []
-        # A step makes a token for each busy slot; how many steps there were is not told.
+        # A step makes a token for each busy slot; the number of steps is unknown.
         busy = self.slot_s / self.busy_s if self.busy_s else 0.0
         steps = round(self.predicted / busy) if busy else 0
         for prefix in ("cutaway", "llamacpp"):

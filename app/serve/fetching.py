@@ -121,14 +121,14 @@ MOST_PICTURES = 64  # of one request
 
 
 class RequestPictures:
-    """Brings the pictures of one request; in `brought` their files stay until that is answered."""
+    """Sends a request's pictures to the engine; their files stay in `sent` until it is answered."""
 
     def __init__(self, gate: Gate, domains: tuple[str, ...], sent: dict[str, bytes]) -> None:
         self._gate, self._domains, self._sent = gate, domains, sent
         self._n = 0
 
     async def from_url(self, url: str, param: str | None = None) -> PicturePart:
-        """A data URL, or an address of a domain that may be asked. Raises `Refusal`."""
+        """A data URL, or an address of an allowed domain. Raises `Refusal`."""
         if url[:5].lower() == "data:":
             return await self.send(_of_data_url(url, param), param)
         return await self.send(await fetched(url, self._domains, param), param)
@@ -138,7 +138,7 @@ class RequestPictures:
         return await self.send(_of_base64(text, param), param)
 
     async def send(self, data: bytes, param: str | None = None) -> PicturePart:
-        """Hand a picture's file to the engine. Raises `Refusal`."""
+        """Send a picture's file to the engine. Raises `Refusal`."""
         self._n += 1
         if self._n > MOST_PICTURES:
             raise Refusal(400, f"more than {MOST_PICTURES} pictures in one request", param=param)

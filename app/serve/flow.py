@@ -34,13 +34,13 @@ class Sending(Protocol):
         """Ask the engine; the request's number."""
 
     def drop(self, number: int) -> None:
-        """Have it end, and hear nothing more of it."""
+        """End it; no more of its replies come."""
 
 
 class Inbound:
-    """Replies to requests, until its block ends; then none is under way. `over` is told at once of
-    each reply that ends a request, and of a failure that ends them all: whoever takes the replies
-    may come to that much later.
+    """Replies to requests, until its block ends; then none is under way. `over` is called at once
+    with each reply that ends a request, and of a failure that ends them all: whoever takes the
+    replies may come to that much later.
     """
 
     def __init__(self, to: Sending, over: Over = lambda end: None) -> None:
@@ -53,13 +53,13 @@ class Inbound:
         self._n = 0
 
     def add(self, request: Request[Any], place: int | None = None) -> None:
-        """Send one more, whose replies are told as of `place`: by default the next."""
+        """Send one more, whose replies come with `place`: by default the next."""
         place = self._n if place is None else place
         self._n = max(self._n, place + 1)
         self._open[self._to.send(self, request, place)] = request
 
     async def batch(self) -> list[PlacedReply]:
-        """All that was said since the last call, at least one reply; nothing once all have ended.
+        """All replies since the last call, at least one reply; nothing once all have ended.
 
         Raises `Refusal` where one of them failed.
         """
@@ -258,7 +258,7 @@ DIRECT_AT_MOST = 64  # small questions on their way: tokens of a text, a templat
 
 
 class Gate:
-    """One client of an engine, for all who ask the server. `on_event` hears what is told to all.
+    """One client of an engine, for all clients of the server. `on_event` gets events for everybody.
 
     `turns` has the slots, which answers must hold; small questions need none.
     """
@@ -272,7 +272,7 @@ class Gate:
         self._arrived: deque[Event] = deque()
         self._awake = False
         self._inboxes: dict[int, tuple[Inbound, int]] = {}
-        self.table: SlotTable | None = None  # as the engine told it last
+        self.table: SlotTable | None = None  # the engine's latest
         self._on_event = on_event
         self._client = engine.join(self._arrive)
 
@@ -287,7 +287,7 @@ class Gate:
                         return cast(R, reply)
 
     def send_all(self, requests: Iterable[Request[Any]], over: Over = lambda end: None) -> Inbound:
-        """Send requests whose replies are heard together; on leaving they are cancelled."""
+        """Send requests whose replies come together; on leaving they are cancelled."""
         self.turns.check()
         inbound = Inbound(self, over)
         for request in requests:
@@ -295,7 +295,7 @@ class Gate:
         return inbound
 
     def end_all(self, reason: str) -> None:
-        """Refuse what comes, and tell all that wait or are answered that it is over."""
+        """Refuse new requests, and end all that wait or are answered with an error."""
         self.turns.close_door(reason)
         self.turns.refuse_waiting(reason)
         for inbound in {id(i): i for i, _ in self._inboxes.values()}.values():

@@ -23,7 +23,7 @@ OnProgress = Callable[[Progress], None]
 
 @dataclass(frozen=True)
 class WantedModel:
-    """Somebody asks for another of the models."""
+    """A client requests another of the models."""
 
     name: str
 
@@ -98,7 +98,7 @@ class Keeper:
         self._client.leave()
 
     def _switch(self, name: str, note: Callable[[str], None], stopped: Callable[[], bool]) -> None:
-        """Open another once those have been answered who asked for this one; or this one again."""
+        """Open another once requests for this one have been answered; or this one again."""
         while not self._serving.idle and not stopped():
             sleep(TICK)
         before, self._name = self._name, name

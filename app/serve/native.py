@@ -75,7 +75,7 @@ async def props(call: HttpCall) -> Reply:
 
 
 async def slots(call: HttpCall) -> Reply:
-    """Who is answered now, without a word of what is asked; 503 where one was asked for."""
+    """Running requests, without their texts; 503 where that was requested."""
     gate = call.gate
     n_ctx = call.desk.shelf.ready.loaded.n_ctx
     if call.query.get("fail_on_no_slot") == "1" and gate.turns.busy >= gate.turns.slots:

@@ -18,7 +18,7 @@ Count = Annotated[int, Meta(ge=-1, le=(1 << 31) - 1)]
 
 
 class StreamOptions(Struct):
-    """How a stream is told."""
+    """The options of a stream."""
 
     include_usage: bool | None = None
 

@@ -96,7 +96,7 @@ class Running:
         self._hurry.set()
 
     def _on_event(self, event: Event) -> None:
-        if isinstance(event, Died):  # told before the requests of that engine fail
+        if isinstance(event, Died):  # sent before the requests of that engine fail
             self.shut("loading", "")
         elif isinstance(event, SlotTable):
             self.gate.table = event

@@ -1,4 +1,4 @@
-"""The model that is served: its names, what is known of it, and whether it can be asked now."""
+"""The model that is served: its names, what is known of it, and whether it accepts requests now."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -56,8 +56,8 @@ class OpenModel:
 
 
 class Shelf:
-    """Which model can be asked, and which could be in its place: `models`, by their names. `want`
-    is told of one that somebody asks for. Changed and read in the server's loop alone.
+    """Which model accepts requests, and which could be in its place: `models`, by their names.
+    `want` gets a name that a client requests. Changed and read in the server's loop alone.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Shelf:
 
     @property
     def ready(self) -> OpenModel:
-        """The model. Raises `Refusal` where none can be asked."""
+        """The model. Raises `Refusal` where none accepts requests."""
         if self.state == "ready" and self.model is not None:
             return self.model
         if self.state == "down":
@@ -100,12 +100,12 @@ class Shelf:
         raise unavailable("Loading model")
 
     def check(self) -> None:
-        """Raise `Refusal` where no model can be asked."""
+        """Raise `Refusal` where no model accepts requests."""
         assert self.ready is not None
 
     async def open_model(self, name: str | None) -> OpenModel:
         """The model of a name, None being the one there is; one of the others is opened first, and
-        who asks for this one meanwhile waits until that has had its turn. Raises `Refusal`.
+        a request for this one meanwhile waits until that has had its turn. Raises `Refusal`.
         """
         wanted = next(
             (m for m in self._models if name is not None and plain(m) == plain(name)), None

@@ -22,13 +22,13 @@ from engine.system import claim_address
 BACKLOG = 128
 PATIENCE = 5.0  # seconds that answers may go on once the server is to stop
 LOOK = 0.1
-GOODBYE_S = 30.0  # seconds in which those that still go on are told; a slow reader has much to read
+GOODBYE_S = 30.0  # seconds for the last frames of open answers; a slow reader has much to read
 
 
 class Serving:
     """One engine's model for other programs, from `start` to `stop`.
 
-    Until `open` says which model that is, requests are told to come again. All methods may be
+    Until `open` says which model that is, clients are asked to try again. All methods may be
     called from any thread but the server's own.
     """
 
@@ -145,7 +145,7 @@ class Serving:
                 self._running = make(
                     self.engine, self.settings, *shared, port, lambda n: self.want(n)
                 )
-            except Exception as error:  # noqa: BLE001  told by `start`
+            except Exception as error:  # noqa: BLE001  raised by `start`
                 self._failure = error
                 self._ready.set()
                 return

@@ -19,9 +19,9 @@ MOST_KEY = 4096
 class ServeSettings:
     """How to serve; `host` "" is loopback, both of IPv4 and IPv6, and `port` 0 is any free one.
 
-    With a `key`, whoever asks must have it. `aliases` are the names that the model goes by instead
+    With a `key`, clients must send it. `aliases` are the names that the model goes by instead
     of its own, `any_model` has it answer for every name; of `models` it is the one
-    that is asked for. `allowed_hosts` and `allow_origins` are
+    that is requested. `allowed_hosts` and `allow_origins` are
     accepted besides loopback, pictures fetched from the domains of `fetch_images` alone. `slots`
     requests are answered at once and `queue` more may wait.
 

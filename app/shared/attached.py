@@ -50,7 +50,7 @@ class _Link:
 
 
 class SharedEngine(Engine):
-    """Attached to an owner while one has the model open that was asked for. A `Load` of any other
+    """Attached to an owner while one has the requested model open. A `Load` of any other
     fails as NOT_SHARED; all else is the owner's to do.
     """
 
@@ -98,7 +98,7 @@ class SharedEngine(Engine):
             self._link.out.put(order)
 
     def restart(self) -> None:
-        """Leave the owner, whose engine is not ours to restart; what is asked next may attach."""
+        """Leave the owner, whose engine is not ours to restart; the next request may attach."""
         with self.lock:
             self._detach()
             self.notify(Restarted())

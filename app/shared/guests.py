@@ -1,4 +1,4 @@
-"""The owner's side of one guest: what it may ask, under its own numbers."""
+"""The owner's side of one guest: what it may request, under its own numbers."""
 
 import contextlib
 import logging
@@ -77,7 +77,8 @@ ALLOWED: frozenset[type[Request[Any]]] = frozenset(
         *(ReadCells, ScoreAnswer, Compare, CompareTexts),
     }
 )
-"""What guests may ask: nothing of it opens, closes or moves the model, or measures the machine."""
+"""What guests may request: nothing of it opens, closes or moves the model, or measures the machine.
+"""
 MOST_OPEN = 256  # requests of one guest that have not ended
 MOST_WAITING = 10_000  # messages that a guest has not read
 
@@ -85,8 +86,8 @@ log = logging.getLogger("engine")
 
 
 class Guest:
-    """One program that uses the engine of `program`: a client of it, with two threads; it is told
-    `first`, and `gone` hears its end.
+    """One program that uses the engine of `program`: a client of it, with two threads; `first`
+    is sent to it, and `gone` is called at its end.
     """
 
     def __init__(
@@ -109,7 +110,7 @@ class Guest:
             self._out.put(event)
 
     def start(self) -> None:
-        """Hear the engine, and take what is asked."""
+        """Pass on the engine's events, and take requests."""
         self._client = self._engine.join(self.on_event)
         threading.Thread(target=self._write, name="guest writer", daemon=True).start()
         threading.Thread(target=self._read, name="guest reader", daemon=True).start()
@@ -122,7 +123,7 @@ class Guest:
             self._out.put(event)
 
     def end(self) -> None:
-        """Cancel what it asked, and close the connection. Harmless when done twice."""
+        """Cancel its requests, and close the connection. Harmless when done twice."""
         with self._engine.lock:
             if self._ended:
                 return
@@ -198,7 +199,7 @@ class Guest:
             return None
         if event.id <= 0:
             return msgspec.structs.replace(event, id=-event.id)
-        with self._engine.lock:  # the number of what was just asked is being noted
+        with self._engine.lock:  # the number of the latest request is being noted
             number, ends = self._pending.get(event.id, (0, Reply))
             if isinstance(event, Failed | ends):
                 self._pending.pop(event.id, None)

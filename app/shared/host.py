@@ -1,4 +1,4 @@
-"""The owner's side: other programs of this user ask its engine through a socket."""
+"""The owner's side: other programs of this user use its engine through a socket."""
 
 import logging
 import os
@@ -22,15 +22,15 @@ from engine.protocol import (
 from engine.system import local_socket
 
 KEPT = (HeldMemory, SlotTable)
-"""What is told to all when it changes, and shows how the engine is."""
+"""Events for everybody, which show how the engine is."""
 BACKLOG = 8
 
 log = logging.getLogger("engine")
 
 
 class EngineHost:
-    """Shares an engine while it is started: each guest has requests of its own, and hears what is
-    told to all. Methods may be called from any thread.
+    """Shares an engine while it is started: each guest has requests of its own, and gets the
+    events for everybody. Methods may be called from any thread.
     """
 
     def __init__(self, engine: Engine, program: str, folder: Path | None = None) -> None:
@@ -39,7 +39,7 @@ class EngineHost:
         self._lock = threading.Lock()
         self._guests: set[Guest] = set()
         self._now: Reply = NoSharedModel(0, "it is loading")
-        self._kept: dict[type[Reply], Reply] = {}  # what a guest that comes later is told too
+        self._kept: dict[type[Reply], Reply] = {}  # sent also to a guest that comes later
         self._held: FileLock | None = None
         self._socket: socket.socket | None = None
         self._thread: threading.Thread | None = None

@@ -45,7 +45,7 @@ def is_private(found: os.stat_result) -> bool:
 
 
 def is_same_user(connection: socket.socket) -> bool:
-    """Return whether the peer is a process of this user. Where the system does not tell, the
+    """Return whether the peer is a process of this user. Where the system does not report, the
     folder's permissions are all that keeps others out.
     """
     if not hasattr(socket, "SO_PEERCRED"):

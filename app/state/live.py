@@ -10,7 +10,7 @@ from engine.protocol import Live
 
 
 class LiveWanted(QObject):
-    """`value` goes with each answer that is asked for; a change reaches those under way."""
+    """`value` goes with each new request; a change reaches those under way."""
 
     def __init__(self, client: EngineClient, parent: QObject | None = None) -> None:
         super().__init__(parent)

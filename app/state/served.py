@@ -19,7 +19,7 @@ from engine.protocol import ChatMessage, TextPart
 
 KEPT = 100  # such chats; older ones are deleted
 SOON_MS = 500  # many requests are written at once
-PICTURE = "[picture]"  # its file is with who asked
+PICTURE = "[picture]"  # its file is with the client
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class _EndedRequest:
 
 
 class ServedChats(QObject):
-    """Keeps what others ask as chats that are only read, the last KEPT of them, while the
+    """Keeps the server's requests as read-only chats, the last KEPT of them, while the
     preference `served_chats` is on. They are written in a thread.
     """
 

@@ -47,7 +47,7 @@ log = logging.getLogger("engine")
 class StageProgress:
     """How far a stage is (`load`, `compile`, `prefill`); `left_s` estimates the seconds left.
 
-    `total` is 0 until the engine has told it. `picture`, `view`, `block` and `note` are as in
+    `total` is 0 until the engine has reported it. `picture`, `view`, `block` and `note` are as in
     `Progress`.
     """
 
@@ -137,7 +137,7 @@ class Session(QObject):
 
     @property
     def context_cut(self) -> int | None:
-        """The tokens of context that were asked for, where the model took fewer."""
+        """The tokens of context that were requested, where the model took fewer."""
         requested = self.options.ctx
         return (
             requested
@@ -320,7 +320,7 @@ class Session(QObject):
             self._set("idle")
 
     def expect_answer(self) -> None:
-        """An answer will be asked for; its stages begin."""
+        """An answer begins with its stages."""
         self.past_stages = []
 
     def show_stage(self, name: StageName) -> None:
@@ -408,7 +408,7 @@ class Session(QObject):
             return
         now, vitals = monotonic(), self.vitals
         n_new = sum(len(piece.tokens) for piece in pieces)
-        if not n_new and not self.client.abilities.ids:  # a server that tells none of its tokens
+        if not n_new and not self.client.abilities.ids:  # a server that sends no tokens
             n_new = len(pieces)
         n = vitals.n_generated + n_new
         first = vitals.first_token_s if vitals.n_generated else now - self._sent_at

@@ -1,4 +1,4 @@
-"""One answer of a model, streamed to stdout, and what is told about it afterwards."""
+"""One answer of a model, streamed to stdout, and its statistics afterwards."""
 
 import sys
 from collections.abc import Iterable, Sequence
@@ -50,7 +50,7 @@ def answer(
     quiet: bool = False,
     pictures: PicturesInWorker | None = None,
 ) -> PrintedAnswer:
-    """Asks for an answer by the template's settings and prints it as it comes, unless `quiet`.
+    """Requests an answer by the template's settings and prints it as it comes, unless `quiet`.
 
     The first Ctrl+C stops it and is no error. `pictures` that the engine has forgotten are brought
     again. Raises RemoteError, WorkerDied, and KeyboardInterrupt for the second.

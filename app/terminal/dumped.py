@@ -1,4 +1,4 @@
-"""Numbers of tensors as `cutaway dump` tells them: printed, as JSON, or in a file of NumPy's."""
+"""Numbers of tensors as `cutaway dump` shows them: printed, as JSON, or in a file of NumPy's."""
 
 from dataclasses import dataclass
 from pathlib import Path

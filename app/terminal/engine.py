@@ -33,7 +33,7 @@ TICK = 0.1  # seconds between looks at Ctrl+C and at the progress bar
 
 
 class Interrupt:
-    """While entered, the first Ctrl+C only sets `heard`; the second is a KeyboardInterrupt."""
+    """While entered, the first Ctrl+C only sets `interrupted`; the second is a KeyboardInterrupt."""
 
     def __init__(self) -> None:
         self.interrupted = False
@@ -86,9 +86,9 @@ class CommandEngine:
     def send(
         self, request: Request[Any], interrupt: Interrupt | None = None, bar: bool = True
     ) -> Iterator[Reply]:
-        """Every reply to a request, the final one last; a bar shows progress until it speaks.
+        """Every reply to a request, the final one last; a bar shows progress until the first text.
 
-        Where `interrupt` hears Ctrl+C the request is cancelled, and still ends with a reply.
+        Where `interrupt` catches Ctrl+C the request is cancelled, and still ends with a reply.
         Raises RemoteError for a request that fails, WorkerDied.
         """
         latest = Progress(request.id, request.stage, 0, 0)
@@ -127,11 +127,11 @@ class CommandEngine:
     def _replies(
         self, request: Request[Any], interrupted: Callable[[], bool]
     ) -> Iterator[Reply | None]:
-        """All replies, with None after each TICK of silence. Raises as `ask`."""
+        """All replies, with None after each TICK of silence. Raises as `send`."""
         return self.worker.run(request, interrupted, TICK)
 
     def get(self, request: Request[R]) -> R:
-        """The reply that ends a request, with a bar until it comes. Raises as `ask`."""
+        """The reply that ends a request, with a bar until it comes. Raises as `send`."""
         *_, last = self.send(request)
         assert isinstance(last, request.ends)
         return cast(R, last)

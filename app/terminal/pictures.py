@@ -1,4 +1,4 @@
-"""Pictures for an engine: read from files, brought once, and again where it was restarted."""
+"""Pictures for an engine: read from files, sent once, and again where it was restarted."""
 
 import os
 from collections.abc import Sequence
@@ -47,7 +47,7 @@ class PicturesInWorker:
         return self.send_data(data)
 
     def send_data(self, data: bytes) -> PictureInfo:
-        """Hand the bytes of a file to the engine. Raises as `bring`."""
+        """Hand the bytes of a file to the engine. Raises as `send`."""
         info = self._put(data)
         self._files[info.digest] = data
         return info
@@ -89,7 +89,7 @@ def question_about(
     engine: CommandEngine, loaded: Loaded, text: str, files: Sequence[str], chat: bool
 ) -> tuple[list[ChatMessage], str | None]:
     """The messages and the prompt of a request: one message where `chat` or pictures are wanted,
-    which are brought and told of, else the text as it stands.
+    which are sent and listed, else the text as it stands.
 
     Raises CannotSee, BadPicture, RemoteError, WorkerDied.
     """

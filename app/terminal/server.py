@@ -119,7 +119,7 @@ def server_named(
 
 
 def connection(url: str, key: str, in_clear: bool) -> Connection:
-    """The server of an address, which is asked about where others could read the key. Raises
+    """The server of an address, with a question where others could read the key. Raises
     BadSetting.
     """
     plain = url if "://" in url else f"http://{url}"

@@ -76,7 +76,7 @@ def mono(size: int = SMALL_PX) -> QFont:
 
 
 def _interface(size: int) -> QFont:
-    return QFont(_sized(px(size)))  # who asks may change it
+    return QFont(_sized(px(size)))  # the caller may change it
 
 
 @cache
@@ -89,5 +89,5 @@ def _sized(pixels: int) -> QFont:
 
 @cache
 def _system(kind: QFontDatabase.SystemFont) -> QFont:
-    """The system's font. Qt looks it up anew each time, which painting asks for at each word."""
+    """The system's font. Qt looks it up anew each time, and painting needs it at each word."""
     return QFontDatabase.systemFont(kind)

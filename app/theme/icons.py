@@ -1,4 +1,4 @@
-"""Our own icons: SVG files of strokes, drawn in the colour that is asked for."""
+"""Our own icons: SVG files of strokes, drawn in the requested colour."""
 
 from functools import cache
 from importlib.resources import files
@@ -25,7 +25,7 @@ def pixmap(name: str, colour: str, size: int, ratio: float) -> QPixmap:
     return _pixmap(name, colour, size, ratio)
 
 
-@cache  # a button asks a dozen times for each change of the theme
+@cache  # a button calls it a dozen times for each change of the theme
 def _icon(name: str, colour: str, canvas: str) -> QIcon:
     made, faded = QIcon(), mix(colour, canvas, 0.4)
     for size in SIZES:

@@ -54,7 +54,7 @@ _now = LIGHT
 
 
 def tokens() -> ThemeTokens:
-    """The colours now; widgets that paint ask at each paint, others on `changeEvent`'s
+    """The colours now; widgets that paint read them at each paint, others on `changeEvent`'s
     PaletteChange.
     """
     return _now
@@ -69,7 +69,7 @@ class Theme(QObject):
         super().__init__(app)
         self._app = app
         self._choice, self._scale, self._compact = "system", 1.0, False
-        # Taken before our own palette hides it; where the platform does not tell its scheme
+        # Taken before our own palette hides it; where the platform does not report its scheme
         # (offscreen, plain X11) the lightness of its window colour is all there is.
         self._system_is_dark = app.palette().color(QPalette.ColorRole.Window).lightness() < 128
         self._steps: Iterator[None] = iter(())  # what is left of a change of the text's size
@@ -136,7 +136,7 @@ class Theme(QObject):
         if not widget.isVisible() and widget.testAttribute(_POLISHED):
             widget.style().unpolish(widget)
             widget.setAttribute(_POLISHED, False)  # Qt passes it over,
-            widget.setAttribute(_HAS_STYLE)  # and does not tell it that the style has changed
+            widget.setAttribute(_HAS_STYLE)  # and does not notify it of a new style
             self._out_of_sight.append(widget)
 
     def _system_changed(self) -> None:
@@ -169,7 +169,7 @@ class Theme(QObject):
 def undressed() -> Iterator[None]:
     """Widgets built within get the style sheet at its end, all at once; those that exist keep it.
 
-    Under a sheet, Qt tells every widget of a tree each time that the tree is put into another:
+    Under a sheet, Qt notifies every widget of a tree each time that the tree is put into another:
     two thirds of the time that building a view would take.
     """
     app = QApplication.instance()
@@ -185,7 +185,7 @@ def undressed() -> Iterator[None]:
     polished = [widget for widget in widgets if widget.testAttribute(_POLISHED)]
     for widget in polished:  # Qt passes these over,
         widget.setAttribute(_POLISHED, False)
-    for widget in followed:  # and does not tell these that the style has changed
+    for widget in followed:  # and does not notify these of a new style
         widget.setAttribute(_HAS_STYLE)
     app.setStyleSheet("")
     try:

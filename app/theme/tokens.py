@@ -20,7 +20,7 @@ INSPECTOR_SHARE, INSIDE_SHARE = 58, 75  # per cent of the window beside the talk
 BODY_PX, CHAT_PX, SMALL_PX, TITLE_PX = 13, 15, 12, 20
 CHAT_COLUMN = 72  # characters
 
-# A device's colour by its place (Okabe and Ito's palette), told apart by everyone; host is grey.
+# A device's colour by its place (Okabe and Ito's palette), distinct for everyone; host is grey.
 DEVICES = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
 HOST = "#8A8F99"
 
@@ -152,7 +152,7 @@ def contrast(a: str, b: str) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
-@lru_cache(maxsize=4096)  # asked for at each word that is painted
+@lru_cache(maxsize=4096)  # requested at each word that is painted
 def readable(under: str) -> str:
     """Black or white, whichever reads better on it; always 4.5:1 or more."""
     return max(("#000000", "#FFFFFF"), key=lambda ink: contrast(ink, under))

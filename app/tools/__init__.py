@@ -1,1 +1,1 @@
-"""Tools that models call: built in, or of servers that speak MCP."""
+"""Tools that models call: built in, or of MCP servers."""

@@ -29,7 +29,7 @@ def focusable(root: QWidget) -> Iterator[QWidget]:
         return
     widget = root.nextInFocusChain()
     while widget is not None and widget is not root:
-        # What few widgets are, and what is soonest told, is asked first: there are a thousand.
+        # What few widgets are, and what is quickest to check, comes first: there are a thousand.
         stops = widget.isVisibleTo(root) and (isinstance(widget, OwnOrder) or _stops(widget))
         if stops and root.isAncestorOf(widget) and not _is_ordered_by_other(widget, root):
             yield from widget.stops() if isinstance(widget, OwnOrder) else (widget,)
@@ -57,7 +57,7 @@ def _is_ordered_by_other(widget: QWidget, root: QWidget) -> bool:
 def move_focus(root: QWidget, forward: bool) -> bool:
     """Tab within `root`, round and round; False where nothing takes the keyboard.
 
-    Qt asks for the same when what has the keyboard is hidden or disabled.
+    Qt does the same when what has the keyboard is hidden or disabled.
     """
     now = QApplication.focusWidget()
     if isinstance(root, Refuge) and take_refuge(root, now):

@@ -143,7 +143,7 @@ class Banner(QWidget):
 
 
 class Sheet(QWidget):
-    """Shows `content` over its parent, at most `width` by `height` (0: as high as it asks)."""
+    """Shows `content` over its parent, at most `width` by `height` (0: as high as it wants)."""
 
     def __init__(self, parent: QWidget, content: QWidget, width: int, height: int = 0) -> None:
         super().__init__(parent)
@@ -185,7 +185,7 @@ class Sheet(QWidget):
         return False
 
     def event(self, event: QEvent) -> bool:
-        # Esc is also a shortcut of the window; the sheet in front is asked first.
+        # Esc is also a shortcut of the window; the sheet in front gets it first.
         if (
             event.type() == QEvent.Type.ShortcutOverride
             and isinstance(event, QKeyEvent)

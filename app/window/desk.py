@@ -120,7 +120,7 @@ def shown_pictures(w: Desk) -> Sequence[Picture]:
 
 
 def follow_link(w: Desk) -> None:
-    """Select what the link on the clipboard names; tell where it cannot be."""
+    """Select what the link on the clipboard names; show a notice where that fails."""
     w.talk.notices.drop("link")
     try:
         w.bench.follow(QGuiApplication.clipboard().text())
@@ -156,7 +156,7 @@ def copy_picture(w: Desk) -> None:
 
 
 def save_report(w: Desk) -> None:
-    """Ask for a name, then save what the view that is looked at shows; say what came of it."""
+    """Request a name, then save what the view that is looked at shows; say what came of it."""
     front, notices = w.inspector.front, w.talk.notices
     title = w.inspector.title(front)
     name = f"{w.bench.session.model_name or 'cutaway'}-{front}.md"

@@ -15,7 +15,7 @@ from app.window.given_pictures import GivenPictures
 
 
 class ModelOpener(QObject):
-    """Asks for a file over `window`, and opens a fetched model that was wanted here."""
+    """Requests a file over `window`, and opens a fetched model that was wanted here."""
 
     file_chosen = Signal()
 
@@ -91,7 +91,7 @@ class ModelOpener(QObject):
         self._bench.downloads.start(name)
 
     def _opened(self) -> None:
-        """Attach the sample, where the demo was asked for; what a person wrote meanwhile stays."""
+        """Attach the sample, where the demo was requested; what a person wrote meanwhile stays."""
         chat, tries = self._bench.chat, self._tries_demo
         self._tries_demo = False
         begins = not chat.path and not chat.attached.pictures and not chat.attached.arriving

@@ -230,7 +230,7 @@ class Sheets(QObject):
         self._open(self.trial)
 
     def show_pair(self) -> None:
-        """The form that asks two models, or one with two settings, the same."""
+        """The form for one question to two models, or to one with two settings."""
         self.pair.refresh()
         self._open(self.pair)
 

@@ -32,7 +32,7 @@ class Calling:
     end: str
     body: Body
     head: re.Pattern[str] | None = None
-    """What stands before a call's arguments, where these are a JSON object as it is told."""
+    """What stands before a call's arguments, where these are a JSON object."""
 
 
 THINKING = (

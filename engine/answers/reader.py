@@ -85,7 +85,7 @@ class AnswerReader:
     """Turns an answer's text into parts. What is given out is certain: an end that may become a
     mark, and white space that may stand before one, are held back.
 
-    `open` tells what is being written. A call that cannot be read is text. No character is lost but
+    `open` shows what is being written. A call that cannot be read is text. No character is lost but
     marks and the white space beside them.
     """
 
@@ -96,7 +96,7 @@ class AnswerReader:
         with which the answer begins, where the prompt has begun one.
         """
         self._form, self._types = form, types or {}
-        self.text = ""  # from `_base` on: what is read and told is forgotten
+        self.text = ""  # from `_base` on: what is read and passed on is dropped
         self._base = 0
         self.open: Kind = "answer"
         self._parts: list[Passage] = []

@@ -60,7 +60,7 @@ class Event(ABC):
 
     @abstractmethod
     def span(self) -> tuple[int, int]:
-        """From when to when it ran, in time.perf_counter_ns(); asked for once it is done."""
+        """From when to when it ran, in time.perf_counter_ns(); requested once it is done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class Buffer(ABC):
 
     def start_copy(self, offset: int, source: "Location", size: int, after: Event) -> Event:
         """Copy straight from a buffer of a device that this one's backend reaches, `after` a mark
-        there. What that device is told next waits for the copy.
+        there. That device's next command waits for the copy.
         """
         raise NotSupported(f"a copy on {self.type.device} without the host")
 
@@ -248,7 +248,7 @@ class Backend(ABC):
         self, buffer_type: BufferType, size: int, owner: Owner, zeros: bool = True
     ) -> Buffer:
         """New memory; raises `NoMem` by the pool's limit or the driver's word. Without `zeros` it
-        holds anything, and may not be touched yet: who asks for that fills it at once.
+        holds anything, and may not be touched yet: who requests that fills it at once.
         """
 
     def adopt(self, buffer: Buffer) -> bool:
@@ -288,7 +288,7 @@ class Backend(ABC):
 
     @abstractmethod
     def supports(self, node: Tensor, type_of: TypeOf) -> bool:
-        """True if the device can run this node; `type_of` tells where placed leaves lie."""
+        """True if the device can run this node; `type_of` shows where placed leaves lie."""
 
     @abstractmethod
     def lower(

@@ -58,8 +58,8 @@ def _untold(event: MemoryEvent) -> None:
 class MemoryPool:
     """RAM that devices share. Refuses by its own limit: a driver's yes proves nothing.
 
-    `tell` hears every allocation. Of those bytes `in_files` are mapped from files: the system calls
-    them free, though they are in use.
+    `on_change` gets every allocation. Of those bytes `in_files` are mapped from files: the system
+    calls them free, though they are in use.
     """
 
     name: str

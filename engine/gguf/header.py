@@ -34,7 +34,7 @@ class PairReader:
         return entries
 
     def each(self, count: int) -> Iterator[tuple[str, MetadataEntry]]:
-        """`count` pairs in the file's order, each read when it is asked for."""
+        """`count` pairs in the file's order, each read when it is requested."""
         for _ in range(count):
             key = self.cursor.name("metadata key", LONGEST_KEY)
             yield key, self._entry(key)

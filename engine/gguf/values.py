@@ -1,4 +1,4 @@
-"""Metadata values as a file holds them: scalar types, and arrays decoded when asked for."""
+"""Metadata values as a file holds them: scalar types, and arrays decoded when requested."""
 
 from array import array
 from collections.abc import Iterator
@@ -54,10 +54,10 @@ INTEGERS = tuple(t for t in CODES if t not in FLOATS and t != ValueType.BOOL)
 
 @dataclass(frozen=True, eq=False)
 class Array:
-    """An array value, left as it is in the file until a method asks for its elements.
+    """An array value, left as it is in the file until a method requests its elements.
 
     `type` is that of the elements, `data` spans them in the file, `order` is "<" or ">". For
-    strings `starts` tells where in `data` each one's length field begins; for an array of arrays
+    strings `starts` shows where in `data` each one's length field begins; for an array of arrays
     `items` are the elements. `key` names the array in errors.
     """
 

@@ -21,7 +21,7 @@ class Graph:
     """Immutable data. `nodes` holds every computed tensor and view in topological order.
 
     `outputs` are read after a run; `effects` (cache writes nobody reads) only have to happen.
-    Behind each of `pauses` a run can be told how far it is, and left.
+    Behind each of `pauses` a run can report its progress, and be left.
     """
 
     nodes: tuple[Tensor, ...]

@@ -117,4 +117,4 @@ LOWERED_OPS = frozenset(
         Op.ROPE_STORE,
     }
 )
-"""What a backend's lowering makes: no model does, and no backend is asked whether it can."""
+"""What a backend's lowering makes: no model does, and `supports` is never called for it."""

@@ -1,4 +1,4 @@
-"""How much a node asks for: bytes moved and float operations, from shapes and the step's inputs."""
+"""A node's work: bytes moved and float operations, from shapes and the step's inputs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

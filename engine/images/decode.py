@@ -60,7 +60,7 @@ TURNS = {
 class Picture:
     """A decoded picture: `rgb` is uint8 [h, w, 3], read only.
 
-    `notes` tell what was done to the file that a person may want to know: "frame 1 of 12".
+    `notes` show what was done to the file that a person may want to know: "frame 1 of 12".
     """
 
     rgb: NDArray[np.uint8]
@@ -82,7 +82,7 @@ class Picture:
 
 
 class _Reads(io.BytesIO):
-    """Bytes that may be asked for so often: files of endless tiny blocks end with an error."""
+    """Bytes that may be requested so often: files of endless tiny blocks end with an error."""
 
     left = MOST_READS
 
@@ -224,7 +224,7 @@ def _frames(image: Image.Image) -> list[str]:
 
 
 def _unknown(data: bytes) -> str:
-    """Why the bytes are no picture, where that can be told."""
+    """Why the bytes are no picture, where that can be reported."""
     advice = "save it as PNG or JPEG"
     if data[4:8] == b"ftyp" and data[8:12] in (b"heic", b"heix", b"hevc", b"mif1", b"msf1"):
         return f"HEIC is not read; {advice}"

@@ -121,7 +121,7 @@ def compare(
     claim: Callable[[Sequence[Item]], None] = lambda _: None,
 ) -> Iterator[Progress | Compared | None]:
     """Yields how far it is, then the reply, and None where others may compute meanwhile. The
-    sequence is empty afterwards; `claim` hears what it is to hold.
+    sequence is empty afterwards; `claim` receives what it is to hold.
 
     Raises `BadSetting` for pictures or too short a text, `CannotProbe`, `Cancelled`, and as
     `make_prompt`.

@@ -21,7 +21,7 @@ CELLS_EVERY = 0.25
 
 
 class LiveWatch(Watch):
-    """Computes tokens of an answer and tells what `live` asks for, which may change meanwhile."""
+    """Computes tokens of an answer and sends what `live` requests, which may change meanwhile."""
 
     def __init__(
         self, request_id: int, sequence: Sequenced, wanted: bool, live: Callable[[], Live]

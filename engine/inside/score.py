@@ -70,7 +70,7 @@ def score_answer(
 
 
 def _counted(steps: Generator[object, None, R]) -> Generator[int, None, R]:
-    """Only the counts of what a prompt's reading tells."""
+    """Only the counts of a prompt's reading."""
     while True:
         try:
             done = next(steps)

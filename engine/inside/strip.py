@@ -1,4 +1,4 @@
-"""Numbers of probed results, token by token, of those that were not told yet.
+"""Numbers of probed results, token by token, of those that were not sent yet.
 
 What a step leaves in its rings waits as it is, and that of many steps is summed up at once.
 """
@@ -66,10 +66,10 @@ def _with_others(made: Summary, sizes: Floats) -> None:
 
 
 EVERY = 0.05
-"""Seconds that are told together."""
+"""Seconds that are sent together."""
 
 AT_ONCE = 64
-"""Tokens that are told together at most."""
+"""Most tokens that are sent together."""
 
 WAITING = MIB
 """Bytes of rings that wait to be summed up, but for those of one step, which may be larger."""
@@ -81,7 +81,7 @@ Rings = Mapping[str, Floats]
 
 
 class ProbeStrip:
-    """Tokens of an answer of which nothing was told yet, all with the same rows."""
+    """Tokens of an answer of which nothing was sent yet, all with the same rows."""
 
     def __init__(self, request_id: int) -> None:
         self._id = request_id
@@ -107,7 +107,7 @@ class ProbeStrip:
             self._sum_up()
 
     def is_due(self) -> bool:
-        """True if what was found is to be told by now."""
+        """True if what was found is due."""
         late = self._n > 0 and perf_counter() >= self._due
         return late or self._n >= AT_ONCE or bool(self._before)
 

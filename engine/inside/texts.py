@@ -56,7 +56,7 @@ def compare_texts(
     claim: Callable[[Sequence[Item]], None] = lambda _: None,
 ) -> Iterator[Progress | ResultPart | TextsCompared | None]:
     """Yields how far it is, what `numbers` names, then the reply, and None where others may compute
-    meanwhile. The sequence is empty afterwards; `claim` hears what it is to hold.
+    meanwhile. The sequence is empty afterwards; `claim` receives what it is to hold.
 
     Raises `BadSetting` for pictures, `CannotProbe`, `Cancelled`, and as `make_prompt`.
     """

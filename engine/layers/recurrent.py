@@ -84,7 +84,7 @@ G = TypeVar("G", bound=SplitGates | JoinedGates)
 
 @dataclass(frozen=True)
 class GatedDeltaNet(Generic[G]):
-    """Each head's state turns to what keys ask for, decays, and is normalised and gated."""
+    """Each head's state follows the keys, decays, and is normalised and gated."""
 
     qkv: Annotated[Linear, Name("attn_qkv")]
     gate: Annotated[Linear, Name("attn_gate")]

@@ -171,7 +171,7 @@ def step_table(params: RopeParams, positions: Ints, places: Ints | None) -> NDAr
 
 
 def _rows(params: RopeParams, positions: Ints) -> NDArray[np.float32]:
-    """`params.table(positions)`, looked up: neighbours are asked for one after the other."""
+    """`params.table(positions)`, looked up: neighbours are requested one after the other."""
     if len(positions) == 1:  # a token of an answer: quickly
         block, row = divmod(int(positions[0]), _BLOCK)
         return _block(params, block)[row : row + 1]

@@ -118,7 +118,7 @@ GELU_ERF = GatedActivation(ops.gelu_erf, "ffn_gelu")
 @dataclass(frozen=True)
 class BlockSpec:
     """Parameters of a block: its attention, its feed-forward's activation, its norms' offset;
-    `route` tells which experts a token meets, where there are.
+    `route` shows which experts a token meets, where there are.
 
     Norms behind attention and feed-forward add `post_eps` where they have another; what both give
     is multiplied by `residual`. `recurrence` is None where nothing is carried, or a convolution

@@ -168,7 +168,7 @@ class Site(NamedTuple):
 
 
 class Pass:
-    """One forward pass: its size, and the inputs it has asked for so far.
+    """One forward pass: its size, and the inputs it has requested so far.
 
     `cells[i]` is how many cells of cache i attention may look at (the plan's KV bucket). `planes`
     counts the rows that a picture brings for each place: none where all are tokens, one, and one

@@ -90,7 +90,7 @@ class Placement:
     """`layers[i]` is the device of layer i, its cache with it; the last is the output block's.
 
     A weight whose name a pattern of `overrides` matches lies where the first such says. `reasons`
-    tells every automatic decision in a sentence; layers in `asked` lie where a person wants them.
+    explain every automatic decision; layers in `requested` lie where a person wants them.
     """
 
     layers: tuple[str, ...]

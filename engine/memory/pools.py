@@ -30,7 +30,7 @@ class _Memory(ctypes.Structure):
 
 
 def free_bytes(bus_id: str) -> int | None:
-    """Free bytes of the card at a PCI address (`01:00.0`); None if the driver cannot tell."""
+    """Free bytes of the card at a PCI address (`01:00.0`); None if the driver does not know."""
     library = _library()
     if library is None:
         return None
@@ -60,7 +60,7 @@ LEAST_RESERVE = 256 << 20
 RESERVED_SHARE = 1 / 16
 
 FreeMemorySource = Callable[[], tuple[int, str] | None]
-"""Bytes that are free now, and who says so; None where it cannot tell."""
+"""Bytes that are free now, and who says so; None where it does not know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Free:
 class MeasuredPool(MemoryPool):
     """A pool whose limit follows what is free: that and what we hold, less `reserve` bytes.
 
-    `total` bytes are there in all; `asks` are asked in order.
+    `total` bytes are there in all; `sources` are tried in order.
     """
 
     total: int = 0
@@ -126,7 +126,7 @@ _listeners: list[Callable[[MemoryEvent], None]] = []
 
 
 def listen(listener: Callable[[MemoryEvent], None]) -> Callable[[], None]:
-    """Tell the listener every change of this process's pools, until the result is called."""
+    """Call the listener with every change of this process's pools, until the result is called."""
     _listeners.append(listener)
     return lambda: _listeners.remove(listener)
 

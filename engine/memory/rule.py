@@ -83,7 +83,7 @@ def _runs(devices: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _shared(placement: Placement, called: Callable[[str], str]) -> list[str]:
-    """Devices that llama.cpp does not tell apart."""
+    """Devices that llama.cpp does not distinguish."""
     named: dict[str, list[str]] = {}
     for device in dict.fromkeys([*placement.layers, *(d for _, d in placement.overrides)]):
         named.setdefault(called(device), []).append(device)

@@ -1,4 +1,4 @@
-"""The contract of a model: all that the rest of the engine asks of an architecture.
+"""The contract of a model: all that the rest of the engine needs of an architecture.
 
 A module of `engine.models.text` offers three names, found by `general.architecture`:
 
@@ -120,7 +120,7 @@ class TextModel(ABC, Generic[P, W]):
         return False
 
     def n_heads(self, layer: int) -> int:
-        """The heads of a layer's attention that can be told apart; 0: none."""
+        """The heads of a layer's attention that can be separated; 0: none."""
         return 0
 
     @abstractmethod
@@ -153,6 +153,6 @@ class Architecture(Protocol):
 @cache
 def modules_in(folders: tuple[str, ...]) -> list[str]:
     """Return the names of the modules in a package's folders, which are looked through once: each
-    model that is opened asks twice.
+    model that is opened calls it twice.
     """
     return [module.name for module in iter_modules(folders)]

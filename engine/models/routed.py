@@ -65,7 +65,7 @@ P = TypeVar("P", bound=RoutedParams)
 
 
 class RoutedDecoder(Decoder[P, W]):
-    """Blocks are told their route; those without experts do not look at it."""
+    """Blocks get their route; those without experts ignore it."""
 
     def spec(self, i: int) -> BlockSpec:
         return replace(super().spec(i), route=self.params.route(i))

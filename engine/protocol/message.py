@@ -11,7 +11,7 @@ StageName = Literal[
 
 
 class WireMessage(msgspec.Struct, frozen=True, tag=True):
-    """Base of all messages; `id` is the request's. On the wire the class's name tells them apart.
+    """Base of all messages; `id` is the request's. On the wire the class's name shows them apart.
 
     A subclass that is a base of others is never sent.
     """
@@ -38,7 +38,7 @@ class Request(WireMessage, Generic[R_co], frozen=True):
     `beside` waits for no request but others of that kind: it plans or reads, and has no open model
     compute or change. What is answered `between` two steps of answers does not wait for them to
     end, nor does what is answered `in_parts`, each between two steps, if there is room for it; one
-    such request is answered after the other. All else does, and answers that are asked for after it
+    such request is answered after the other. All else does, and answers that are requested after it
     wait for it.
     """
 

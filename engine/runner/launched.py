@@ -73,7 +73,7 @@ _TABLES: WeakKeyDictionary[Commands, LaunchTable] = WeakKeyDictionary()
 
 
 def launches_of(recording: Recording) -> StepLaunches:
-    """Asked for when the step has ended."""
+    """Requested when the step has ended."""
     ran = recording.ran()
     tables = [_table(one) for one in ran]
     spans = np.concatenate([np.empty((2, 0), np.int64), *(one.spans for one in ran)], axis=1)

@@ -225,8 +225,8 @@ def load_model(
     embeds: bool = False,
     shelf: WeightShelf | None = None,
 ) -> LoadedModel:
-    """Open a GGUF file on its devices; `placing` hears what will be allocated, `allocated` what is.
-    It must write text, or where it `embeds` give embeddings. What lies on the `shelf` as it is
+    """Open a GGUF file on its devices; `placing` receives what will be allocated, `allocated` what
+    is. It must write text, or where it `embeds` give embeddings. What lies on the `shelf` as it is
     wanted is taken over, the rest of it freed before anything is allocated.
 
     Where memory runs out `NoMem` has the records, and everything is freed again.

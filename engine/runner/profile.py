@@ -84,7 +84,7 @@ def _step(sequence: Sequenced, tokens: list[int], recorder: Recorder = UNRECORDE
 
 
 def step_record(recording: Recording) -> StepRecord:
-    """All of a recorded step; asked for when it has ended."""
+    """All of a recorded step; requested when it has ended."""
     return StepRecord(
         recording.host[-1].end - recording.started,
         launches_of(recording).records(),

@@ -27,7 +27,7 @@ _OTHER = 64
 class Prompt:
     """Items; how many at their start survive a shift, and how many were left out to fit.
 
-    `pictures` are all that the request shows, in order; `notes` tell which of them were left out.
+    `pictures` are all that the request shows, in order; `notes` show which of them were left out.
     `opened` is how the template ends where it begins a thought, which the answer goes on with.
     """
 
@@ -115,7 +115,7 @@ def encoded(
 
 def answer_opening(tokenizer: Tokenizer, template: ChatTemplate, request: Generate) -> list[Item]:
     """The items behind a chat's last message: what the template opens an answer with, and what of
-    the answer is given. None where they cannot be told apart.
+    the answer is given. None where they cannot be distinguished.
     """
     plain = request.prompt is not None or request.prompt_tokens is not None
     plain = plain or request.infill is not None

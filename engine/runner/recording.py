@@ -26,7 +26,7 @@ Begin = Callable[[Recorder], Callable[[], Logits]]
 
 
 class AnswerRecording:
-    """Gives each step its recorder and keeps what that found, until it is told.
+    """Gives each step its recorder and keeps what that found, until it is taken.
 
     Where there would be too many launches, every second kept step of one token is let go, and from
     then on only half as many are recorded.

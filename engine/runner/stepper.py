@@ -77,7 +77,7 @@ class Follower(Protocol):
 class StartedStep:
     """A step that devices are busy with: a call waits for its logits [outputs, V].
 
-    Afterwards `probed` tells what its probes found, of its real tokens, outputs and cells alone.
+    Afterwards `probed` shows what its probes found, of its real tokens, outputs and cells alone.
     """
 
     finish: Callable[[], Logits]

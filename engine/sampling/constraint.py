@@ -93,9 +93,9 @@ class _Words:
 
 
 class FormWords:
-    """One model's vocabulary for forms, made when the first is asked for: 0.2 s for 49,000 tokens,
-    1.3 s for 262,000, in whatever thread asks. llguidance holds Python for half of that, in two
-    pieces.
+    """One model's vocabulary for forms, made when the first is requested: 0.2 s for 49,000 tokens,
+    1.3 s for 262,000, in whatever thread comes first. llguidance holds Python for half of that, in
+    two pieces.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -146,7 +146,7 @@ class Constraint:
         return bool(self._matcher.is_stopped())
 
     def prepare(self) -> None:
-        """Find out what may follow, now rather than when it is asked. Raises `FormFailed`."""
+        """Find out what may follow, now rather than on use. Raises `FormFailed`."""
         if self._is_ready:
             return
         self._matcher.unsafe_compute_mask_ptr(self._mask.ctypes.data, self._mask.nbytes)

@@ -59,7 +59,7 @@ def assign(graph: Graph, places: Places, pins: Pins = NO_PINS) -> dict[Tensor, A
 
     Pinned nodes stay (`usr`). Others run where their weight or cache lies (`1.`), else where what
     they read was computed or what reads them runs (`2.`), else on the best device (`3.`). Raises
-    `CannotPlace` where a pin or a write in place asks a backend for what it cannot do.
+    `CannotPlace` where a pin or a write in place needs what the backend cannot do.
     """
     passes = Passes(graph, places)
     passes.pinned(pins)

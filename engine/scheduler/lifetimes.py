@@ -1,7 +1,7 @@
 """From when to when a device needs the bytes of each storage, and who may take them over.
 
 Time counts what runs: a step for every lowered node, and one for the copies before a split. A
-device does what is asked of it in that order, and runs its next split only when others have read
+device runs its commands in that order, and runs its next split only when others have read
 what they copy from it.
 """
 

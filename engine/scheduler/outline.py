@@ -151,7 +151,7 @@ def outline(
     mapped: Collection[Tensor] = (),
     lowerings: Lowerings | None = None,
 ) -> Outline:
-    """Assign, split, lower and allocate. `types` tells where each weight and cache leaf lies;
+    """Assign, split, lower and allocate. `types` shows where each weight and cache leaf lies;
     `mapped` weights can also be read in the mapped file, by the host. `lowerings` are of outlines
     of the same graph before.
 

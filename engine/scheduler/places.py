@@ -7,7 +7,7 @@ from engine.graph.tensor import Role, Tensor
 
 
 class Places:
-    """`types` tells where each weight and cache lies. `mapped` weights are also in the mapped file.
+    """`types` shows where each weight and cache lies. `mapped` weights are also in the mapped file.
 
     `backends` come by priority, the host last.
     """

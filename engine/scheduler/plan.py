@@ -259,7 +259,7 @@ class Planner:
         mapped: Mapping[Tensor, Location] = MappingProxyType({}),
         pins: Pins = NO_PINS,
     ) -> None:
-        """`placed` tells where weights and caches lie, `mapped` where weights are in the mapped
+        """`placed` shows where weights and caches lie, `mapped` where weights are in the mapped
         file, for the host. The pins hold in every plan.
         """
         self.backends = tuple(backends)

@@ -133,7 +133,7 @@ class _Homes:
         return self._backends[self._made[node][0]]
 
     def stays(self, node: Tensor) -> bool:
-        """True if a step ends with all of it as it is to be told, where it was written."""
+        """True if a step ends with all of it as it is to be reported, where it was written."""
         return node.storage is node and node.fmt is F32 and self._writers[node] == 1
 
     def insert(self, parts: list[LoweredSplit], slot: Slot, ring: Tensor) -> None:

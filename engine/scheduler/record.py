@@ -104,7 +104,7 @@ class Recording(Recorder):
         self._running.append((split, device, commands, commands.run_recorded()))
 
     def ran(self) -> list[RanSplit]:
-        """Each split's launches, in order; asked for when the step has ended."""
+        """Each split's launches, in order; requested when the step has ended."""
         if self._ran is None:
             self._ran = [
                 RanSplit(split, device, commands, spans())
@@ -113,7 +113,7 @@ class Recording(Recorder):
         return self._ran
 
     def launches(self) -> list[tuple[int, str, Ran]]:
-        """(split, device, what ran) in order of their start; asked for when the step has ended."""
+        """(split, device, what ran) in order of their start; requested when the step has ended."""
         found = [
             (one.split, one.device, Ran(*what, *span))
             for one in self.ran()
@@ -122,7 +122,7 @@ class Recording(Recorder):
         return sorted(found, key=lambda launch: launch[2].start)
 
     def copies(self) -> list[Copied]:
-        """Every copy in order; asked for when the step has ended."""
+        """Every copy in order; requested when the step has ended."""
         found = []
         for split, name, size, events in self._moving:
             for event in events:

@@ -127,7 +127,7 @@ def answer(line: bytes, memory: str) -> dict[str, str]:
         return {"error": f"line {error.lineno}: {error.message}"}
     except jinja2.TemplateError as error:
         return {"error": error.message or type(error).__name__}
-    except Exception as error:  # noqa: BLE001  a template can raise anything; the parent is told
+    except Exception as error:  # noqa: BLE001  a template can raise anything; the parent gets it
         return {"error": f"{type(error).__name__}: {error}"}
 
 

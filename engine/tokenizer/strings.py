@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from engine.gguf.values import Array
 
-# Merging asks for the same few thousand pairs over and over.
+# Merging requests the same few thousand pairs over and over.
 _KEPT = 1 << 12
 
 
 class Strings(Sequence[str]):
-    """The strings of a vocabulary, some 20 bytes each where Python's take 200, decoded when asked.
+    """The strings of a vocabulary, some 20 bytes each where Python's take 200, decoded on use.
 
     `find` gives the last of equal strings, or with `first` the first one.
     """
@@ -88,7 +88,7 @@ class Strings(Sequence[str]):
         return self.data[self.bounds[i] : self.bounds[i + 1]].decode()
 
     def _sort(self) -> None:
-        """Indices sorted by bucket; equal strings share one, and stay in the order asked for."""
+        """Indices sorted by bucket; equal strings share one, and stay in the order requested."""
         n, data = len(self), self.data
         self._mask = (1 << n.bit_length()) - 1
         hashes = (hash(data[a:b]) for a, b in pairwise(self.bounds))

@@ -1,5 +1,5 @@
 """Families of kernels to tune: their numbers, which of them go together, the work to time
-compare them, and in which unit its speed is told.
+compare them, and in which unit its speed is given.
 """
 
 from collections.abc import Callable, Iterator

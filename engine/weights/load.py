@@ -14,7 +14,7 @@ from engine.graph.tensor import Role, Tensor
 from engine.units import MIB
 
 READ_AHEAD, AT_ONCE = 128 << 20, 16 << 20
-"""Bytes that the system is asked to read before they are needed, and in one request."""
+"""Bytes that are requested from the system before they are needed, and in one request."""
 
 
 @dataclass(frozen=True)

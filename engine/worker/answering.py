@@ -1,4 +1,4 @@
-"""The answers of the open model: many `Generate`s at once, and what their slots are told as."""
+"""The answers of the open model: many `Generate`s at once, and the table of their slots."""
 
 import sys
 import traceback
@@ -34,12 +34,12 @@ from engine.worker.handle import WENT_ON
 WAITING = 0.005
 """Seconds between two looks whether somebody's form is ready, where nobody else is answered."""
 TABLE_EVERY = 0.1
-"""Seconds between two tables of slots that are told to everybody."""
+"""Seconds between two tables of slots."""
 
 
 class AnswersAtOnce:
-    """The answers of one model. `stops`, `looked_at` and `revised` are asked of a request: whether
-    it is to stop, what it is to tell of its inside, and its edits by now.
+    """The answers of one model. `stops`, `looked_at` and `revised` say of a request whether
+    it is to stop, what it reports of its inside, and its edits by now.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class AnswersAtOnce:
         self._answers[answer.request.id] = answer
         answer.tally.notes += self.notes
         self.notes.clear()
-        for backend in self.model.dry.backends:  # or builds would be told as the loading's
+        for backend in self.model.dry.backends:  # or builds would count as the loading's
             backend.watch_builds(self._send_builds)
         self._batcher.add(answer)
 
@@ -156,7 +156,7 @@ class AnswersAtOnce:
                     ended.append(self._end(outcome))
                 else:
                     self._send(outcome)
-        except Exception as error:  # noqa: BLE001  a bug: told to everybody, the worker lives on
+        except Exception as error:  # noqa: BLE001  a bug: sent to everybody, the worker lives on
             ended += [self._end(failed(number, error)) for number in list(self._answers)]
             self._batcher = Batcher(self.model, self.slots)
             for sequence in self.slots.known:
@@ -173,7 +173,7 @@ class AnswersAtOnce:
         for number in [n for n, aside in self._preparing.items() if aside.wait(0)]:
             try:
                 self._add(self._preparing.pop(number).result())
-            except Exception as error:  # noqa: BLE001  who asked is told
+            except Exception as error:  # noqa: BLE001  the client gets it
                 self._send(failed(number, error))
                 ended.append(number)
         return ended
@@ -236,7 +236,7 @@ def failed(number: int, error: BaseException) -> Failed:
     if isinstance(error, MemoryError):
         text = "the system has no memory left; close programs or choose a smaller context"
         return Failed(number, "NoMem", text)
-    traceback.print_exception(error)  # a bug: told to the app, the worker lives on
+    traceback.print_exception(error)  # a bug: sent to the app, the worker lives on
     sys.stderr.write(f"{WENT_ON}\n")
     sys.stderr.flush()
     return Failed(number, "Unexpected", f"unexpected {type(error).__name__}: {error}")

@@ -1,7 +1,7 @@
 """The handle that starts the engine's process and talks to it.
 
 The worker is a fresh interpreter, never a fork. It ends when the handle's end of the pipe closes,
-so that nothing is left behind, and its death is told apart by exit code and signal.
+so that nothing is left behind, and its death is distinguished by exit code and signal.
 """
 
 import contextlib
@@ -126,7 +126,7 @@ class Worker:
                 self.send(Cancel(request.id))
             reply = self.receive(tick)
             if reply is not None and reply.id != request.id:
-                continue  # what the engine tells everybody, such as its memory
+                continue  # what is for everybody, such as its memory
             if isinstance(reply, Failed):
                 raise RemoteError(reply)
             yield reply

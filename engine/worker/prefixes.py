@@ -19,7 +19,7 @@ AFTER = 2.0
 LOOK = 0.05
 """Seconds between two looks whether the file before is written."""
 CLOSING = 3.0
-"""Seconds to go on writing once nothing more is asked of the model."""
+"""Seconds to go on writing once there are no requests."""
 A_DAY = 50 * GB
 """Bytes that are written in a day at most: disks wear out."""
 DAY = 86_400.0

@@ -78,7 +78,7 @@ def _compare_texts(service: Service, request: CompareTexts) -> InParts[TextsComp
 
 
 def _sent(service: Service, parts: Iterator[Reply | None], last: type[R]) -> InParts[R]:
-    """Send what is told on the way; the reply of that class, which ends it, is returned."""
+    """Send the replies on the way; the one of that class, which ends it, is returned."""
     for part in parts:
         if isinstance(part, last):
             return part

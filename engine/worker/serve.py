@@ -1,5 +1,5 @@
 """The worker's loops: steps of answers, between them one request at a time, and beside them one
-that only plans; cancel heard at once, errors caught in one place.
+that only plans; cancel seen at once, errors caught in one place.
 """
 
 import os
@@ -121,7 +121,7 @@ class _Server:
                 self._answer_here(service, request)
 
     def _answer_apart(self, service: Service, request: Request[Any]) -> None:
-        """A long text is read in a thread of its own; who asks about others does not wait."""
+        """A long text is read in a thread of its own; requests about others do not wait."""
         given = (service, request)
         Thread(target=self._answer_here, args=given, daemon=True, name="long text").start()
 
@@ -193,7 +193,7 @@ class _Server:
             try:
                 service.mend(request)
                 service.answering.add(request)
-            except Exception as error:  # noqa: BLE001  who asked is told
+            except Exception as error:  # noqa: BLE001  the client gets it
                 self._end(service, failed(request.id, error))
             return
         if isinstance(request, Render) and _is_long(request):
@@ -228,7 +228,7 @@ class _Server:
             self._work = None
             self._wait(request)
             return
-        except Exception as error:  # noqa: BLE001  who asked is told
+        except Exception as error:  # noqa: BLE001  the client gets it
             reply = failed(request.id, error)
         self._work = None
         self._end(service, reply)
@@ -248,7 +248,7 @@ class _Server:
                     del table[late]
 
     def _listen(self, saves: Callable[[], bool]) -> None:
-        """Runs in a thread of its own, so that Cancel and a vanished app are heard mid-step. It
+        """Runs in a thread of its own, so that Cancel and a vanished app are seen mid-step. It
         ends the process when the app has gone, after a moment where it `saves` what was read.
         """
         decode = decoder_of_requests()
@@ -292,7 +292,7 @@ class _Server:
 
 
 def _is_long(request: Request[Any]) -> bool:
-    """True if tokenising what it asks about takes long."""
+    """True if tokenising its text takes long."""
     if isinstance(request, EncodeText):
         return len(request.text) >= LONG
     return isinstance(request, Render) and any(len(one.text) >= LONG for one in request.messages)
@@ -310,5 +310,5 @@ def _answer(service: Service, request: Request[Any]) -> Reply | InParts[Reply]:
         return HANDLERS[type(request)](service, request)
     except SequenceBusy:
         raise
-    except Exception as error:  # noqa: BLE001  who asked is told
+    except Exception as error:  # noqa: BLE001  the client gets it
         return failed(request.id, error)

@@ -39,9 +39,9 @@ PROGRESS_STEPS = 200
 class Service:
     """At most one open model with its conversations.
 
-    `send` tells something at once; `cancelled` holds the ids of the requests to stop, `looks` what
-    answers are to tell of their inside by now, `revisions` their edits by now. `album` has the
-    pictures that were brought, whatever model is open. `repricer` is for requests that are answered
+    `send` sends a reply at once; `cancelled` holds the ids of the requests to stop, `looks` what
+    answers report of their inside by now, `revisions` their edits by now. `album` has the
+    pictures that were sent, whatever model is open. `repricer` is for requests that are answered
     beside others. While it is `idle`, `keeping` writes the open model's weights for the next time,
     and `saving` what its sequences have read.
     """
@@ -70,7 +70,7 @@ class Service:
         return self._open is not None
 
     def placement(self, path: str, options: EngineOptions) -> Placement | None:
-        """Where the open model lies, if it was opened by these; may be asked from any thread."""
+        """Where the open model lies, if it was opened by these; for any thread."""
         now = self._open
         same = now is not None and (now.model.path, now.model.options) == (path, options)
         return now.model.dry.placement if same and now is not None else None
@@ -197,7 +197,7 @@ class Service:
         return lambda: self._revisions.get(request.id)
 
     def progress(self, request: WireMessage) -> StageProgress:
-        """Tells how far the request is, a few hundred times at most."""
+        """Reports how far the request is, a few hundred times at most."""
         last: tuple[StageName, int] = ("load", -1)
 
         def report(stage: StageName, done: int, total: int) -> None:

@@ -40,7 +40,7 @@ async def version_of(call: HttpCall) -> Reply:
 
 
 async def tags(call: HttpCall) -> Reply:
-    """Models that can be asked for."""
+    """Models that a client can request."""
     model = call.desk.shelf.ready
     return json({"models": [_row(model, name) for name in model.names]})
 

@@ -157,7 +157,7 @@ def _generate_fields(text: str, thought: str, calls: list[ToolCall]) -> dict[str
 
 
 async def _lines(call: HttpCall, request: Generate, style: OllamaStyle) -> AsyncIterator[bytes]:
-    """A line for each piece; calls, which Ollama tells as a whole, in the last but one."""
+    """A line for each piece; calls, which Ollama sends as a whole, in the last but one."""
     calls, held = Collected(), []
     async with call.answers([request]) as answers:
         while replies := await answers.batch():

@@ -150,7 +150,7 @@ async def _frames(
 
 
 class ChoiceStream:
-    """One choice's chunks. Tokens whose text is held back are told with the text they become."""
+    """One choice's chunks. Tokens whose text is held back come with the text they become."""
 
     def __init__(self, index: int, style: ChatStyle) -> None:
         self._index, self._style = index, style

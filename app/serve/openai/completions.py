@@ -1,4 +1,4 @@
-"""POST /v1/completions: texts gone on with, as editors and evaluation harnesses ask."""
+"""POST /v1/completions: texts continued, for editors and evaluation harnesses."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass

@@ -30,7 +30,7 @@ class TextPart(Struct, tag_field="type", tag="text"):
 
 
 class RefusalPart(Struct, tag_field="type", tag="refusal"):
-    """A part of an assistant's message, told as text."""
+    """A part of an assistant's message, as text."""
 
     refusal: str
 
@@ -155,7 +155,7 @@ def tools(
 
 @dataclass
 class ResponseStyle:
-    """How one request is answered: what every frame has, and what was asked for."""
+    """How one request is answered: what every frame has, and the options of the request."""
 
     prefix: ClassVar[str]
 

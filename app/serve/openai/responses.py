@@ -180,7 +180,7 @@ def template_of(body: ResponseBody) -> dict[str, Any]:
 
 @dataclass
 class GrowingResponse:
-    """One response; `given` are fields of the request that are told back."""
+    """One response; `given` are fields of the request that it repeats."""
 
     model: str
     given: dict[str, Any]

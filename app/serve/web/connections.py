@@ -71,7 +71,7 @@ class BoundedProtocol(H11Protocol):
         return self.cycle is None or self.cycle.response_complete
 
     def _make_room(self) -> bool:
-        """End the oldest connection that asks for nothing; whether there is one."""
+        """End the oldest connection that requests nothing; whether there is one."""
         others: Any = self.connections
         old = [c for c in others if c is not self and isinstance(c, BoundedProtocol) and c.silent]
         if not old:

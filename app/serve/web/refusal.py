@@ -25,7 +25,7 @@ NOT_FOUND, RATE_LIMIT, SERVER, UNAVAILABLE = (
 KINDS = {400: INVALID, 401: AUTHENTICATION, 403: PERMISSION, 404: NOT_FOUND, 405: NOT_FOUND}
 KINDS |= {413: INVALID, 415: INVALID, 429: RATE_LIMIT, 500: SERVER, 501: INVALID}
 KINDS |= {503: UNAVAILABLE}
-# What the engine refuses because of what it was asked; what else fails is not the asker's fault.
+# What the engine refuses because of the request; other failures are not the client's fault.
 WRONG_REQUESTS = {
     *("BadSetting", "BadForm", "BadPicture", "CannotSee", "FormFailed", "GivesNoText"),
     *("CannotFill", "GivesNoScores", "NotSupported", "OnlyRanks"),
@@ -77,7 +77,9 @@ class Refusal(Exception):
 
 
 class PicturesGone(Refusal):
-    """The engine no longer holds pictures that a request shows; it can be asked again with them."""
+    """The engine no longer holds pictures that a request shows; the request can be sent again with
+    them.
+    """
 
     def __init__(self, failed: Failed) -> None:
         super().__init__(500, "a picture was lost before it was encoded; retry the request")
@@ -104,7 +106,7 @@ def field_of(path: str, param: str | None) -> str | None:
 
 
 def unavailable(message: str, seconds: int = RETRY_SECONDS) -> Refusal:
-    """The model cannot be asked now, and may be later."""
+    """The model accepts no requests now; it may later."""
     return Refusal(503, message, headers={"retry-after": str(seconds)})
 
 

@@ -38,7 +38,7 @@ class ServingDesk:
 
 @dataclass(frozen=True)
 class HttpCall:
-    """One request: its body, the parts of its path, and who asks."""
+    """One request: its body, the parts of its path, and its client."""
 
     desk: ServingDesk
     body: bytes
@@ -60,7 +60,7 @@ class HttpCall:
         return RequestPictures(self.gate, self.desk.settings.fetch_images, self.sent_pictures)
 
     async def model(self, name: str | None) -> OpenModel:
-        """The model that is asked for. Raises `Refusal`."""
+        """The model that is requested. Raises `Refusal`."""
         self.models.append(await self.desk.shelf.open_model(name))
         return self.models[-1]
 
@@ -108,7 +108,7 @@ Handler = Callable[[HttpCall], Awaitable[Reply]]
 @dataclass(frozen=True)
 class Dialect:
     """An API: its handlers by method and path, and its form of errors. The `prefixes` are where its
-    errors are told in that form, also of paths that are not there.
+    errors have that form, also those of unknown paths.
     """
 
     routes: Mapping[tuple[str, str], Handler]
@@ -207,7 +207,7 @@ class Site:
 
 
 def bug(error: Exception) -> Refusal:
-    """An error that nobody foresaw: told by its number, its details in the log."""
+    """An error that nobody foresaw: sent as a number, with details in the log."""
     refusal = a_bug(f"{type(error).__name__}: {error}")
     log.error("details of %s", refusal.code, exc_info=error)
     return refusal
@@ -254,7 +254,7 @@ def _query(raw: bytes) -> dict[str, str]:
 
 
 def _client(scope: Scope) -> str:
-    """Who asks, in a few words: the address, and the program as it calls itself."""
+    """The client in a few words: the address, and the program as it calls itself."""
     agent = next((v for k, v in scope["headers"] if k == b"user-agent"), b"").decode("latin-1")
     name = "".join(c for c in agent.split(" ")[0][:60] if c.isprintable())
     address = (scope.get("client") or ("somebody", 0))[0]

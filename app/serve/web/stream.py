@@ -66,7 +66,7 @@ async def send_whole(send: Send, whole: Whole) -> None:
 async def send_frames(
     send: Send, stream: FrameStream, a_bug: Callable[[Exception], Refusal]
 ) -> None:
-    """Send frames as they come. What goes wrong before the first is raised, later it is told and
+    """Send frames as they come. An error before the first is raised, a later one is sent and
     the stream ends; a reader who takes nothing for a minute is left.
     """
     writer = _StreamWriter(send, stream)
@@ -83,7 +83,7 @@ async def send_frames(
         await writer.write(stream.failed(refusal))
     except (asyncio.CancelledError, TimeoutError):
         raise
-    except Exception as error:  # noqa: BLE001  a bug: told to the reader, never as it is
+    except Exception as error:  # noqa: BLE001  a bug: sent without its details
         if not writer.begun:
             raise
         await writer.write(stream.failed(a_bug(error)))
@@ -103,7 +103,7 @@ class _StreamWriter:
         self.begun = False
 
     async def wait(self, coming: "asyncio.Future[bytes | None]") -> bytes | None:
-        """The next frame; meanwhile the reader hears that we live."""
+        """The next frame; meanwhile comments keep the connection alive."""
         try:
             while not (await asyncio.wait({coming}, timeout=KEEP_ALIVE))[0]:
                 await self.write(self._stream.alive)

@@ -81,7 +81,7 @@ class GraphState(QObject):
         self._makers = {phase: SceneMaker() for phase in TOKENS}
         self._drawing: Work | None = None
         self._differences: dict[Phase, tuple[GraphIndex, GraphIndex, Mapping[int, str]]] = {}
-        self._n_cells: int | None = None  # of the context that the graph of one token is asked for
+        self._n_cells: int | None = None  # of the context of one token's graph
         session.changed.connect(self._follow)
         client.on(StepTimes, self._on_times)
 
@@ -226,7 +226,7 @@ class GraphState(QObject):
         self.problem = failed.message
         self.changed.emit()
 
-    # What is asked and drawn
+    # What is requested and drawn
 
     def _follow(self) -> None:
         """Ask anew where another model, or the same with other options, is open or chosen."""

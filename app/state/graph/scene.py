@@ -210,7 +210,7 @@ def _in_rows(sizes: Sequence[Point]) -> tuple[list[Point], float, float]:
 
 
 def as_json(graph: GraphDone) -> str:
-    """Everything that the engine told."""
+    """Everything that the engine sent."""
     made = msgspec.to_builtins(graph)
     del made["id"]
     return msgspec.json.format(msgspec.json.encode(made), indent=1).decode()

@@ -24,7 +24,7 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class ExaminedWord:
-    """A word of an answer, with the conversation and what the engine is asked to inspect it."""
+    """A word of an answer, with the conversation and the request that examines it."""
 
     word: Word
     talk: Conversation

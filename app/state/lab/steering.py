@@ -45,7 +45,7 @@ class SteeringVector:
 
     @property
     def facts(self) -> str:
-        """Its layers and, where that was measured, how well it tells both sides apart."""
+        """Its layers and, where that was measured, how well it separates both sides."""
         layers = list(self.directions)
         ends = {"first": min(layers), "last": max(layers)}
         text = tr("{n} layers, {first} to {last}", n=len(layers), **ends)
@@ -120,7 +120,7 @@ class SteeringState(QObject):
         name: str,
         how: tuple[Method, At, bool],
     ) -> None:
-        """Ask for the next text, or make the directions of all."""
+        """Request the next text, or make the directions of all."""
         method, at, chat = how
         if len(found) == len(texts):
             self._made(found, name, method, at)

@@ -17,7 +17,7 @@ from engine.units import MIB
 class Applying(QObject):
     """`result` says in a sentence what came of it, `failed` whether that was nothing.
 
-    `done` of `total` tells how far a move is; `total` is 0 until the engine has told it. A
+    `done` of `total` reports how far a move is; `total` is 0 until the engine has reported it. A
     placement that an open model cannot take `needs_load`, if it is wanted all the same.
     """
 
@@ -109,11 +109,11 @@ def moved_text(moved: Moved) -> str:
 
 
 class Measuring(QObject):
-    """`done` of `total` tells how far it is; `problem` is one line where it has failed.
+    """`done` of `total` reports how far it is; `problem` is one line where it has failed.
 
     Nothing is measured beside an answer, which would slow both: a measurement `waits` until the
     answer is written, and one that runs is cancelled by a question and begins again after it. So it
-    is with the requests of other programs, which `follow` tells of.
+    is with the requests of other programs, which `follow` passes on.
     """
 
     changed = Signal()

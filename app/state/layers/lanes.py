@@ -156,7 +156,7 @@ def _tiles(answer: Repriced, original: EditedPlacement, now: EditedPlacement) ->
 def _moved(
     pattern: str, layer: int, device: str, original: EditedPlacement, now: EditedPlacement
 ) -> str:
-    """Where a part lies now that lay on `device` when the engine told it."""
+    """Where a part lies now that lay on `device` in the engine's answer."""
     own, before = dict(reversed(now.overrides)), dict(reversed(original.overrides))
     if pattern and pattern in own:
         return own[pattern]

@@ -28,7 +28,7 @@ from engine.settings import EngineOptions
 class TypedRule:
     """`text` as it was typed, until it counts; `problem` says in a sentence what is wrong with it.
 
-    `told` is called when either has changed.
+    `on_change` is called when either has changed.
     """
 
     def __init__(self, client: EngineClient, on_change: Callable[[], None]) -> None:
@@ -42,7 +42,7 @@ class TypedRule:
         options: EngineOptions,
         understood: Callable[[Repriced], None],
     ) -> None:
-        """Ask what `options` with the rule mean; then it counts."""
+        """Have the engine parse the rule within `options`; then it counts."""
         self.text, self.problem = text, ""
 
         def take(answer: Repriced) -> None:
@@ -78,7 +78,7 @@ class PlacedFile:
 @dataclass(frozen=True)
 class Draft:
     """A placement by its rule; empty is the engine's own choice. `placement` is None until an
-    engine has told what a rule means.
+    engine has parsed a rule.
     """
 
     rule: str
@@ -97,7 +97,7 @@ class LayersState(QObject):
     it says of the file as it is loaded, or would be without any edit.
 
     `typed` is a rule that does not count yet; `problem` says why the file cannot be placed. A view
-    that is not shown asks for nothing.
+    that is not shown requests nothing.
     """
 
     changed = Signal()
@@ -145,7 +145,7 @@ class LayersState(QObject):
 
     @property
     def placement(self) -> EditedPlacement | None:
-        """Where everything lies now; None before an engine has told it."""
+        """Where everything lies now; None before the engine's answer."""
         known = self.draft.placement
         if known is not None or self.answer is None:
             return known
@@ -440,7 +440,7 @@ class LayersState(QObject):
         self.changed.emit()
 
     def _on_moved(self) -> None:
-        """The open model lies as was asked: that is its own placement now."""
+        """The open model lies as requested: that is its own placement now."""
         session = self._session
         if session.path is not None and self.file is not None:
             self.file = PlacedFile(session.path, session.options, True)

@@ -52,7 +52,7 @@ class Allocations:
             self._before[at] = self._before.get(at, 0) + _change(gone)
 
     def refuse(self, row: MemoryRow, pools: Iterable[PoolRow], time_ns: int) -> None:
-        """A record of what was refused before any pool was asked."""
+        """A record of what was refused before any pool was tried."""
         pool = next((pool.name for pool in pools if row.device in pool.devices), "")
         used = next((e.used for e in reversed(self.events) if e.pool == pool), 0)
         self.add(

@@ -22,10 +22,10 @@ from engine.settings import EngineOptions
 
 
 class MemoryState(QObject):
-    """`planned` before loading, `held` the record after it, `predicted` for what the chooser asks
+    """`planned` before loading, `held` the record after it, `predicted` for the chooser's choice
     about. `cells` are what all views show, by events in between; `refusal` is one line that says
     why memory ran out. `prediction_problem` is one line where there is nothing to predict. When the
-    engine dies, everything stays as it was told last (`died`), until another load or a restart.
+    engine dies, everything stays as it was last (`died`), until another load or a restart.
     """
 
     changed = Signal()  # planned, held or cells
@@ -53,7 +53,7 @@ class MemoryState(QObject):
 
     @property
     def pools(self) -> list[PoolRow]:
-        """Every pool, as it was told last."""
+        """Every pool as it was last."""
         latest = self.held if self.held is not None and self.held.pools else self.planned
         return latest.pools if latest is not None else []
 
@@ -109,7 +109,7 @@ class MemoryState(QObject):
         self._refresh()
 
     def _note_refusal(self, memory: HeldMemory) -> None:
-        """Add what a dry run has refused to the events, since no pool tells it."""
+        """Add what a dry run has refused to the events, since no pool reports it."""
         failed = next((row for row in memory.rows if row.status == "failed"), None)
         if failed is None:
             return

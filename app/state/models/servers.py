@@ -50,8 +50,8 @@ class ServerState:
 
 
 class ServersState(QObject):
-    """Connections are preferences, their keys are in the keyring. A server is asked what it is when
-    it is added or changed, and when the person asks; never by itself.
+    """Connections are preferences, their keys are in the keyring. A server is probed when
+    it is added or changed, and on request; never by itself.
     """
 
     changed = Signal()
@@ -85,7 +85,7 @@ class ServersState(QObject):
         return server.connection if server is not None else None
 
     def save(self, connection: Connection, key: str | None, instead: str = "") -> None:
-        """Add a server, or change the one called `instead`, and ask it what it is. `key` None
+        """Add a server, or change the one called `instead`, and probe it. `key` None
         leaves the one that is kept. Raises BadSetting.
         """
         connection.check()
@@ -113,7 +113,7 @@ class ServersState(QObject):
             self.changed.emit()
 
     def test(self, name: str) -> None:
-        """Ask a server what it is and what models it has; three seconds at most."""
+        """Probe a server for its kind and models; three seconds at most."""
         server = self.named(name)
         if server is not None:
             connection = server.connection

@@ -42,9 +42,9 @@ class ServedText:
 
 class ServingState(QObject):
     """A server over the window's own engine; it listens on this machine alone unless `start` says
-    otherwise, and then asks for a key. What others ask is kept in memory, for the person to read.
+    otherwise, and then needs a key. Requests are kept in memory, for the person to read.
 
-    The server is told what to do in a thread of its own, in order: nobody waits for it here.
+    The server's commands run in a thread of their own, in order: nobody waits for them here.
     """
 
     changed = Signal()  # on, address, problem
@@ -100,7 +100,7 @@ class ServingState(QObject):
         self._do(lambda: self._listen(port, shared), self._started)
 
     def stop(self) -> None:
-        """Let nobody ask any more; answers under way get some seconds to end."""
+        """Accept no more requests; answers under way get some seconds to end."""
         serving, self.serving = self.serving, None
         if serving is not None:
             self.busy, self.address, self.key = True, "", ""
@@ -161,7 +161,7 @@ class ServingState(QObject):
             self._do(lambda: serving.open(name, model, content))
 
     def _follow(self) -> None:
-        """While no model is open, those who ask wait, or are told."""
+        """While no model is open, requests wait or get an error."""
         serving = self.serving
         gone = self._session.model is None or self._session.connection is not None
         if serving is not None and gone and self._open_model is not None:
@@ -199,7 +199,7 @@ class ServingState(QObject):
         self.changed.emit()
 
     def _note(self, event: ServedEvent) -> None:
-        """Keep what is asked and answered, of the last KEPT requests."""
+        """Keep questions and answers of the last KEPT requests."""
         number = event.row.number
         if isinstance(event, RequestBegan):
             request = event.request

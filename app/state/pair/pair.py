@@ -110,7 +110,7 @@ class PairState(QObject):
         self._engine: Engine | None = None
         self._second: Writer | None = None
         self._chat_id: int | None = None
-        self._opening: Path | None = None  # asked for last
+        self._opening: Path | None = None  # requested last
         self._before: list[Message] = []  # the question and what is above it
         self._in_turn = self._busy_here = self._is_shown = False
         self.sides: tuple[PairSide, PairSide] | None = None

@@ -61,13 +61,13 @@ class RecordedAnswer:
 
     @cached_property
     def steps_of(self) -> NDArray[np.int32]:
-        """The step of each launch, as an index into `told.steps`."""
+        """The step of each launch, as an index into `record.steps`."""
         counts = [len(step.kinds) // 4 for step in self.record.steps]
         return np.repeat(np.arange(len(counts), dtype=np.int32), counts)
 
     @cached_property
     def kinds(self) -> NDArray[np.int32]:
-        """The kind of each launch, as an index into `told.kinds`."""
+        """The kind of each launch, as an index into `record.kinds`."""
         return np.concatenate(
             [np.frombuffer(step.kinds, "<i4") for step in self.record.steps]
             or [np.zeros(0, np.int32)]

@@ -28,7 +28,7 @@ from engine.protocol import (
 
 LOGPROBS = 10
 Request = Callable[[Mapping[str, str]], Generate]
-"""Makes what is asked, of the engine's digests of pictures by their hashes."""
+"""Makes the request from the engine's digests of pictures by their hashes."""
 NOTHING_COUNTED = Stats(0, 0, 0, 0.0, 0.0, 0.0, 0.0, 0, 0)
 NO_DIGESTS: Mapping[str, str] = {}
 NO_TOOLS = Tools()
@@ -37,7 +37,7 @@ NO_TOOLS = Tools()
 class Answer:
     """The message, its tokens, and the tree it belongs to, which may be of a chat not shown.
 
-    `sent` is None until the engine was asked. What the message says already goes on: by ids
+    `sent` is None until the request is sent. What the message says already goes on: by ids
     where all of it came as tokens of the same model, else by its text. `before` are the statistics
     of the answer that is continued, `begun` how many tokens of it there were. `edits` are those of
     the request, with vectors, which the message names. `again` makes the request of the answer that
@@ -132,8 +132,8 @@ class Answer:
 def as_messages(
     system: str, messages: Sequence[Message], digests: Mapping[str, str] = NO_DIGESTS
 ) -> list[ChatMessage]:
-    """Convert a chat to messages for the engine; request pictures that are not in `digests`. It
-    asks for pictures that are not among `digests`.
+    """Convert a chat to messages for the engine; pictures that are not in `digests`
+    stand under their own hash.
     """
     begun = [ChatMessage("system", system)] if system else []
     return begun + [turn for message in messages for turn in _turns(message, digests)]
@@ -173,7 +173,7 @@ def branched(
 ) -> tuple[str, Tokens]:
     """Return the start of an answer whose token at `index` is replaced by another."""
     kept = tokens.first(index)
-    # By ids the engine tells the token's text itself, which may be part of a character.
+    # By ids the engine sends the token's text itself, which may be part of a character.
     text = message.text[: tokens.start(index)] + ("" if by_ids else other.text)
     kept.append([TokenInfo(other.token, other.logprob, other.text, tokens[index].top)], len(text))
     return text, kept

@@ -111,8 +111,8 @@ class AnswerSaver(QObject):
 
 @dataclass
 class _RunningAnswer:
-    """An answer, what is asked for it, of the engine's digests of pictures by their hashes, and
-    whether that was done again for pictures which the engine had lost. While it is `calling`, the
+    """An answer, what makes its request from the engine's digests of pictures, and
+    whether it was sent again for pictures which the engine had lost. While it is `calling`, the
     model has written calls of tools, which are made.
     """
 
@@ -174,8 +174,8 @@ class Answering(QObject):
         return back or session.status in ("ready", "loading", "answering")
 
     def begin(self, answer: Answer, request: Callable[[Mapping[str, str]], Generate]) -> None:
-        """Ask for an answer; where the engine has died, restart it first. `request` makes what is
-        asked, of the engine's digests of pictures by their hashes.
+        """Request an answer; where the engine has died, restart it first. `request` makes the
+        request from the engine's digests of pictures by their hashes.
         """
         running = _RunningAnswer(answer, request)
         self._answers.append(running)
@@ -268,7 +268,7 @@ class Answering(QObject):
             self._on_session()
 
     def _send(self, running: _RunningAnswer) -> None:
-        """Ask once the engine holds all pictures; `changed` of these comes back here."""
+        """Send the request once the engine holds all pictures; `changed` of these comes back here."""
         pictures, answer = running.pictures, running.answer
         problem = next(filter(None, map(self._pictures.problem, pictures)), "")
         if problem:

@@ -64,7 +64,7 @@ class PictureList(QObject):
         self._add([(path.name, partial(read_picture, path)) for path in paths])
 
     def add_data(self, name: str, data: Callable[[], bytes]) -> None:
-        """A picture that is not a file; its bytes are asked for in a thread."""
+        """A picture that is not a file; its bytes are requested in a thread."""
         self._add([(name, data)])
 
     def remove(self, place: int) -> None:
@@ -85,7 +85,7 @@ class PictureList(QObject):
 
     @abstractmethod
     def _replace(self, pictures: tuple[Picture, ...]) -> None:
-        """Have these instead, and tell; or tell the problem."""
+        """Have these instead, or report the problem."""
 
     @abstractmethod
     def _keep(self, arrival: Arrival) -> Picture:

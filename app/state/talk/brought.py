@@ -24,7 +24,7 @@ from engine.protocol import (
 UNLIMITED = PictureLimits()
 ONE_VIEW = PictureLimits(one_view=True)
 CHOICES = (UNLIMITED, *(PictureLimits(rows) for rows in (2048, 1024, 512, 256, 128, 64)), ONE_VIEW)
-"""What a model is asked for."""
+"""A model's requests."""
 
 
 class PricedLimits(NamedTuple):
@@ -52,12 +52,12 @@ def choices(plans: Mapping[PictureLimits, PicturePlan]) -> list[PricedLimits]:
 
 
 Plans = dict[PictureLimits, PicturePlan | None]
-"""What becomes of a picture within limits; None while that is asked for."""
+"""A picture's plan within limits; None while it is on its way."""
 
 
 class PicturesInEngine(QObject):
     """Pictures by the hashes of their files. They are read in a thread and decoded by the engine;
-    what it has told is asked again of a fresh engine, and the plans of another model.
+    its replies are requested again from a fresh engine, and the plans of another model.
     """
 
     changed = Signal()
@@ -72,11 +72,11 @@ class PicturesInEngine(QObject):
         super().__init__(parent)
         self._client, self._session, self._files = client, session, files
         self._infos: dict[str, PictureInfo] = {}
-        self._plans: dict[str, Plans] = {}  # None: asked for
+        self._plans: dict[str, Plans] = {}  # None: on its way
         self._problems: dict[str, str] = {}
         self._under_way: set[str] = set()
         self._wanted: dict[str, Picture] = {}  # until a model is open
-        self._life = 0  # of the engine; what was asked of one before does not count
+        self._life = 0  # of the engine; requests to one before do not count
         session.opened.connect(self._model_opened)
         client.died.connect(self._forget)
         client.restarted.connect(self._forget)
@@ -127,7 +127,7 @@ class PicturesInEngine(QObject):
         return {hash: self._infos[hash].digest for hash in hashes if hash in self._infos}
 
     def send(self, pictures: Iterable[Picture]) -> bool:
-        """Have the engine hold these; whether it does already. `changed` tells of news."""
+        """Have the engine hold these; whether it does already. `changed` follows."""
         missing = {p.hash: p for p in pictures if p.hash not in self._infos}
         for picture in missing.values():
             if self._session.model is None:
@@ -148,7 +148,7 @@ class PicturesInEngine(QObject):
             del self._infos[hash]
 
     def _plan(self, hash: str, wanted: Iterable[PictureLimits]) -> None:
-        """Ask what becomes of a picture within these, unless that is known or asked for."""
+        """Request a picture's plan within these limits, unless that is known or on its way."""
         if hash not in self._infos or not self.sees:
             return
         plans, info = self._plans.setdefault(hash, {}), self._infos[hash]

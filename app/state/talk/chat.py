@@ -37,12 +37,12 @@ ENDED_BY_ITSELF = ("stop", "length", "calls")
 
 class ChatState(QObject):
     """One chat. Rows are positions in `path`; all changes go through its methods. `attached` are
-    the pictures of the message being written, `documents` its documents, `brought` the pictures
-    that the engine holds, `written` those of what was written at last: that message, or one that
-    is edited.
+    the pictures of the message being written, `documents` its documents, `pictures_in_engine` the
+    pictures that the engine holds, `written` those of what was written at last: that message, or
+    one that is edited.
 
-    An answer goes on when another chat is opened, and is saved where it belongs. A question asked
-    while the model loads waits for it; after a crash it restarts the engine. Methods that ask the
+    An answer goes on when another chat is opened, and is saved where it belongs. A question sent
+    while the model loads waits for it; after a crash it restarts the engine. Methods that use the
     engine return whether they could, with `problem` where not.
     """
 
@@ -56,7 +56,7 @@ class ChatState(QObject):
     message_deleted = Signal(int)  # how many with it; to be undone until `opened`
     found = Signal(object, object)  # row that was searched for and the words, or None
     stored = Signal()  # the list of chats may look different
-    problem = Signal(object)  # Problem of something the person just asked for
+    problem = Signal(object)  # Problem of the person's last command
 
     def __init__(
         self,
@@ -133,7 +133,7 @@ class ChatState(QObject):
 
     @property
     def latest(self) -> Message | None:
-        """The answer under way or the one before, maybe of another chat: whose speed is told."""
+        """The answer under way or the one before, maybe of another chat: whose speed is shown."""
         return self._answering.latest
 
     @property
@@ -373,7 +373,7 @@ class ChatState(QObject):
         return next(rows, None)
 
     def tokens(self, row: int) -> Tokens:
-        """The tokens of the answer at `row`, read when first asked for."""
+        """The tokens of the answer at `row`, read when first requested."""
         return self.tokens_of(self.path[row])
 
     def everything(self) -> Tree:
@@ -385,7 +385,7 @@ class ChatState(QObject):
         return self._thread.tree.siblings(message)
 
     def tokens_of(self, message: Message) -> Tokens:
-        """The tokens of an answer of this chat, read when first asked for."""
+        """The tokens of an answer of this chat, read when first requested."""
         if (running := self.writers.running(message)) is not None:
             return running.tokens
         try:

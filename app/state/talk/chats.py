@@ -36,7 +36,7 @@ class Transfer:
 
 
 class ChatList(QObject):
-    """State of the chat list; `folders` are the names of all folders, sorted. What fails is told by
+    """State of the chat list; `folders` are the names of all folders, sorted. Failures are sent as
     `problem` and changes nothing.
 
     Chats are imported, copied and exported in the background, one at a time.

@@ -74,7 +74,7 @@ def context_use(
 
     An answer's statistics count its whole prompt; what of it is not in earlier messages belongs
     to the questions since then, by their lengths. Without statistics it is an estimate, but for
-    pictures: `tokens_of` tells what they take, None where it does not know.
+    pictures: `tokens_of` shows what they take, None where it does not know.
     """
     shares: list[Share] = []
     waiting: list[tuple[int, int, int]] = []  # place in shares, characters, tokens of pictures
@@ -136,7 +136,7 @@ class DraftTokens(QObject):
         self._session = session
         self.count: int | None = None
         self._text: Text = ""
-        self._of: Path | None = None  # whose tokenizer was asked last
+        self._of: Path | None = None  # whose tokenizer was used last
         self._request = Latest(session.client)
         self._soon = QTimer(self, singleShot=True, interval=WAIT_MS)
         self._soon.timeout.connect(self._begin)

@@ -9,7 +9,7 @@ from engine.answers.forms import ANY
 from engine.answers.passages import Call, Passage
 from engine.answers.reader import read
 
-KEPT = 16  # answers whose reading is kept: one is asked for several times a frame
+KEPT = 16  # answers whose reading is kept: one is requested several times a frame
 BARE_CALLS = replace(ANY, bare=True)
 CALLING = tr("**Calls** a tool …")
 

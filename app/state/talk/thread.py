@@ -39,7 +39,7 @@ class Thread:
     """One chat's messages in memory and in the store. `chat_id` is None until `begin`.
 
     Every change is written before it is made here. Where the store raises StoreError, nothing has
-    changed. `path` is as it was until `follow`, so that who shows it can tell what is new.
+    changed. `path` is as it was until `follow`, so that views can find what is new.
     """
 
     def __init__(self, store: ChatStore, chat_id: int | None = None, tree: Tree | None = None):
@@ -200,7 +200,7 @@ class Thread:
         return next((row for row in rows if self.path[row] is message), None)
 
     def tokens(self, message: Message) -> Tokens:
-        """The tokens of an answer, read when first asked for."""
+        """The tokens of an answer, read when first requested."""
         if message.id not in self._tokens:
             self._tokens[message.id] = self._store.tokens(message)
         return self._tokens[message.id]

@@ -53,7 +53,7 @@ class Tokens:
         return len(self._ids)
 
     def __getitem__(self, index: int) -> TokenInfo:
-        """Raises IndexError. `logprob` is None where none was asked for."""
+        """Raises IndexError. `logprob` is None where none was requested."""
         index = range(len(self))[index]
         token, logprob = self._ids[index], self._logprobs[index]
         row = range(index * self._k, (index + 1) * self._k)

@@ -18,7 +18,7 @@ from engine.protocol import CacheCells, CellsRead, Compared, Failed, ReadCells
 class CacheUse:
     """One cache [C cells]: `sequences` in each, 0 where it is free, and `positions`, there -1.
 
-    Or the slots of recurrent states: `kept` tells which are checkpoints, and the position is that
+    Or the slots of recurrent states: `kept` shows which are checkpoints, and the position is that
     of the last token that a state has read.
     """
 
@@ -54,7 +54,7 @@ class CacheUse:
 
 class CellsState(QObject):
     """Asks while somebody looks: when a model opens, and again whenever an answer ends; meanwhile
-    the answer tells by itself.
+    the answer sends by itself.
     """
 
     changed = Signal()

@@ -1,4 +1,4 @@
-"""The open model against the host, operation by operation: asked for by any view, kept for all."""
+"""The open model against the host, operation by operation: requested by any view, kept for all."""
 
 from collections.abc import Mapping
 

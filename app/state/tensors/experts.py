@@ -47,7 +47,7 @@ class Routing:
 class ExpertsState(QObject):
     """Asks while somebody looks: for the word that is selected, in an answer of the open model.
 
-    `question` makes what asks for results of that word's step, None where there is no such word.
+    `question` makes the request for results of that word's step, None where there is no such word.
     """
 
     changed = Signal()

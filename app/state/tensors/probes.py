@@ -28,7 +28,7 @@ class ProbedColumn:
 
 
 class ProbesState(QObject):
-    """`columns` are of the latest tokens, all with the same `rows`. Answers tell of them only while
+    """`columns` are of the latest tokens, all with the same `rows`. Answers send them only while
     something is pinned and somebody looks.
     """
 
@@ -57,7 +57,7 @@ class ProbesState(QObject):
         self._want()
 
     def pin(self, pattern: str) -> None:
-        """Have results whose whole name the regular expression matches told from now on."""
+        """From now on probe results whose whole name the regular expression matches."""
         self.pattern, self.pinned, self.problem = pattern, True, ""
         self._want()
         self.changed.emit()
@@ -92,7 +92,7 @@ class ProbesState(QObject):
         self.arrived.emit(new)
 
     def _word(self, index: int) -> tuple[int, int] | None:
-        """That token of the answer that is told of."""
+        """That token of the answer."""
         answer = self._chat.answer
         if answer is None or answer.sent is None or answer.sent.id != self._answer:
             return None

@@ -42,7 +42,7 @@ NO_WORD = tr("Select a token of an answer to see the numbers computed for it.")
 
 
 class ResultsState(QObject):
-    """The graph is asked for once a model is open and somebody looks. One result at a time is
+    """The graph is requested once a model is open and somebody looks. One result at a time is
     computed again, beside the conversation.
     """
 
@@ -106,7 +106,7 @@ class ResultsState(QObject):
         self._request.send(request, done, failed)
 
     def question(self, pattern: str) -> Examine | None:
-        """Asks for results of the step that made the word that is selected; None without one."""
+        """Requests results of the step that made the word that is selected; None without one."""
         word = self._selection.now.token
         row = self._chat.row_of(word[0]) if word is not None else None
         if word is None or row is None:

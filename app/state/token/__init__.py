@@ -1,1 +1,1 @@
-"""How a word came to be: what is asked of the engine about it, and what that says."""
+"""How a word came to be: the requests about it, and their results."""

@@ -18,13 +18,13 @@ KEPT = 4
 
 
 class Contexts:
-    """The last few, each with what was asked; they are of one model and one system prompt."""
+    """The last few, each with its request; they are of one model and one system prompt."""
 
     def __init__(self) -> None:
         self._known: list[tuple[Examine, ContextMap]] = []
 
     def keep(self, request: Examine, context: ContextMap) -> None:
-        """Remember one that was told."""
+        """Remember one."""
         others = [known for known in self._known if known[0] != request]
         self._known = [*others, (request, context)][-KEPT:]
 
@@ -69,7 +69,7 @@ class Contexts:
         return None
 
     def request(self, key: Key, talk: Conversation) -> Examine | None:
-        """Asks for a word at its place in a context; None where that is not known."""
+        """Requests a word at its place in a context; None where that is not known."""
         found, item = self._of(key[0]), self.item(key)
         if found is None or item is None:
             return None
@@ -117,12 +117,12 @@ def parts_of(content: FileContent | None) -> ModelParts | None:
     return ModelParts(n_layer, n_head, n_kv_head, number("attention.sliding_window"), n_vocab)
 
 
-MOST_ROWS = 4 << 20  # bytes of full rows of attention that are asked for at once
+MOST_ROWS = 4 << 20  # bytes of full rows of attention that are requested at once
 FEWEST_PLACES = 256  # of a context, where its length is only estimated
 
 
 class QuestionMaker:
-    """Makes questions of the chat as it is now; None where there is nothing to be asked.
+    """Makes questions of the chat as it is now; None where there is no question.
     `lens_file` is a lens to read layers with in place of the logit lens.
     """
 
@@ -142,7 +142,7 @@ class QuestionMaker:
         return (talk, talk.whole()) if talk is not None else None
 
     def of(self, word: Word | None) -> Question | None:
-        """All that can be told of a word."""
+        """All that can be known of a word."""
         talk = self._talk(word.message) if word is not None else None
         if word is None or talk is None:
             return None
@@ -172,7 +172,7 @@ class QuestionMaker:
         return Conversation(*given, self._chat.edits.of(path[row]))
 
     def _layers_at_once(self) -> list[int]:
-        """Whose rows of attention to ask for: of all layers, where they are few bytes."""
+        """Whose rows of attention to request: of all layers, where they are few bytes."""
         parts, selected = self._parts(), self._selection.now.layer
         if parts is None:
             return []

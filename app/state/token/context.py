@@ -42,7 +42,7 @@ class WrittenAnswer:
     first: int = 0
 
     def index(self, item: int) -> int | None:
-        """The token that an item is; None where that has not been told."""
+        """The token that an item is; None where that is unknown."""
         index = item - self.begin + self.first
         return index if item >= self.begin and index < len(self.tokens) else None
 

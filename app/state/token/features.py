@@ -20,7 +20,7 @@ Text = tuple[ComparedText, int]
 
 
 class WordFeatures(QObject):
-    """The features of a whole message are asked for at once, so that its other words have them.
+    """The features of a whole message are requested at once, so that its other words have them.
     `problem` says why there are none.
     """
 
@@ -65,7 +65,7 @@ class WordFeatures(QObject):
         self.want()
 
     def want(self) -> None:
-        """Ask for the features of the word that is looked at, if they are not known."""
+        """Request the features of the word that is looked at, if they are not known."""
         text = self._text(self._token.word) if self.folder else None
         if text is None or self._session.model is None or self._chat.busy:
             return
@@ -88,7 +88,7 @@ class WordFeatures(QObject):
         self.changed.emit()
 
     def cancel(self) -> None:
-        """Ask for nothing."""
+        """Request nothing."""
         self._request.forget()
         self._wanted = None
 

@@ -13,7 +13,7 @@ from engine.protocol import ContextItems, TokenInside
 
 
 class LiveInside:
-    """`inside` is None before the engine has told of a word. It tells of as many words as cost
+    """`inside` is None before the first word. The engine reports as many words as cost
     little, not of all.
     """
 
@@ -30,7 +30,7 @@ class LiveInside:
         return None if answer is None else self._insides.get(answer.sent.id if answer.sent else 0)
 
     def add(self, inside: TokenInside) -> None:
-        """Take in what an answer under way tells of a word."""
+        """Add what an answer under way reports of a word."""
         answer = next(
             (one for one in self._chat.writers.answers if one.sent and one.sent.id == inside.id),
             None,
@@ -51,7 +51,7 @@ class LiveInside:
         self._insides = {}
 
     def forget_ended(self) -> None:
-        """Drop what was told of answers that have ended."""
+        """Drop words of answers that have ended."""
         running = {answer.sent.id for answer in self._chat.writers.answers if answer.sent}
         self._insides = {n: inside for n, inside in self._insides.items() if n in running}
         self._contexts = {n: known for n, known in self._contexts.items() if n in running}

@@ -23,7 +23,7 @@ Then = Callable[[Conversation, Examine, Examined], None]
 
 class WordQuestions(QObject):
     """A question takes the place of the one before. It waits for the pictures of its
-    conversation; where it cannot be asked or fails, `problem` says why and what to do.
+    conversation; where it cannot be sent or fails, `problem` says why and what to do.
     """
 
     changed = Signal()  # status or problem
@@ -40,9 +40,9 @@ class WordQuestions(QObject):
         in_engine.changed.connect(self._send_waiting)
 
     def send(self, make: Callable[[], Question | None], then: Then) -> None:
-        """Ask what `make` gives in place of what was asked before; `then` is called at most once.
+        """Send the question of `make` in place of the one before; `then` is called at most once.
 
-        It is made again where pictures are to be brought first.
+        It is made again where pictures have to be sent first.
         """
         self.forget()
         question = make()
@@ -76,7 +76,7 @@ class WordQuestions(QObject):
             self._say("idle", None)
 
     def cancel(self) -> None:
-        """Stop what is computed, as somebody asked."""
+        """Stop the computation on a person's request."""
         if self.status != "idle":
             self.forget()
             self._say(
@@ -84,7 +84,7 @@ class WordQuestions(QObject):
             )
 
     def refuse(self, problem: Problem) -> None:
-        """There is nothing to be told, and why."""
+        """There is no result, and why."""
         self._say("idle", problem)
 
     def _send_waiting(self) -> None:
@@ -109,7 +109,7 @@ class WordQuestions(QObject):
         return Problem("BadPicture", text) if text else None
 
     def _refusal(self, talk: Conversation) -> Problem | None:
-        """Why the engine need not be asked, and the next step."""
+        """Why nothing need be sent, and the next step."""
         session, message = self._session, talk.message
         if not session.client.abilities.examine:
             text = tr("Only models on this machine can be inspected.")

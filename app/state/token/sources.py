@@ -36,7 +36,7 @@ class WordSource:
 class Sources:
     """Shares of all items of a context; together 1, but for a head's own sink.
 
-    The first item is told apart: many heads look there when they look at nothing. Words are lit by
+    The first item is apart: many heads look there when they look at nothing. Words are lit by
     their share of the largest one, the template's words and the first item left out.
     """
 

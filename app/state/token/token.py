@@ -74,19 +74,19 @@ class ChatWords:
         return latest.id, len(self._chat.tokens(row)) - 1
 
 
-SETTLE_MS = 120  # a word must be looked at so long before the engine is asked, when stepping
+SETTLE_MS = 120  # a word must be looked at so long before the request, when stepping
 KEPT = 16  # words whose answers are kept
 
 
 class TokenState(QObject):
     """`word` is the one that is selected, or while `following` the newest of the answer under way
-    or just written. `inside` is what is known of it; `questions` tell what is asked, or why not.
+    or just written. `inside` is what is known of it; `questions` hold what is sent, or why not.
 
-    The engine is asked only while the view is `shown`. What it said of a word is kept until the
+    Requests are sent only while the view is `shown`. What is known of a word is kept until the
     model or the system prompt is another.
     """
 
-    changed = Signal()  # the word, what is known of it, what is asked
+    changed = Signal()  # the word, what is known of it, its requests
     lit_changed = Signal()  # what is lit in the chat
 
     def __init__(
@@ -110,7 +110,7 @@ class TokenState(QObject):
         self._contexts = Contexts()
         self._words = ChatWords(chat, self._contexts)
         self.questions_of_chat = QuestionMaker(chat, selection, self._contexts, lambda: self.parts)
-        # A message and a place in its text, while it is asked which word that is.
+        # A message and a place in its text, while that word is looked up.
         self._clicked: tuple[int, int] | None = None
         self._item: tuple[Key, int] | None = None  # a word, an item of its context
         self._selected = selection.now
@@ -219,7 +219,7 @@ class TokenState(QObject):
         index = self._words.index_at(message, position)
         if index is not None:
             self._selection.select_token(message, index)
-        elif self._words.has(message):  # the engine tells which words a question has
+        elif self._words.has(message):  # the engine splits a question into words
             self._stop()
             self._clicked = message, position
             self.questions.send(lambda: self.questions_of_chat.whole(message), self._on_whole)
@@ -323,7 +323,7 @@ class TokenState(QObject):
     # Asking
 
     def _want(self) -> None:
-        """Ask for what is missing of the word, once it is looked at for a moment."""
+        """Request what is missing of the word, once it is looked at for a moment."""
         inside = self.inside
         if not self._shown or self._session.model is None or self._clicked is not None:
             return
@@ -335,7 +335,7 @@ class TokenState(QObject):
             self._settle.start()
 
     def _want_live(self) -> None:
-        """Have the answer under way, and those that follow, tell what is shown of them."""
+        """Have the answer under way, and those that follow, report what is shown of them."""
         looks = self._shown and self.live and self.following
         layer = self._selection.now.layer
         rows = [layer] if looks and layer is not None else []
@@ -359,9 +359,7 @@ class TokenState(QObject):
 
     def _on_examined(self, talk: Conversation, request: Examine, examined: Examined) -> None:
         known = self._contexts.context(talk.message.id) if request.at is not None else None
-        context = known or talk.map_of(
-            request, examined
-        )  # up to a place in it, it is not told whole
+        context = known or talk.map_of(request, examined)  # up to a place in it, it is not complete
         if known is None:
             self._contexts.keep(request, context)
         if self.word is not None:
@@ -384,7 +382,7 @@ class TokenState(QObject):
         self._refresh()
 
     def _want_rows(self) -> None:
-        """Ask for the selected layer's rows of attention, where they are not known."""
+        """Request the selected layer's rows of attention, where they are not known."""
         attention, question = (
             self.inside.attention if self.inside else None,
             self.questions_of_chat.of(self.word),

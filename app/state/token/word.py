@@ -1,4 +1,4 @@
-"""A word of the chat, what is asked of the engine about it, and what is known of it."""
+"""A word of the chat, the requests about it, and what is known of it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,7 +10,7 @@ from app.state.token.context import ContextMap, WrittenAnswer
 from app.state.token.readings import AttentionReading, LensReading
 from engine.protocol import Edit, Examine, Examined, StepRecord, TokenChoice, Tools
 
-TOP = 8  # words told of each layer
+TOP = 8  # words of each layer
 
 Key = tuple[int, int]
 """A message's id and the index of one of its tokens."""
@@ -66,7 +66,7 @@ class Conversation:
         return [*self.before, self.message]
 
     def written(self, index: int) -> Examine:
-        """Asks for token `index` of an answer: the context is all before it."""
+        """Requests token `index` of an answer: the context is all before it."""
         known = self.tokens.begin == 0
         return Examine(
             0,
@@ -79,7 +79,7 @@ class Conversation:
         )
 
     def whole(self) -> Examine:
-        """Asks for the items of the messages, this one among them; computes nothing."""
+        """Requests the items of the messages, this one among them; computes nothing."""
         messages = as_messages(self.system, self.path, self.digests)
         return Examine(0, messages=messages, tools=self._tools)
 
@@ -89,7 +89,7 @@ class Conversation:
         return Tools(list(self.message.tools))
 
     def map_of(self, request: Examine, examined: Examined) -> ContextMap:
-        """Where the items of what was asked stand in the chat."""
+        """Where the items of a request are in the chat."""
         if not request.prefix and not request.prefix_tokens:
             return ContextMap(examined.items, self._path_before(request), self.system)
         if request.prefix_tokens:

@@ -1,6 +1,6 @@
 """Tools of the chats: which servers there are, what a person allows, calls while they run.
 
-Nothing starts by itself: a server is started when a question is asked in a chat that names it, and
+Nothing starts by itself: a server is started when a question is sent in a chat that names it, and
 after its command was allowed.
 """
 
@@ -67,8 +67,8 @@ class Calls:
 
 
 class ToolsState(QObject):
-    """`servers` are those of the file at `path`, `asking` the server whose start needs consent,
-    `problems` why servers could not be used, by their names.
+    """`servers` are those of the file at `path`, `in_question` the server whose start needs
+    consent, `problems` why servers could not be used, by their names.
     """
 
     changed = Signal()  # servers, questions, what is prepared
@@ -158,7 +158,7 @@ class ToolsState(QObject):
                 self._question_next()
 
     def allow_start(self, server: ServerConfig, allowed: bool) -> None:
-        """The person has read the command of `asking` and decided."""
+        """The person has read the command of `in_question` and decided."""
         if server is not self.in_question:
             return  # a second click, or a question that is over
         self.in_question = None
@@ -259,7 +259,7 @@ class ToolsState(QObject):
         self._end_if_over(calls)
 
     def decide(self, uses: Sequence[ToolUse], number: str, decision: Decision) -> None:
-        """The person has read a call that is asked for and decided."""
+        """The person has read a requested call and decided."""
         calls = next((c for c in self._calls if any(u in c.uses for u in uses)), None)
         use = calls.use(number) if calls is not None else None
         if calls is None or use is None or use.state != "asking":

@@ -85,7 +85,7 @@ class GraphBar(QWidget):
         self.overlay.setCurrentIndex(list(OVERLAYS).index(overlay))
 
     def show_chosen(self, phases: Sequence[Phase], shows: Shows, overlay: Overlay) -> None:
-        """As they are now, without telling anybody."""
+        """As they are now, without a signal."""
         for box, at in (
             (self.steps, list(STEPS).index(tuple(phases))),
             (self.shows, list(SHOWS).index(shows)),

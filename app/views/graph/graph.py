@@ -396,7 +396,7 @@ class GraphView(QWidget):
         column.addLayout(self._body, 1)
 
     def _arrange(self) -> None:
-        """What can be seen, by what is known; where room is short, less beside what is asked."""
+        """What can be seen, by what is known; where room is short, less."""
         known = self.index is not None and bool(self._state.scenes)
         roomy = known and (self._state.pin is None or self._is_wide)
         self.bar.setVisible(known)
@@ -442,7 +442,7 @@ class GraphView(QWidget):
 
 
 def graph_report(bench: Workbench, view: GraphView) -> ViewReport:
-    """What is selected in words, every node and every launch; as data all that the engine told."""
+    """What is selected in words, every node and every launch; as data all that the engine sent."""
     index, times = view.index, bench.graph.launch_ns
     if index is None:
         return ViewReport([view.caption.text()])

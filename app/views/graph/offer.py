@@ -18,7 +18,7 @@ from engine.protocol import GraphNode
 
 
 def pin_menu(state: GraphState, node: GraphNode, parent: QWidget) -> QMenu:
-    """What is chosen is tried only: the state tells what it would change."""
+    """A choice is only tried: the state shows what it would change."""
     menu = QMenu(parent)
     menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
     if not can_pin(node):
@@ -75,7 +75,7 @@ class PinOffer(QWidget):
             pin_menu(self._state, index.graph.nodes[number], self).popup(place)
 
     def choose_in_picture(self, number: int, place: QPoint) -> None:
-        """The same where it was asked for in the picture; of a launch for what comes of it."""
+        """The same where it was chosen in the picture; of a launch for what comes of it."""
         index = self._state.indices.get(self._state.phases[0])
         if index is not None and self._state.shows == "launches":
             nodes = index.graph.launches[number].nodes

@@ -203,7 +203,7 @@ class NodePanel(QWidget):
 
 
 class _Tall(QWidget):
-    """As high as its wrapped words want at its width, which a scroll area does not ask for."""
+    """As high as its wrapped words want at its width, which a scroll area does not request."""
 
     def event(self, event: QEvent) -> bool:
         handled = super().event(event)

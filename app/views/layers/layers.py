@@ -139,7 +139,7 @@ class Tall(QWidget):
         return done
 
     def fit(self) -> None:
-        """Ask for the height that is needed now."""
+        """Request the height that is needed now."""
         layout = self.layout()
         if layout is not None:
             by_width = layout.hasHeightForWidth()  # else there are no words

@@ -14,13 +14,13 @@ from app.widgets.controls.growing_edit import GrowingEdit
 from app.widgets.layouts import hbox, vbox
 
 MARGIN = 6
-WAIT_MS = 200  # after the last letter, before the engine is asked
+WAIT_MS = 200  # after the last letter, before the request
 
 
 class RuleField(QWidget):
     """Shows `state.draft`'s rule, or what was typed and is not understood, with what is wrong.
 
-    Enter asks at once; Esc brings the rule back that counts.
+    Enter sends it at once; Esc brings the rule back that counts.
     """
 
     copied = Signal(str)  # what was copied, in a sentence

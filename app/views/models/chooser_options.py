@@ -29,7 +29,7 @@ COST = tr(
     " (12 bits: 1 in 400)."
 )
 LONG_CONTEXT = 4096  # tokens, where the engine chooses
-WAIT_MS = 150  # after the last change, before the engine is asked
+WAIT_MS = 150  # after the last change, before the request
 
 
 class OptionsView(QWidget):

@@ -24,7 +24,7 @@ LINES = 3  # of headers that are shown at once
 
 
 class ServerForm(QWidget):
-    """Saves into `servers`, which asks the server at once. A key that others could read on its way
+    """Saves into `servers`, which tests the server at once. A key that others could read on its way
     is not taken without a yes.
     """
 

@@ -1,4 +1,4 @@
-"""Servers elsewhere: a line for each, with its models; adding, changing, asking, removing."""
+"""Servers elsewhere: a line for each, with its models; adding, changing, testing, removing."""
 
 from collections.abc import Callable
 
@@ -157,7 +157,7 @@ class ServerLine(QWidget):
 
 
 def _facts(model: ServedModel) -> str:
-    """Its context, and whether it reads pictures; nothing where the server does not tell."""
+    """Its context, and whether it reads pictures; nothing where the server does not report."""
     parts = (
         [tr("{n_ctx} tokens of context", n_ctx=grouped(model.n_ctx))]
         if model.n_ctx is not None

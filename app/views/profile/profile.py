@@ -99,7 +99,7 @@ TRACE = tr("Chrome trace (*.json)")
 
 
 class Saving(QObject):
-    """Asks for a name and writes in a thread; `said` tells what came of it."""
+    """Asks the person for a name and writes in a thread; `described` carries the result."""
 
     described = Signal(str)
 

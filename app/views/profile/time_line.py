@@ -20,7 +20,7 @@ SHADES = (1.0, 0.78, 0.58)  # of the device's colour, for neighbouring operation
 
 
 def _time(ns: float) -> str:
-    """A moment since the first recorded step, as short as it can be told."""
+    """A moment since the first recorded step, as short as possible."""
     if abs(ns) >= 1e9:
         return tr("{ns:.6g} s", ns=ns / 1000000000.0)
     return (

@@ -19,7 +19,7 @@ from app.widgets.pictures.card import TILE
 from app.widgets.pictures.loader import PictureLoader
 from app.widgets.tokens.bands import Measure
 
-TICK_MS = 250  # how often running times are told anew
+TICK_MS = 250  # how often running times are shown anew
 ABOVE_HIT = 96  # pixels shown above and below what was searched for
 CHROME = 96  # pixels of a message beside its text
 SAFE = ("http", "https")
@@ -84,7 +84,7 @@ class ChatView(QWidget):
     # What a person does here
 
     def edit_last(self) -> None:
-        """Edit the question asked last."""
+        """Edit the last question."""
         path = self.bench.chat.path
         rows = [row for row, message in enumerate(path) if message.role == "user"]
         if rows:

@@ -121,7 +121,7 @@ class PromptMenu(QMenu):
             delete.addAction(literal(prompt.name), remove)
 
     def save(self) -> None:
-        """Ask for a name and keep the message under it."""
+        """Request a name and keep the message under it."""
         text = self._written[:LONGEST_PROMPT]
         usual = " ".join(text.split())[:40]
         name, agreed = QInputDialog.getText(self, tr("Save as prompt"), tr("Name"), text=usual)

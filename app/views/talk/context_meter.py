@@ -59,7 +59,7 @@ class ContextMeter(QWidget):
     def refresh(self) -> None:
         """Show the context of the open chat as it is now."""
         model = self.bench.session.model
-        if model is None or not model.n_ctx:  # a server may not tell how much it takes
+        if model is None or not model.n_ctx:  # a server may not report how much it takes
             self.hide()
             self.hide_card()
             return

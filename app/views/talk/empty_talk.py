@@ -1,4 +1,4 @@
-"""A chat before its first message: which model listens, and what one could ask it."""
+"""A chat before its first message: the open model, and example questions."""
 
 from collections.abc import Callable
 
@@ -27,7 +27,7 @@ BASE = tr("This is a base model: it continues text. Type the start of a text, or
 
 class EmptyTalk(QWidget):
     """Lies over `ground`, beside it in its parent, as large as it, while nothing is said. One click
-    on a question asks it.
+    on a question sends it.
     """
 
     demo_wanted = Signal()
@@ -85,7 +85,7 @@ class EmptyTalk(QWidget):
             self._block.setMaximumWidth(fonts.chat_width())
 
     def refresh(self) -> None:
-        """Show the model that is open, and what it can be asked."""
+        """Show the model that is open, and examples of questions."""
         model = self._bench.session.model
         if model is not self._of:
             self._of = model

@@ -149,7 +149,7 @@ class EndNotes(QWidget):
         return " ".join(text for text, _ in self._shown)
 
     def arrange(self, width: int) -> None:
-        """Before heights for a width are asked for: where there is no room, buttons go below."""
+        """Before Qt requests heights for a width: where there is no room, buttons go below."""
         for line in self._lines:
             line.arrange(width)
 

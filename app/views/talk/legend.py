@@ -30,7 +30,7 @@ SURE = tuple(range(len(BANDS)))
 
 
 class Legend(QWidget):
-    """`choose` is told which measure is wanted. `seek` selects the next token of a band and says
+    """`choose` gets the chosen measure. `seek` selects the next token of a band and says
     whether there is one.
     """
 

@@ -1,4 +1,4 @@
-"""One message of the talk: who speaks, what is said, what can be done with it."""
+"""One message of the talk: speaker, text, and what can be done with it."""
 
 from collections.abc import Sequence
 from functools import partial

@@ -38,7 +38,7 @@ LINE = "  ·  "
 
 
 class MessageHeader(QWidget):
-    """Who speaks, and when."""
+    """The speaker's name, and the time."""
 
     def __init__(self, row: MessageRow, actions: QWidget | None) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A row of the talk: its message, what can be done with it, and what it asks the talk for."""
+"""A row of the talk: its message, what can be done with it, and its signals for the talk."""
 
 from collections.abc import Callable, Sequence
 
@@ -25,7 +25,7 @@ from app.widgets.tokens.lights import Light
 class MessageRow(QObject):
     """Row `number` of the open chat, given to each widget that shows a part of it.
 
-    `measure` says by what its tokens are painted. The signals are what a part asks of the view
+    `measure` says by what its tokens are painted. The signals are requests of a part to the view
     around it.
     """
 
@@ -177,7 +177,7 @@ class MessageRow(QObject):
         return self._bench.tools.tool_of(self.message.calls, number)
 
     def decide_call(self, number: str, decision: Decision) -> None:
-        """Allow or deny a call that is asked for."""
+        """Allow or deny a requested call."""
         self._bench.tools.decide(self.message.calls, number, decision)
 
     def regenerate(self) -> None:
@@ -226,7 +226,7 @@ class MessageRow(QObject):
         self._bench.chat.write_draft()
 
     def rewrite(self, text: str, pictures: tuple[Picture, ...] | None = None) -> bool:
-        """Replace the text, as a branch; a question is asked again, about these pictures."""
+        """Replace the text, as a branch; a question is sent again, about these pictures."""
         done = self._bench.chat.edit_and_resend(self.number, text, pictures)
         if done:
             self.rewritten.emit()

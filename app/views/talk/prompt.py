@@ -41,7 +41,7 @@ class PromptView(QWidget):
         vbox(self._title, self.facts, (self.text, 1), row, on=self, margins=PADDING)
 
     def refresh(self) -> None:
-        """Ask for the prompt of the chat up to its last question, or to what is written now."""
+        """Request the prompt of the chat up to its last question, or to what is written now."""
         self._messages = self._bench.prompt.messages()
         self.text.setFont(fonts.mono())
         self.text.clear()

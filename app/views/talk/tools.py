@@ -172,7 +172,7 @@ class ToolsButton(IconButton):
 
 
 class ServerQuestion(QWidget):
-    """Asks whether a server may start, with its whole command. Hidden where nothing is asked."""
+    """Asks whether a server may start, with its whole command. Hidden where there is no question."""
 
     def __init__(self, bench: Workbench) -> None:
         super().__init__()
@@ -198,7 +198,7 @@ class ServerQuestion(QWidget):
         self.refresh()
 
     def refresh(self) -> None:
-        """Show the server that is asked about."""
+        """Show the server in question."""
         server = self._bench.tools.in_question
         if server is self._server and self.isHidden() == (server is None):
             return

@@ -32,7 +32,7 @@ class _Place(QWidget):
         self.parts = (self.name, self.slider, self.field)
 
     def show_dim(self, dim: int, size: int, place: int) -> None:
-        """A place in a dimension, without telling of it."""
+        """A place in a dimension, without a signal."""
         name = tr("Index in dimension {dim}", dim=dim)
         self.name.setText(tr("dim {dim} at", dim=dim))
         for part in (self.slider, self.field):
@@ -44,7 +44,7 @@ class _Place(QWidget):
 
 
 class AxesBar(QWidget):
-    """Tells of what a person chooses; hidden where a tensor has no more than rows and columns."""
+    """Shows of what a person chooses; hidden where a tensor has no more than rows and columns."""
 
     changed = Signal()
 

@@ -122,7 +122,7 @@ class TensorsView(QWidget):
         self._look()
 
     def _look(self) -> None:
-        """Only what is seen is asked for."""
+        """Only what is visible is requested."""
         kind = KINDS[self.kinds.currentIndex()] if self.isVisible() else ""
         self._state.shown(kind == "Weights")
         self._probing.shown(kind == "Live probes")

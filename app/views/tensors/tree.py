@@ -108,7 +108,7 @@ class TensorTree(QWidget):
                 row.emitDataChanged()
 
     def go_to(self, item: TensorItem | None) -> None:
-        """Put the cursor on a tensor without telling of it."""
+        """Put the cursor on a tensor without a signal."""
         self._at = item
         for row in range(self._rows.rowCount()):
             group = self._rows.item(row)

@@ -264,7 +264,7 @@ class AttentionPanel(QWidget):
         return tr("Attention of layer {layer}: {name}", layer=layer, name=who)
 
     def _waiting(self, attention: AttentionReading | None, parts: ModelParts | None) -> str:
-        """What is to be seen here, as far as the file's header tells."""
+        """What is to be seen here, as far as the file's header shows."""
         if attention is not None:
             return tr("Loading this layer's heads…")
         if parts is None:

@@ -25,7 +25,7 @@ class LookedAtPicture(QWidget):
         self._state, self._chat = bench.token, bench.chat
         self._request = Latest(bench.client)
         self._wanted: int | None = None  # the picture that a person chose
-        self._seen: tuple[str, PictureLimits] | None = None  # what is shown, or asked for
+        self._seen: tuple[str, PictureLimits] | None = None  # what is shown, or requested
         self._plan: PicturePlan | None = None
         self._pixels: list[bytes] = []  # what the images lie in
         self.caption = label("", "quiet", "small", wrap=True)

@@ -52,7 +52,7 @@ class Section(QWidget):
 
     @cached_property
     def table(self) -> Table:
-        """Made when it is first asked for: few ever look at one."""
+        """Made when it is first requested: few ever look at one."""
         columns = [
             Column[Line](name, _part(at), _key(at), right=at >= self._numbers)
             for at, name in enumerate(self._rows()[0])

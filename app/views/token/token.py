@@ -297,7 +297,7 @@ class TokenView(QWidget):
 
 
 def token_report(bench: Workbench, view: TokenView) -> ViewReport:
-    """Lens, attention, sources, choice and time as tables; the choice and the times as told."""
+    """Lens, attention, sources, choice and time as tables; the choice and the times as received."""
     inside = bench.token.inside
     tables = [section.report() for section in view.sections]
     tables.insert(2, texts_of(tr("Sources"), view.attention.source_rows()))

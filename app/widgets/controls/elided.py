@@ -1,4 +1,4 @@
-"""A label that shortens its text instead of asking for room."""
+"""A label that shortens its text instead of requesting room."""
 
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QPainter, QPaintEvent

@@ -15,7 +15,7 @@ NAME = 128  # pixels for what it is called
 
 class NumberSlider(QWidget):
     """`changed` only for what a person does. The field takes more than the slider shows:
-    numbers up to `most`. `reset` is asked for by the button that `set_origin` shows.
+    numbers up to `most`. the button that `set_origin` shows emits `reset`.
     """
 
     changed = Signal(float)
@@ -77,7 +77,7 @@ class NumberSlider(QWidget):
         return self.field.value()
 
     def set_value(self, value: float) -> None:
-        """Show a number without telling of it."""
+        """Show a number without a signal."""
         self._setting = True
         self.field.setValue(value)
         self.slider.setValue(self._step(value))

@@ -104,7 +104,7 @@ class Table(QWidget):
             self._copy_rows(self.rows.shown)
 
     def _copy_rows(self, rows: Sequence[Any]) -> None:
-        """Many rows in a thread, which tells how far it is."""
+        """Many rows in a thread, which reports how far it is."""
         if len(rows) <= AT_ONCE:
             text = "\n".join(_lines(self.rows.columns, rows))
             QGuiApplication.clipboard().setText(text)

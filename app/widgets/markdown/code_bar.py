@@ -13,7 +13,7 @@ from app.widgets.layouts import STRETCH, hbox
 from app.widgets.markdown.laid import CODE_BAR, CODE_PADDING, SCROLL_BAR, Laid
 from app.widgets.markdown.stack import NEAR, Stack
 
-SHOWN_MS = 1500  # how long the button tells that it has copied
+SHOWN_MS = 1500  # how long the button confirms the copy
 MOST = 200  # before only blocks near the sight have bars
 
 

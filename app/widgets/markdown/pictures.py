@@ -29,7 +29,7 @@ _TEX, _DISPLAY, _SOURCE, _WIDTH, _ASCENT, _DESCENT, _HALF_X = (
 
 
 class Pictures:
-    """Pictures made so far; those asked for longest ago go first."""
+    """Pictures made so far; those requested longest ago go first."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[Formula, FormulaPicture | None] = OrderedDict()

@@ -82,7 +82,7 @@ def characters(text: str, position: int) -> int:
 
 @lru_cache(64)
 def _pieces(source: str, shown: str) -> list[tuple[int, int, int]]:
-    """All of `_aligned`; asked for again and again while other words of a text are lit."""
+    """All of `_aligned`; requested again and again while other words of a text are lit."""
     source = _ADDRESS.sub(lambda address: " " * len(address[0]), source)
     return list(_aligned(source, shown))
 

@@ -107,7 +107,7 @@ class MarkdownText(QWidget):
     # The text
 
     def set_text(self, text: str, live: bool = False) -> None:
-        """Show a text; `live` says that it grows, which a caret behind it tells."""
+        """Show a text; while it is `live`, and grows, a caret follows it."""
         if self._live != live:
             self._live = live
             last = len(self.laid) - 1

@@ -58,7 +58,7 @@ class PictureItem:
 
 class Card(QWidget):
     """Enter, Space or a click opens it; with `editable` it can be removed and dragged. Without it
-    is the picture alone, and the rest is told by its tip.
+    is the picture alone, and the rest is in its tool tip.
     """
 
     opened = Signal()

@@ -49,7 +49,7 @@ class OpenedPicture:
 
 
 class PictureLoader(QObject):
-    """Thumbnails are kept; the latest asked for are made first."""
+    """Thumbnails are kept; the latest requested are made first."""
 
     ready = Signal(object)  # Path
 
@@ -60,7 +60,7 @@ class PictureLoader(QObject):
         self._job: Work | None = None
 
     def thumbnail(self, path: Path) -> OpenedPicture | None:
-        """None where it is not there yet; `ready` tells when it is."""
+        """None where it is not there yet; `ready` follows."""
         if path in self._kept:
             self._kept.move_to_end(path)
             return self._kept[path]

@@ -25,7 +25,7 @@ class Token:
 
 
 class PieceStrip(Painted):
-    """Left and Right go from token to token; what stands for a cell tells which."""
+    """Left and Right go from token to token; a cell's mark shows which."""
 
     marked = Signal(int)  # a token's place, by the mouse or the keyboard
     moved_to = Signal(QPoint)  # bring this into view
@@ -43,7 +43,7 @@ class PieceStrip(Painted):
         self._arrange()
 
     def mark(self, place: int | None) -> None:
-        """Mark a token and bring it into view; tells nobody."""
+        """Mark a token and bring it into view; emits nothing."""
         self.place = place
         if place is not None:
             self.moved_to.emit(self._areas[place].center().toPoint())

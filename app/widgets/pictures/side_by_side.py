@@ -64,7 +64,7 @@ class CellPictures(Painted):
         self.update()
 
     def mark(self, cell: Cell | None) -> None:
-        """Mark a cell; tells nobody."""
+        """Mark a cell; emits nothing."""
         self.cell = cell
         self.update()
 

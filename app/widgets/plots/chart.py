@@ -27,7 +27,7 @@ class Painted(QWidget):
     Ctrl+C copies its numbers as a table.
     """
 
-    wide = 280  # pixels that it asks for, at normal text
+    wide = 280  # pixels wide at normal text
 
     def __init__(self, name: str = "", focus: bool = True) -> None:
         super().__init__()

@@ -54,7 +54,7 @@ class Dots(Lines):
         return self._order[self.at] if self._order else None
 
     def set_dot(self, dot: int) -> None:
-        """Put the cursor on a dot without telling of it."""
+        """Put the cursor on a dot without a signal."""
         if dot in self._order:
             self.set_cursor(self._order.index(dot))
 

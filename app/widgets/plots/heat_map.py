@@ -97,7 +97,7 @@ class HeatMap(PlotCanvas):
             self._over.update()
 
     def set_cursor(self, row: int, column: int, scroll: bool = True) -> None:
-        """Put the cursor on a cell without telling of it."""
+        """Put the cursor on a cell without a signal."""
         rows, columns = self.cells.shape
         if rows and columns:
             self.at = min(max(row, 0), rows - 1), min(max(column, 0), columns - 1)
@@ -143,7 +143,7 @@ class HeatMap(PlotCanvas):
             for row, line in written
         ]
 
-    # What the canvas asks
+    # What the canvas calls
 
     def show_all(self) -> None:
         rows, columns = self.cells.shape

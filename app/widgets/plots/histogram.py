@@ -48,7 +48,7 @@ class Histogram(PlotCanvas):
         self.show_all()
 
     def set_cursor(self, at: int) -> None:
-        """Put the cursor on a bar without telling of it."""
+        """Put the cursor on a bar without a signal."""
         if len(self.counts):
             self.at = min(max(at, 0), len(self.counts) - 1)
             self.restyle()

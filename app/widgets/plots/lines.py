@@ -134,7 +134,7 @@ class Lines(PlotCanvas):
         self._describe()
 
     def set_cursor(self, at: int) -> None:
-        """Put the cursor on a place without telling of it."""
+        """Put the cursor on a place without a signal."""
         if self.stops():
             self.at = min(max(at, 0), self.stops() - 1)
             self._place_cursor()
@@ -177,7 +177,7 @@ class Lines(PlotCanvas):
         )
         return left, right, low, high
 
-    # What the canvas asks
+    # What the canvas calls
 
     def show_all(self) -> None:
         left, right, low, high = self.bounds()

@@ -81,7 +81,7 @@ class TimeLanes(PlotCanvas):
         self._describe()
 
     def set_cursor(self, lane: int, span: int) -> None:
-        """Put the cursor on a span without telling of it, and bring it into view."""
+        """Put the cursor on a span without a signal, and bring it into view."""
         if 0 <= lane < len(self.lanes) and 0 <= span < len(self.lanes[lane].starts):
             self.at, self.marked = (lane, span), True
             self._scroll_to()
@@ -111,7 +111,7 @@ class TimeLanes(PlotCanvas):
                 made.append([lane.name, self._time(start), self._time(length), lane.describe(at)])
         return made
 
-    # What the canvas asks
+    # What the canvas calls
 
     def show_all(self) -> None:
         rows = max(len(self.lanes), 1)

@@ -28,7 +28,7 @@ class OtherToken(NamedTuple):
 
 
 class AlternativesCard(Bars):
-    """Floats over the window beside what it tells of. `picked` carries the index of a choice."""
+    """Floats over the window beside its token. `picked` carries the index of a choice."""
 
     picked = Signal(int)
     left = Signal()

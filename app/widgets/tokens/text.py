@@ -23,7 +23,7 @@ BREAK_WIDTH = 14
 class TokenText(Painted):
     """Paints `text` with tokens that end at `ends`, each in one of BANDS (None: unpainted).
 
-    Left and right move over tokens; `pointed` tells which one the mouse or the keyboard is at,
+    Left and right move over tokens; `pointed` shows which one the mouse or the keyboard is at,
     `taken` that it was clicked or chosen by Enter, `stepped` an Up or Down key there.
     """
 
@@ -112,7 +112,7 @@ class TokenText(Painted):
         return True
 
     def heightForWidth(self, width: int) -> int:  # noqa: N802
-        """Layouts ask for several widths in turn, and must not be woken by that."""
+        """Layouts request several widths in turn, and must not be woken by that."""
         if width != self._width and width > 0:
             self._width = width
             self._height = self._laid()
@@ -174,7 +174,7 @@ class TokenText(Painted):
     # Drawing
 
     def draw(self, paper: Paper) -> None:
-        self.heightForWidth(self.width())  # the last width that a layout asked for may be another
+        self.heightForWidth(self.width())  # the last width that a layout requested may be another
         step = self._typed.step
         first, last = self._between(paper.seen.top() - step, paper.seen.bottom() + step)
         for begin, end, strength in self.lights:

@@ -107,7 +107,7 @@ View = TypeVar("View", bound=QWidget)
 class Inspector(QWidget):
     """Named pages behind a line of tabs. In a narrow window "talk" is a tab in front of them.
 
-    A page is made when it is first shown or asked for. It can lie in a window of its own.
+    A page is made when it is first needed. It can lie in a window of its own.
     """
 
     tab_changed = Signal(str)

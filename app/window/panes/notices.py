@@ -36,13 +36,13 @@ NEXT_STEPS = {
 }
 MILD = ("Busy", "NoModel", "ReadOnly")  # problems by which nothing is lost
 MOST = 4
-# What is over when another chat is opened, or the next question asked.
+# What is over when another chat is opened, or the next question sent.
 PASSING = (
     *("exported", "message", "drop", "picture", "link", "report", "chat", "chats", "refused"),
     *("unexpected", "cancelled", "context"),
 )
 NEWS_MS, STEP_MS = 8_000, 20_000  # how long news stay, and those with a next step
-MANY_MESSAGES = 500  # whose import takes long enough to be told of
+MANY_MESSAGES = 500  # whose import takes long enough for a notice
 
 
 class Notices(QWidget):

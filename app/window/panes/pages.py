@@ -20,7 +20,7 @@ from app.widgets.lists.rows import ViewReport
 
 @dataclass(frozen=True)
 class InspectorPage:
-    """A tab and the view behind it, which `make` gives when it is first shown; `report` tells what
+    """A tab and the view behind it, which `make` gives when it is first shown; `report` shows what
     the view shows.
     """
 

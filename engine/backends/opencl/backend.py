@@ -213,7 +213,7 @@ class OpenCLBackend(Backend):
         return measure(self, self._traits, self.info.max_allocation, self.prepare)
 
     def close(self) -> None:
-        if self.programs.progress is self._progress:  # else another backend of the device is told
+        if self.programs.progress is self._progress:  # else another backend of the device gets it
             self.watch_builds(_untold)
         try:
             self.synchronize()

@@ -162,7 +162,7 @@ class OpenCLBuffer(Buffer):
     def _of_driver(self, zeros: bool) -> cl.Buffer:
         memory = cl.Buffer(self.queue.context, cl.mem_flags.READ_WRITE, max(self.size, 1))
         if zeros:
-            # Drivers hand out memory they do not have; only using it tells. They fill byte by
+            # Drivers hand out memory they do not have; only using it shows. They fill byte by
             # byte what is given as bytes.
             pattern = np.zeros(gcd(max(self.size, 1), WIDEST), np.uint8)
             cl.enqueue_fill_buffer(self.queue.now, memory, pattern, 0, max(self.size, 1))

@@ -1,7 +1,7 @@
 """Memory of this process for devices that compute in it: fresh pages, large where those come fast.
 
 The first touch of memory in pages of 4 KiB takes longer than reading a file and writing its tiles:
-a third of a second per GB of processor time where the system is asked for many, twice that where a
+a third of a second per GB of processor time where many are requested, twice that where a
 kernel meets each, against a twentieth in pages of 2 MiB. But the host of a virtual machine may take
 large pages back once they are free, and finding them again takes two seconds per GB; and where free
 memory lies in small pieces, the system moves pages to join some.
@@ -45,7 +45,7 @@ class LargePages:
         try:
             advise(memory, "HUGEPAGE", start, LARGE)
             populate(memory, start, LARGE)
-        except OSError:  # this system has none, or cannot be asked for them
+        except OSError:  # this system has none, or they cannot be requested
             self._ahead = -MOST
         else:
             self._ahead = min(MOST, self._ahead + EVEN - (thread_time_ns() - began))
@@ -118,5 +118,5 @@ class FilledPages:
 
 
 def has_fresh_pages() -> bool:
-    """True if this system is asked for pages: Linux alone has large ones for whoever asks."""
+    """True if pages are requested of this system: Linux alone has large ones for any program."""
     return sys.platform == "linux" and hasattr(mmap, "MADV_HUGEPAGE")

@@ -41,7 +41,7 @@ class ProgramKey(NamedTuple):
 
 
 class Programs:
-    """The built programs of one context. `progress` hears (built, wanted) while some are built."""
+    """The built programs of one context. `progress` gets (built, wanted) while some are built."""
 
     def __init__(
         self,

@@ -15,7 +15,7 @@ class LookBudget:
     the latest ones were. What one takes more, later ones wait for, in the next answers too.
 
     A look takes what it is seen to take: the step with its copies, what it means, and how much
-    slower the next step is, which tells it and finds processors' caches emptied.
+    slower the next step is, which reports it and finds processors' caches emptied.
     """
 
     def __init__(self) -> None:
@@ -59,5 +59,5 @@ class LookBudget:
         return True
 
     def _earned(self) -> float:
-        """Seconds that looks may take of the answer, up to the last token asked about."""
+        """Seconds that looks may take of the answer, up to the last token in question."""
         return 0.0 if self._began is None else LOOK_SHARE * (self._now - self._began)

@@ -89,7 +89,7 @@ MOST_LISTED = 256
 def examine(
     model: LoadedModel, conversation: Sequenced, request: Examine, cancelled: Callable[[], bool]
 ) -> Iterator[Reply]:
-    """Yields how far it is, then what was asked for, `Examined` last. `cancelled` is called before
+    """Yields how far it is, then what was requested, `Examined` last. `cancelled` is called before
     each step.
 
     The conversation stays as it is in the caches, unless they have no room: then `Examined.note`
@@ -192,7 +192,7 @@ class _Examination:
         if request.attention_layers is None:
             return None
         others = request.lens or request.sampling or request.record or request.probes
-        if others and not glance.queries:  # a model without attention tells the rest
+        if others and not glance.queries:  # a model without attention reports the rest
             return None
         layers = glance.attending(request.attention_layers)
 

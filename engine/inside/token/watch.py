@@ -19,7 +19,7 @@ from engine.scheduler.record import UNRECORDED, Recorder, Recording
 
 
 class TokenWatch(LiveWatch):
-    """A `LiveWatch` that also tells `TokenInside`.
+    """A `LiveWatch` that also sends `TokenInside`.
 
     What is looked at is a step with copies; what it means is computed when the next one is about to
     start, since the token that was drawn is known then.

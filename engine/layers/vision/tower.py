@@ -21,7 +21,7 @@ EVERYTHING = ""
 class TowerStep:
     """One view's numbers: `n` patches, of which the tower makes `rows` rows of embeddings.
 
-    `inputs` are what the tower's forward pass asks for, by name and in reversed shapes; the first
+    `inputs` are what the tower's forward pass requests, by name and in reversed shapes; the first
     axis counts patches (or what stands for them) and is padded to the plan's bucket.
     """
 
@@ -34,7 +34,7 @@ Fill = Callable[[TowerStep], Array]
 
 
 class TowerPass:
-    """One pass of a tower over `n` patches: the inputs that it has asked for so far, and the
+    """One pass of a tower over `n` patches: the inputs that it has requested so far, and the
     results of the blocks behind which it may be left.
     """
 

@@ -1,6 +1,6 @@
 """Baichuan and Baichuan 2: the 7B is Llama, in the 13B scores fall with the distance (ALiBi).
 
-Baichuan 2023; tensor names and keys by the GGUF spec. No key tells the two from one another, but
+Baichuan 2023; tensor names and keys by the GGUF spec. No key distinguishes the two, but
 the 13B has 40 layers.
 """
 

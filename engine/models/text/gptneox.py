@@ -1,7 +1,7 @@
 """GPT-NeoX, Pythia, Dolly 2: attention and feed-forward side by side, each behind a LayerNorm.
 
 EleutherAI 2022; tensor names and keys by the GGUF spec. All have biases, and a quarter of a head
-turns, in NeoX pairs. A file may say that the two parts follow one another. No key tells the exact
+turns, in NeoX pairs. A file may say that the two parts follow one another. No key shows the exact
 GELU of Pythia and Dolly from the approximation of the 20B; all get the exact one.
 """
 

@@ -1,6 +1,6 @@
 """Mistral Small 4: DeepSeek-V2's latent attention and experts, queries that rise with position.
 
-Mistral AI 2026; tensor names and keys by the GGUF spec. Files of llama.cpp do not tell the rise,
+Mistral AI 2026; tensor names and keys by the GGUF spec. Files of llama.cpp do not report the rise,
 which the model was trained with: it is the published one, and llama.cpp's answers differ from the
 length of the context before scaling on.
 """

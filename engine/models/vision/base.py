@@ -1,4 +1,4 @@
-"""The contract of a vision tower: all that the rest of the engine asks of a projector's family.
+"""The contract of a vision tower: all that the rest of the engine needs of a projector's family.
 
 A module of `engine.models.vision` offers three names:
 
@@ -119,7 +119,7 @@ W = TypeVar("W", bound=TowerWeights)
 
 class Tower(ABC, Generic[P, W]):
     """A bound tower. `constants` holds, by name, those of `params.constants()` that are in the
-    file; `is_single` tells the file that Ollama makes from an mmproj.
+    file; `is_single` is true of the file that Ollama makes from an mmproj.
     """
 
     projectors: ClassVar[tuple[str, ...]]

@@ -39,7 +39,7 @@ MOST_PATCHES = 1024
 
 @dataclass(frozen=True, kw_only=True)
 class Params(TowerParams):
-    """Hyperparameters by their GGUF keys; `image_size` is the longest side, unless told apart."""
+    """Hyperparameters by their GGUF keys; `image_size` is the longest side, unless given apart."""
 
     eps: Annotated[float, Meta("vision.attention.layer_norm_epsilon", EPSILON)] = 1e-5
     rope_base: Annotated[float, Meta("vision.rope.freq_base", Range(2, 1e12))] = 1e4

@@ -34,7 +34,7 @@ class Live(msgspec.Struct, frozen=True):
 
 
 class Look(Order, frozen=True):
-    """From the next token on, the `Generate` of this id tells this."""
+    """From the next token on, the `Generate` of this id shows this."""
 
     live: Live
 

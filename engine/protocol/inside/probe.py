@@ -74,8 +74,8 @@ class CacheCells(msgspec.Struct, frozen=True):
     For each cell i32 [C]: `bits` of the sequences in it, 0 where it is free and more than one where
     it is shared, and its `positions`, -1 where it is free.
 
-    Slots of recurrent states are told alike: the position is that of the last token that the state
-    has read, and `kept` i32 [C] is 1 where it is a checkpoint; empty for cells.
+    Slots of recurrent states are reported alike: the position is that of the last token that the
+    state has read, and `kept` i32 [C] is 1 where it is a checkpoint; empty for cells.
     """
 
     window: int | None

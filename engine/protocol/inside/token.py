@@ -86,7 +86,7 @@ class TokenChoice(msgspec.Struct, frozen=True):
 
 class ContextItems(msgspec.Struct, frozen=True):
     """The items that a model reads: `text` is all of it, special tokens included. `ids` i32 [items]
-    are -1 at rows of pictures, which `rows` tell. Item i ends in `text` at `ends` i32 [items], in
+    are -1 at rows of pictures, which `rows` show. Item i ends in `text` at `ends` i32 [items], in
     characters; of tokens that are parts of one character, all end behind it.
     """
 
@@ -125,7 +125,7 @@ class Examine(Request[Examined], frozen=True):
     the choice that `sampling` leaves, and where `record` the times of that step without anything
     looked at. Results of the step that the regular expressions `probes` name come before it, as
     `ResultPart`. `lens_file` is a lens to read the layers with instead of the output alone.
-    Where nothing is asked for, nothing is computed.
+    Where nothing is requested, nothing is computed.
     """
 
     between: ClassVar[bool] = True
@@ -153,7 +153,7 @@ class Examine(Request[Examined], frozen=True):
 class TokenInside(Reply, frozen=True):
     """How a token of a running answer came to be; `index` counts the answer's from 0.
 
-    It has what `Live` asks for. `context` comes with the first one, and again when a shift has
+    It has what `Live` requests. `context` comes with the first one, and again when a shift has
     changed it: the items that were read before the token; those that follow are the answer's.
     `step` are the times of the step that read the token, and come apart from all else. `problem`
     says why there is nothing, and then nothing follows.

@@ -191,7 +191,7 @@ class Alternative(msgspec.Struct, frozen=True):
 
 
 class TokenInfo(msgspec.Struct, frozen=True):
-    """A generated token; `logprob`, `text` and `top` only where log-probabilities were asked for,
+    """A generated token; `logprob`, `text` and `top` only where log-probabilities were requested,
     `data` as of an `Alternative`. `source` is what had drafted a token for its place (`form`,
     `ngram`), `drafted` that token's text where it was another one.
     """
@@ -207,7 +207,7 @@ class TokenInfo(msgspec.Struct, frozen=True):
 
 class Piece(Reply, frozen=True):
     """Text that is certain by now, and the tokens drawn since the last piece. Of an answer that is
-    told `apart` it is of one kind, without the marks; a call is told by its parts.
+    told `apart` it is of one kind, without the marks; a call is reported by its parts.
     """
 
     text: str
@@ -290,10 +290,10 @@ class Generate(Request[Finished], frozen=True):
 
     `when_full` is what becomes of a prompt or an answer that outgrows the context: its oldest part
     after the system prompt is dropped (shift), as much from a prompt's middle (middle), or neither:
-    the prompt is refused, the answer stops (stop); `logprobs` asks for
+    the prompt is refused, the answer stops (stop); `logprobs` requests
     that many alternatives with each token. An answer that exists in part goes on where `prefix`,
     its text so far, ends; `prefix_tokens`, where they are known, are its ids. What they say beyond
-    `prefix` comes as the first piece. `watch` asks for `StepTimes` now and then,
+    `prefix` comes as the first piece. `watch` requests `StepTimes` now and then,
     `live` for what is inside; a `Look` changes that while the answer is written. With `changes`
     and `edits` the answer is a changed model's; changes are applied before edits.
 
@@ -301,7 +301,7 @@ class Generate(Request[Finished], frozen=True):
     variables of the chat template, such as `enable_thinking`. `bias` is added to the logits of
     tokens by their ids. With `endless` the answer goes on behind a token that ends it. `stop_loops`
     ends an answer that repeats itself, unless it has a form or is `endless`. `apart` has
-    thoughts, answer and calls told as pieces of their own; `prompt_logprobs` asks for the
+    thoughts, answer and calls told as pieces of their own; `prompt_logprobs` requests the
     prompt's tokens, as `logprobs` does for the answer's, in a first piece without text. `chat` is
     a key of the chat, whose cells may be kept on the disk where the engine does that; None where
     they may not. `lora` are scales of adapters by their numbers, 0 for those that it does not name;
@@ -341,7 +341,7 @@ class Generate(Request[Finished], frozen=True):
 class Rendered(Reply, frozen=True):
     """A chat as the model reads it, with its length; `chat` is as in `Loaded`.
 
-    `rows` tell which of the tokens are rows of pictures; in `text` the template's own marks stand
+    `rows` show which of the tokens are rows of pictures; in `text` the template's own marks stand
     for these.
     """
 

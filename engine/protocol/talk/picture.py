@@ -71,7 +71,7 @@ class PicturePlan(msgspec.Struct, frozen=True):
 
     It takes `n_tokens` of the context, its markers included, and the tower computes `n_patches`:
     in `seconds`, where this tower has been timed here. Where `cross`, the rows are not in the
-    prompt; other layers look at them. `notes` tell what was cut or enlarged.
+    prompt; other layers look at them. `notes` show what was cut or enlarged.
     """
 
     views: list[PictureView]
@@ -87,7 +87,7 @@ class PicturePlan(msgspec.Struct, frozen=True):
 class PictureInfo(Reply, frozen=True):
     """The engine holds this picture. Its digest is of the pixels, turned as they are meant to be.
 
-    `plan` is None where no model is open that sees; `notes` tell how the file was read.
+    `plan` is None where no model is open that sees; `notes` show how the file was read.
     """
 
     digest: str
@@ -111,7 +111,7 @@ class PutPicture(Request[PictureInfo], frozen=True):
 
 
 class PicturePlans(Reply, frozen=True):
-    """One plan for each that was asked for."""
+    """One plan for each that was requested."""
 
     plans: list[PicturePlan]
 

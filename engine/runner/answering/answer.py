@@ -1,4 +1,6 @@
-"""One request from text to text: it wants items computed, takes the logits behind them, tells."""
+"""One request from text to text: it wants items computed, takes the logits behind them, sends
+pieces.
+"""
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
@@ -70,7 +72,7 @@ class PromptInfos:
 
 class Words:
     """Whole characters, none of a stop string or behind it, thoughts and calls apart where that was
-    asked for. `begun` is what the prompt has begun of the answer, which belongs to it.
+    requested. `begun` is what the prompt has begun of the answer, which belongs to it.
     """
 
     def __init__(self, model: LoadedModel, request: Generate, prompt: Prompt) -> None:
@@ -107,7 +109,7 @@ class Words:
         yield from self._teller.finish(left)
 
     def reason(self, reason: str) -> str:
-        """Why the answer ended, as who asked is told; a stop string may also stand in a call."""
+        """Why the answer ended, as the client gets it; a stop string may also stand in a call."""
         reported = self._teller.reason(reason)
         return reason if reported == "length" and self.stop is not None else reported
 
@@ -148,7 +150,7 @@ class RunningAnswer:
     """An answer while it is written, in a sequence that it has entered.
 
     What it wants computed is `pending`: what is left of its prompt, or the token drawn last. One
-    step takes a `part` of these; while it is computed the answer tells the token before, and takes
+    step takes a `part` of these; while it is computed the answer sends the token before, and takes
     the logits behind the part. It has ended when there is a `reason`. Who drives it calls `step`
     again and again, or what `step` calls, with parts of other answers beside.
 
@@ -186,7 +188,7 @@ class RunningAnswer:
         self.pending: list[Item] = list(self.prompt.items)
         self.reason: str | None = None
         self._ending = "length"  # once nothing is pending
-        self._token: int | None = None  # drawn and not told
+        self._token: int | None = None  # drawn and not sent
         self._source, self._refused = "", ""  # of what was drafted in its place
         self.to_read = 0
         self.n_drawn = 0  # of the pending items: the last, or none
@@ -300,7 +302,7 @@ class RunningAnswer:
         return EditsRevised(*revised, problem)
 
     def speculate(self, chances: Chances) -> None:
-        """Make drafts from now on, as was asked for; none with edits, whose plans are not ready."""
+        """Make drafts from now on, as was requested; none with edits, whose plans are not ready."""
         wish, options, model = self.request.speculation, self.model.options, self.model.draft
         most = next((n for n in (wish.n_max, options.draft_max) if n is not None), MOST)
         kinds = drafters(wish.type or options.spec_type)
@@ -387,7 +389,7 @@ class RunningAnswer:
             self._prompt_infos = None
         if not was_reading and self.cancelled():
             self.reason = "cancelled"
-        elif self.tally.n_generated == self.limit:  # nothing was asked for
+        elif self.tally.n_generated == self.limit:  # no token was requested
             self.reason = "length"
         else:
             self._draw(row)

@@ -137,7 +137,7 @@ class Batcher:
         self.running: list[RunningAnswer] = []
         self._line: list[RunningAnswer] = []  # those running; who reads next stands first
         self._reader: dict[RunningAnswer, RunningAnswer | None] = {}
-        self._forming: WeakSet[RunningAnswer] = WeakSet()  # who was told so
+        self._forming: WeakSet[RunningAnswer] = WeakSet()  # which were noted as such
         self._pace = Pace(model.stepper.patience)
         self._ahead = Ahead(model.stepper, economy, model.draft)
         self._ahead.is_wanted |= model.options.spec_type != "none"
@@ -204,7 +204,7 @@ class Batcher:
         """
         try:
             yield from replies()
-        except Exception as error:  # noqa: BLE001  who asked is told
+        except Exception as error:  # noqa: BLE001  the client gets it
             for answer in answers:
                 if answer in self.running:
                     self._leave(answer)
@@ -258,7 +258,7 @@ class Batcher:
         try:
             if answer.is_ready:
                 return True
-        except Exception as error:  # noqa: BLE001  who asked is told
+        except Exception as error:  # noqa: BLE001  the client gets it
             self.waiting.remove(answer)
             yield Broken(answer, error)
             return False
@@ -340,7 +340,7 @@ class Batcher:
             except Cancelled:
                 answer.reason = "cancelled"
                 continue
-            except Exception as error:  # noqa: BLE001  who asked is told
+            except Exception as error:  # noqa: BLE001  the client gets it
                 self._leave(answer)
                 yield Broken(answer, error)
                 continue
@@ -422,8 +422,8 @@ class Batcher:
 
 
 def _ended(answer: RunningAnswer) -> Iterator[Outcome]:
-    """The last that an answer tells, which is in no sequence any more."""
+    """The last that an answer shows, which is in no sequence any more."""
     try:
         yield from answer.end()
-    except Exception as error:  # noqa: BLE001  who asked is told
+    except Exception as error:  # noqa: BLE001  the client gets it
         yield Broken(answer, error)

@@ -37,7 +37,7 @@ def token_info(
 
 class Drawing:
     """The sampler with the tokens it has seen, and the `guide` that holds the answer to a form, if
-    one was asked for; `so_far` is what there is of the answer. Raises `BadForm`, `BadSetting`.
+    one was requested; `so_far` is what there is of the answer. Raises `BadForm`, `BadSetting`.
     """
 
     def __init__(self, model: LoadedModel, request: Generate, prompt: Prompt, so_far: str) -> None:

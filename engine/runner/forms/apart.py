@@ -55,7 +55,7 @@ class Apart:
     """Turns an answer's text into pieces, each of one kind, without the marks between them."""
 
     def __init__(self, template: ChatTemplate, request: Generate, opened: str, prefix: str) -> None:
-        """`opened` is the thought that the prompt begins, `prefix` what was told of the answer."""
+        """`opened` is the thought that the prompt begins, `prefix` what was reported of the answer."""
         self._request = request
         self._short_ids = "[TOOL_CALLS]" in template.text
         end = thought_end(opened) if not prefix.startswith(opened) else ""
@@ -86,7 +86,7 @@ class Apart:
 
     def finish(self, text: str) -> list[Piece]:
         """Return the remaining pieces after the last `text`. A call that is not whole is text,
-        unless its arguments were told: nothing is told twice.
+        unless its arguments were sent: nothing is sent twice.
         """
         found = [*self._pieces(self._reader.push(text))]
         found = [*self._deltas(), *found]

@@ -1,4 +1,4 @@
-"""The pictures that were brought, by digest: their files, as long as there is room."""
+"""The pictures that were sent, by digest: their files, as long as there is room."""
 
 from collections import OrderedDict
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ from engine.settings import MOST_PICTURE_BYTES
 from engine.units import MIB
 
 MOST_BYTES = 256 * MIB
-"""Of files; those asked for longest ago are forgotten first, and have to be brought again."""
+"""Of files; those requested longest ago are forgotten first, and have to be sent again."""
 
 
 @dataclass(frozen=True)

@@ -22,14 +22,14 @@ from engine.settings import MOST_PARALLEL, EngineOptions, drafters
 from engine.weights.load import InFile
 
 MOST_BASES = 8  # that are looked at
-LONGEST = 60  # characters of a name that are told
+LONGEST = 60  # characters of a name that are shown
 
 
 def doubts(model: GGUFFile, tower: GGUFFile, weights: Iterable[Tensor]) -> tuple[str, ...]:
     """A line for each, with the next step. `weights` are the tower's; its file may be the model's.
 
-    Another model's projector of the same kind and width cannot be told by its tensors, and what is
-    then said of pictures is wrong without a sign of it.
+    Another model's projector of the same kind and width cannot be recognized by its tensors, and
+    what is then said of pictures is wrong without a sign of it.
     """
     return (*_stranger(model, tower), *_coarse(tower, weights))
 
@@ -48,7 +48,7 @@ def _stranger(model: GGUFFile, tower: GGUFFile) -> Iterator[str]:
 
 
 def _names(metadata: Metadata) -> dict[str, str]:
-    """Return a file's name and the names of its base models, by key; the most telling first."""
+    """Return a file's name and the names of its base models, by key; the most important first."""
     keys = [
         f"general.base_model.{i}.{key}" for i in range(MOST_BASES) for key in ("name", "repo_url")
     ]
@@ -89,7 +89,7 @@ NONE = "none"
 class Opened:
     """A model with its caches, its file, and that of its tower (the same one, where it holds both).
 
-    `notes` tell why it does not see, where it might have been meant to, or not well.
+    `notes` show why it does not see, where it might have been meant to, or not well.
     """
 
     file: GGUFFile
@@ -193,7 +193,7 @@ def _seeing(file: GGUFFile, built: BuiltModel, given: GGUFFile) -> Opened:
 
 
 def _vocabulary(file: GGUFFile) -> Callable[[str], bool]:
-    """True if a model's vocabulary has a text; it is read when first asked."""
+    """True if a model's vocabulary has a text; it is read on first use."""
     known: frozenset[str] | None = None
 
     def has_token(text: str) -> bool:

@@ -24,7 +24,7 @@ from engine.scheduler.record import Values
 
 class Encoding(NamedTuple):
     """A tower at work: so many views of a picture are done, kernels for the next are built, and
-    so many of the tower's blocks are done for it. `seconds` is the work since it was told last.
+    so many of the tower's blocks are done for it. `seconds` is the work since the last report.
     """
 
     picture: Shown
@@ -189,7 +189,7 @@ class Viewer:
     def run(
         self, ready: _Pass, at: Encoding, cancelled: Callable[[], bool]
     ) -> Generator[Encoding, None, Floats]:
-        """The rows of a view, telling of each block."""
+        """The rows of a view, with a report of each block."""
         parts = ready.plan.run_in_parts(ready.inputs)
         while True:
             try:

@@ -37,11 +37,11 @@ class WantedBuffer:
 
 @dataclass(frozen=True)
 class DryRun:
-    """Every buffer that a model asks for under a placement, in the order of loading.
+    """Every buffer that a model requests under a placement, in the order of loading.
 
     `backends` are those with something to do, by priority, the host last; `devices` the names of
     all that there are. `mapped` weights stay in the file, on the host; `pins` are nodes by name.
-    `peaks` tell what the arenas hold.
+    `peaks` show what the arenas hold.
     """
 
     graphs: ModelGraphs

@@ -17,7 +17,7 @@ from engine.weights.load import matmul_only
 
 @dataclass(frozen=True)
 class ModelGraphs:
-    """Made when asked for, and then kept. `fused` is whether attention is one operation."""
+    """Made when requested, and then kept. `fused` is whether attention is one operation."""
 
     built: BuiltModel
     fused: bool = True

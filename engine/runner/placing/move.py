@@ -40,7 +40,7 @@ def move(
     cancelled: Callable[[], bool] = lambda: False,
     placing: Callable[[DryRun], None] = lambda dry: None,
 ) -> MovedBytes:
-    """Place the model by `options`; `placing` hears what will be held. No step may be running.
+    """Place the model by `options`; `placing` receives what will be held. No step may be running.
 
     Buffers that hold the same as before stay, also those of arenas; until all that is new is there
     and filled, nothing is freed. Raises `NeedsReload`, `BadSetting`, `CannotPlace`, `NoMem`,

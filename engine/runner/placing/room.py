@@ -54,7 +54,7 @@ def fill(
 class Room:
     """The memory of one model: everything that a dry run foresees, or nothing.
 
-    `placed` tells where weights and caches lie, `filled` which weights were taken over, `mapped`
+    `placed` shows where weights and caches lie, `filled` which weights were taken over, `mapped`
     where weights are in the file. `was_prepared` are those that lie in a file of prepared ones.
     """
 

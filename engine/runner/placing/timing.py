@@ -139,7 +139,7 @@ def _summed(
     part_of: Mapping[Tensor, Part],
 ) -> StepTiming:
     """The shortest of everything: what else runs on the machine only ever adds. Recording slows a
-    step a little, so that what it tells are shares of the plain steps' time.
+    step a little, so that what it shows are shares of the plain steps' time.
     """
     spans: dict[Part, list[int]] = defaultdict(list)
     outside = []

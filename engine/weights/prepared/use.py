@@ -17,7 +17,7 @@ Stored = Callable[[Tensor], InFile]
 class PreparedWeights:
     """Prepared weights of one model, for devices of one packing; `path` is None where unused.
 
-    `problem` tells why not all that was asked for was there.
+    `problem` shows why not all that was requested was there.
     """
 
     def __init__(self, path: Path | None) -> None:

@@ -171,7 +171,7 @@ def never() -> bool:
 
 
 def silent(done: int, total: int) -> None:
-    """Nobody is told how far it is."""
+    """No progress is reported."""
 
 
 def read_chat_file(

@@ -18,7 +18,7 @@ NAMED = 5  # of the pictures that are still being read
 
 
 class Attachments(QWidget):
-    """The pictures of `written`; hidden where there are none. `changed` tells that `ready` may
+    """The pictures of `written`; hidden where there are none. `changed` is sent when `ready` may
     differ.
     """
 

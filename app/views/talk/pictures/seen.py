@@ -56,7 +56,7 @@ class SeenPicture(QWidget):
         self._say("")
 
     def show_picture(self, picture: Picture | None) -> None:
-        """Ask what the open model makes of it; of None nothing is asked any more."""
+        """Request the open model's view of it; with None no longer."""
         self._picture, self._plan = picture, None
         self._request.forget()
         self._say(tr("Loading…") if picture is not None else "")

@@ -91,7 +91,7 @@ SUB_GROUP_SIZES = 0x4108
 
 
 def sub_group_sizes(device: cl.Device) -> list[int]:
-    """The lanes that a thread of Intel's devices may have; none where a driver does not tell."""
+    """The lanes that a thread of Intel's devices may have; none where a driver does not report."""
     get_info = getattr(_library, "clGetDeviceInfo", None)
     if get_info is None or "cl_intel_required_subgroup_size" not in device.extensions:
         return []
