@@ -55,7 +55,7 @@ def test_a_pipe_is_read_while_its_writer_sends(
         with pytest.raises(BadPicture, match=r"nothing came from its writer for 0\.05 s"):
             pictures.PicturesInWorker(CommandEngine(Path(), EngineOptions())).send(pipe)
         brought: list[bytes] = []
-        monkeypatch.setattr(pictures.PicturesInWorker, "bring_data", lambda _, d: brought.append(d))
+        monkeypatch.setattr(pictures.PicturesInWorker, "send_data", lambda _, d: brought.append(d))
         monkeypatch.setattr(pictures, "WAITS", 30.0)
         reading = Thread(
             target=pictures.PicturesInWorker(CommandEngine(Path(), EngineOptions())).send,
