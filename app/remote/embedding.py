@@ -5,9 +5,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from app.remote.asking import UNREADABLE, OpenedModel
 from app.remote.link import MOST_BODY
 from app.remote.problems import ServerFailed, no_interface, unreachable
+from app.remote.remote_answer import UNREADABLE, OpenedModel
 from engine.errors import BadSetting, NotSupported
 from engine.protocol import Embed, Embedded
 

@@ -13,7 +13,6 @@ from typing import Any
 from PIL import Image
 
 from app.engine import Abilities, Engine, Restarted
-from app.remote.asking import OpenedModel, RemoteAnswer, unknown_seed
 from app.remote.connection import (
     KINDS,
     Connection,
@@ -27,6 +26,7 @@ from app.remote.keys import Keys
 from app.remote.link import SILENCE, ServerLink
 from app.remote.probe import ServerFacts, probe, probe_model
 from app.remote.problems import ServerFailed
+from app.remote.remote_answer import OpenedModel, RemoteAnswer, unknown_seed
 from engine.errors import BadPicture, Cancelled, CutawayError, UnknownPictures
 from engine.protocol import (
     Embed,

@@ -33,7 +33,7 @@ TICK = 0.1  # seconds between looks at Ctrl+C and at the progress bar
 
 
 class Interrupt:
-    """While entered, the first Ctrl+C only sets `interrupted`; the second is a KeyboardInterrupt."""
+    """While entered, the first Ctrl+C only sets `interrupted`; the second raises."""
 
     def __init__(self) -> None:
         self.interrupted = False

@@ -17,7 +17,7 @@ from app.state.models.model import ModelState
 from app.state.session import Session
 from app.state.talk.disk.database import StoreError
 from app.state.talk.disk.run_rows import KeptRun, RunResult, RunRows
-from app.state.token.asking import parts_of
+from app.state.token.question_maker import parts_of
 from app.work import Work
 from engine.protocol import (
     ChatMessage,

@@ -19,11 +19,11 @@ from app.state.problem import Problem
 from app.state.session import Session
 from app.state.talk.answer import Answer, as_messages
 from app.state.talk.answering import Answering, Writer
-from app.state.talk.brought import PicturesInEngine
 from app.state.talk.chat import ChatState
 from app.state.talk.details import Details
 from app.state.talk.disk.store import ChatStore
 from app.state.talk.message import Message
+from app.state.talk.pictures_in_engine import PicturesInEngine
 from app.state.talk.thread import Thread
 from app.state.talk.tokens import Tokens
 from app.state.wanted import title_of

@@ -14,12 +14,12 @@ from app.state.presets import OwnSampling
 from app.state.problem import Problem
 from app.state.session import Session
 from app.state.talk.answer import Answer
-from app.state.talk.brought import PicturesInEngine
 from app.state.talk.chat_edits import ChatEdits
 from app.state.talk.details import Details
 from app.state.talk.disk.store import ChatStore, StoreError
 from app.state.talk.edits import MOST_MOVES
 from app.state.talk.message import Message, Picture
+from app.state.talk.pictures_in_engine import PicturesInEngine
 from app.state.talk.rounds import ToolRounds
 from app.translated import in_language
 from engine.errors import BadSetting, CutawayError
@@ -268,7 +268,7 @@ class Answering(QObject):
             self._on_session()
 
     def _send(self, running: _RunningAnswer) -> None:
-        """Send the request once the engine holds all pictures; `changed` of these comes back here."""
+        """Send the request once the engine holds all pictures; their `changed` comes back here."""
         pictures, answer = running.pictures, running.answer
         problem = next(filter(None, map(self._pictures.problem, pictures)), "")
         if problem:

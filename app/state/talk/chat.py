@@ -15,7 +15,6 @@ from app.state.session import Session
 from app.state.talk.answer import NO_TOOLS, Answer
 from app.state.talk.answering import Answering, Manner, Writer, Writers
 from app.state.talk.attached import Attached, EditedPictures, PictureList
-from app.state.talk.brought import PicturesInEngine
 from app.state.talk.chat_edits import ChatEdits
 from app.state.talk.context import ContextUse, context_use
 from app.state.talk.details import Details
@@ -23,6 +22,7 @@ from app.state.talk.disk.store import ChatGone, ChatStore, StoreError
 from app.state.talk.documents import AttachedDocuments
 from app.state.talk.edits import NO_EDITS, EditSet
 from app.state.talk.message import Message, Picture, title_of
+from app.state.talk.pictures_in_engine import PicturesInEngine
 from app.state.talk.rounds import ToolRounds
 from app.state.talk.thread import Thread
 from app.state.talk.tokens import Tokens

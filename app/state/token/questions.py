@@ -10,7 +10,7 @@ from app.client import Latest
 from app.language import tr
 from app.state.problem import Problem
 from app.state.session import Session
-from app.state.talk.brought import PicturesInEngine
+from app.state.talk.pictures_in_engine import PicturesInEngine
 from app.state.token.word import Conversation
 from engine.protocol import Examine, Examined, Failed
 

@@ -15,8 +15,8 @@ from app.state.problem import Problem
 from app.state.selection import Selection
 from app.state.session import Session
 from app.state.talk.chat import ChatState
-from app.state.token.asking import Contexts, ModelParts, QuestionMaker, parts_of
 from app.state.token.live import LiveInside
+from app.state.token.question_maker import Contexts, ModelParts, QuestionMaker, parts_of
 from app.state.token.questions import WordQuestions
 from app.state.token.sources import Light, Sources
 from app.state.token.word import TOP, Conversation, Inside, Key, Word, inside_of

@@ -9,9 +9,9 @@ from app import names
 from app.language import tr
 from app.state.session import PastStage, StageProgress
 from app.state.talk.attached import EditedPictures
-from app.state.talk.brought import PicturesInEngine
 from app.state.talk.documents import DocumentTokens
 from app.state.talk.message import Message, Picture
+from app.state.talk.pictures_in_engine import PicturesInEngine
 from app.state.talk.tokens import Tokens
 from app.state.workbench import Workbench
 from app.tools.consent import Decision

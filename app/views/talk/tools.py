@@ -172,7 +172,7 @@ class ToolsButton(IconButton):
 
 
 class ServerQuestion(QWidget):
-    """Asks whether a server may start, with its whole command. Hidden where there is no question."""
+    """Asks whether a server may start, with its command. Hidden where there is no question."""
 
     def __init__(self, bench: Workbench) -> None:
         super().__init__()

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QToolButton, QWidget
 from app.language import tr
 from app.state.lab.causes import Causes
 from app.state.selection import Selection
-from app.state.token.asking import ModelParts
+from app.state.token.question_maker import ModelParts
 from app.state.token.readings import AttentionReading, Floats, Measure
 from app.state.token.sources import Sources, WordSource
 from app.state.token.token import TokenState

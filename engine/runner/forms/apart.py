@@ -55,7 +55,7 @@ class Apart:
     """Turns an answer's text into pieces, each of one kind, without the marks between them."""
 
     def __init__(self, template: ChatTemplate, request: Generate, opened: str, prefix: str) -> None:
-        """`opened` is the thought that the prompt begins, `prefix` what was reported of the answer."""
+        """`opened` is the thought that the prompt begins, `prefix` the answer that was sent."""
         self._request = request
         self._short_ids = "[TOOL_CALLS]" in template.text
         end = thought_end(opened) if not prefix.startswith(opened) else ""

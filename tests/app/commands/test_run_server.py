@@ -14,7 +14,7 @@ KEY = "sk-secret-123"
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
     monkeypatch.setenv("CUTAWAY_TEST_HOSTS", "127.0.0.1")
-    monkeypatch.setattr("app.remote.asking.WAITS", (0.01, 0.02))
+    monkeypatch.setattr("app.remote.remote_answer.WAITS", (0.01, 0.02))
     with chat_server() as running:
         running.answers = [Said(HELLO)]
         yield running

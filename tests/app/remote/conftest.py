@@ -90,7 +90,7 @@ def ring() -> Ring:
 @pytest.fixture
 def asker(ring: Ring, monkeypatch: pytest.MonkeyPatch) -> Iterator[Asker]:
     """Who asks an engine whose waits between tries are short."""
-    monkeypatch.setattr("app.remote.asking.WAITS", (0.01, 0.02))
+    monkeypatch.setattr("app.remote.remote_answer.WAITS", (0.01, 0.02))
     monkeypatch.setattr("app.remote.link.PROBE_SECONDS", 5.0)
     engine = RemoteEngine(Keys(ring))
     yield Asker(engine)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from app.remote import asking
+from app.remote import remote_answer
 from engine.protocol import (
     ChatMessage,
     Failed,
@@ -210,7 +210,7 @@ def test_stop_ends_an_answer_without_end_that_never_pauses(
 def test_an_answer_without_end_has_a_bound(
     opened: Asker, server: ChatServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(asking, "MOST_ANSWER", 1 << 20)
+    monkeypatch.setattr(remote_answer, "MOST_ANSWER", 1 << 20)
     server.answers = [Said(repeat(50 * delta("word " * 1000)))]
     end = opened.chat()
     assert isinstance(end, Failed)

@@ -143,7 +143,7 @@ def as_json(store: ChatStore, chat_id: int) -> bytes:
 
 
 def as_markdown(store: ChatStore, chat_id: int, links: Mapping[Picture, str] = NO_LINKS) -> bytes:
-    """The path shown, with speakers' names; a reasoning block as a quotation, a picture as a link."""
+    """The path shown, with speakers' names; reasoning as a quotation, a picture as a link."""
     chat = store.chat(chat_id)
     if chat is None:
         raise ChatGone

@@ -6,8 +6,8 @@ from PySide6.QtWidgets import QWidget
 
 from app.client import Latest
 from app.language import tr
-from app.state.talk.brought import UNLIMITED
 from app.state.talk.message import Picture
+from app.state.talk.pictures_in_engine import UNLIMITED
 from app.state.workbench import Workbench
 from app.theme.tokens import GRID
 from app.views.talk.pictures.words import DOT, limited, size, tokens

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from app.language import tr, tr_n
-from app.state.talk.brought import PicturesInEngine, PricedLimits
 from app.state.talk.message import Picture
+from app.state.talk.pictures_in_engine import PicturesInEngine, PricedLimits
 from app.widgets.numbers import duration, grouped
 from app.widgets.pictures.card import DOT, Offered, PictureItem
 from app.widgets.pictures.loader import PictureLoader

@@ -64,7 +64,7 @@ def bench(
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
-    monkeypatch.setattr("app.remote.asking.WAITS", (0.01, 0.02))
+    monkeypatch.setattr("app.remote.remote_answer.WAITS", (0.01, 0.02))
     with chat_server() as running:
         running.pages["/v1/models"] = page(
             {"data": [{"id": "org/tiny", "owned_by": "vllm", "max_model_len": 2048}]}

@@ -302,7 +302,7 @@ def test_an_error_of_the_engine_stays_with_the_answer(chat_bench: Workbench, unt
 def test_text_is_saved_while_it_is_written(
     chat_bench: Workbench, until: Until, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.state.talk.answering.EVERY_MS", 50)
+    monkeypatch.setattr("app.state.talk.answering.EVERY_MS", 200)
     chat, saves = chat_bench.chat, []
     real = ChatStore.save
     monkeypatch.setattr(ChatStore, "save", lambda self, m: (saves.append(m.text), real(self, m))[1])

@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from app.state.talk.brought import CHOICES, ONE_VIEW, UNLIMITED, choices
+from app.state.talk.pictures_in_engine import CHOICES, ONE_VIEW, UNLIMITED, choices
 from engine.images import layouts
 from engine.images.plan import ImagePlan, Limits, Size
 from engine.protocol import PictureLimits, PicturePlan
