@@ -199,7 +199,7 @@ class Latest(QObject):
     """
 
     moved = Signal()  # done or total
-    told = Signal(object)  # a reply on the way to the one that ends it
+    replied = Signal(object)  # a reply on the way to the one that ends it
 
     def __init__(self, client: EngineClient, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -249,7 +249,7 @@ class Latest(QObject):
 
     def _on_reply(self, reply: Reply) -> None:
         if self._pending is not None and reply.id == self._pending.id:
-            self.told.emit(reply)
+            self.replied.emit(reply)
 
 
 def _call(then: Callable[[Any], None] | None, reply: Reply) -> None:

@@ -308,7 +308,7 @@ def _template(args: argparse.Namespace) -> Generate:
 
 
 def _filling(args: argparse.Namespace, template: Generate, prompt: str) -> Generate:
-    """The request that fills in, where --suffix asks for it."""
+    """The request that fills in, for --suffix."""
     if args.suffix is None:
         return template
     infill = Infill(prompt, _utf8("--suffix", args.suffix) or "")

@@ -96,7 +96,11 @@ def named(fields: Mapping[str, Any], text: str) -> list[str]:
 
 
 def _check(request: Generate, kind: ServerKind) -> None:
-    if request.prompt is not None or request.prompt_tokens is not None or request.infill is not None:
+    if (
+        request.prompt is not None
+        or request.prompt_tokens is not None
+        or request.infill is not None
+    ):
         raise NotSupported("continuing a text without a chat on a server")
     if request.changes or request.edits:
         raise NotSupported("trying a changed model on a server")

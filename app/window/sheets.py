@@ -246,7 +246,7 @@ class Sheets(QObject):
                 sheet.dismiss()
 
     def _show_terms(self, name: str, terms: Terms) -> None:
-        self.terms.ask(name, KNOWN.get(name), terms)
+        self.terms.show_terms(name, KNOWN.get(name), terms)
         self._open(self.terms)
 
     def _open(self, view: QWidget) -> None:

@@ -63,7 +63,7 @@ class Model:
         Images stand before what the last message says; with them a text is a message too. Raises
         `CannotSee` where nothing makes the model see, `BadPicture`, and as `runner.generate`.
         """
-        text, messages = self.asked(prompt, images)
+        text, messages = self.prompt_of(prompt, images)
         request = Generate(
             0,
             messages=messages,
@@ -94,7 +94,7 @@ class Model:
         part of the prompt or a token. An edited result has another one beside it,
         `l_out_edited-3`. Raises as `runner.dump.dump`.
         """
-        text, messages = self.asked(prompt, images)
+        text, messages = self.prompt_of(prompt, images)
         probes = Probes(tensors)
         given = (self.loaded, self.conversation, probes, messages, text, steps)
         found = dump(*given, edits=edits)
@@ -105,7 +105,7 @@ class Model:
             for one in step.results
         }
 
-    def asked(
+    def prompt_of(
         self, prompt: str | Sequence[Mapping[str, str]], images: Sequence[Image]
     ) -> tuple[str | None, list[ChatMessage]]:
         """A text to continue, or messages, the last one with the images."""

@@ -205,7 +205,7 @@ class LoadedModel:
 
 
 def _gives(built: BuiltModel) -> tuple[Gives, ...]:
-    """The results that can be asked for."""
+    """The results that a person can ask for."""
     rows = Output.EMBEDDINGS in built.model.gives
     there: dict[Gives, bool] = {
         "text": built.output is Output.LOGITS,

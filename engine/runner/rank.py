@@ -75,7 +75,7 @@ def _encoded(model: LoadedModel, query: str, texts: Sequence[str], pause: Pause)
     check_length("query", query, most)
     n_query = least_tokens(tokenizer, query, most)
     check_fits("query", query, max(n_query, 1) if query.strip() else 0, most)
-    asked = [] if form else tokenizer.encode(query, add_special=False, parse_special=False)
+    query_ids = [] if form else tokenizer.encode(query, add_special=False, parse_special=False)
     found: list[list[int]] = []
     for number, text in enumerate(texts, 1):
         name = f"text {number}"
@@ -83,7 +83,7 @@ def _encoded(model: LoadedModel, query: str, texts: Sequence[str], pause: Pause)
         n = n_query + least_tokens(tokenizer, text, most)
         ids: list[int] = []
         if n <= most:
-            ids = _joined(tokenizer, form, query, asked, text)
+            ids = _joined(tokenizer, form, query, query_ids, text)
             n = len(ids)
         check_fits(f"{name} with the query", text, n, most)
         found.append(ids)
@@ -91,11 +91,11 @@ def _encoded(model: LoadedModel, query: str, texts: Sequence[str], pause: Pause)
 
 
 def _joined(
-    tokenizer: Tokenizer, form: str, query: str, asked: Sequence[int], text: str
+    tokenizer: Tokenizer, form: str, query: str, query_ids: Sequence[int], text: str
 ) -> list[int]:
     """A query and a text as one text's tokens."""
     if form:
         return tokenizer.fill(form, {"query": query, "document": text})
     own = tokenizer.encode(text, add_special=False, parse_special=False)
     before, between, after = tokenizer.pair
-    return [*before, *asked, *between, *own, *after]
+    return [*before, *query_ids, *between, *own, *after]

@@ -339,7 +339,7 @@ def load_tokenizer(meta: Metadata) -> Tokenizer:
 
 def _separator(meta: Metadata, vocab: Vocab, usual: bool = False) -> int | None:
     """The token that stands between two texts, besides EOS; None where there is none. `usual`
-    tells where the file does not say.
+    counts where the file does not say.
     """
     if not meta.get("tokenizer.ggml.add_sep_token", bool, usual):
         return None

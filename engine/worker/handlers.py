@@ -413,7 +413,7 @@ def _embed(service: Service, request: Embed) -> InParts[Embedded]:
 
 @answers(Rank)
 def _rank(service: Service, request: Rank) -> InParts[Ranked]:
-    answering, stop = service.answering, service.asked_to_stop(request)
+    answering, stop = service.answering, service.stop_of(request)
     found: list[TextRank] = []
     claim = _Claim(answering)
     for part in rank_in_parts(answering.model, request.query, request.texts, stop, claim):

@@ -79,7 +79,7 @@ class SteeringState(QObject):
         self.problem = self.notice = ""
         self.done = self.total = 0
         self._request = Latest(client, self)
-        self._request.told.connect(self._on_part)
+        self._request.replied.connect(self._on_part)
         self._rows = LayerRows()
 
     @property

@@ -106,7 +106,7 @@ class Verbs(QObject):
         self.problem = ""
         self._request = Latest(client, self)
         self._request.moved.connect(self.changed)
-        self._request.told.connect(self._on_part)
+        self._request.replied.connect(self._on_part)
         self._rows: dict[tuple[str, int], list[tuple[list[int], bytes]]] = {}
         selection.changed.connect(self.changed)
         chat.opened.connect(self._request.forget)

@@ -64,7 +64,7 @@ class ExpertsState(QObject):
         self.routing: Routing | None = None
         self.problem = NO_WORD
         self._request = Latest(client, self)
-        self._request.told.connect(self._on_part)
+        self._request.replied.connect(self._on_part)
         self._shown = False
         self._word: tuple[int, int] | None = None
         self._found: dict[str, Floats] = {}

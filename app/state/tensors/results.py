@@ -62,7 +62,7 @@ class ResultsState(QObject):
         self.groups: list[TensorGroup] = []
         self._known: object = None  # the model whose groups these are
         self._request = Latest(client, self)
-        self._request.told.connect(self._part)
+        self._request.replied.connect(self._part)
         self._wanted: tuple[str, int] | None = None
         self._info: ResultPart | None = None
         self._values = np.empty(0, np.float32)

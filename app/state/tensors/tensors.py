@@ -268,7 +268,7 @@ def _measured(job: Work, numbers: Numbers) -> Statistics | None:
 
 
 def _lost(job: Work, client: EngineClient, numbers: Numbers, path: str) -> Loss | None:
-    def told(done: int, total: int) -> bool:
+    def on_progress(done: int, total: int) -> bool:
         job.report(done / total)
         return not job.cancelled
 
@@ -279,7 +279,7 @@ def _lost(job: Work, client: EngineClient, numbers: Numbers, path: str) -> Loss 
         exact = weight(other, numbers.name)
         if exact.dims != numbers.dims:
             raise BadSetting("file", path, f"{numbers.name} of {list(numbers.dims)}")
-        return loss(numbers, exact, told)
+        return loss(numbers, exact, on_progress)
     finally:
         other.close()
 

@@ -49,7 +49,7 @@ class TextsState(QObject):
         self._request: CompareTexts | None = None
         self._parts: dict[int, Floats] = {}
         self._reading = Latest(client, self)
-        self._reading.told.connect(self._on_part)
+        self._reading.replied.connect(self._on_part)
         self._device = ""
         session.changed.connect(self._follow)
 

@@ -30,7 +30,7 @@ class WordQuestions(QObject):
 
     def __init__(self, session: Session, in_engine: PicturesInEngine, parent: QObject) -> None:
         super().__init__(parent)
-        self._session, self._brought = session, in_engine
+        self._session, self._pictures = session, in_engine
         self._latest = Latest(session.client)
         self._waiting: tuple[Callable[[], Question | None], Then] | None = None  # for pictures
         self.status: Status = "idle"
@@ -56,7 +56,7 @@ class WordQuestions(QObject):
         self._slow.start()
         self._say("asked", None)
         pictures = [picture for message in talk.path for picture in message.pictures]
-        if not self._brought.send(pictures):
+        if not self._pictures.send(pictures):
             self._waiting = make, then
             return
 
@@ -94,7 +94,7 @@ class WordQuestions(QObject):
     def _failed(self, failed: Failed) -> None:
         self._slow.stop()
         if failed.pictures:
-            self._brought.lost(failed.pictures)
+            self._pictures.lost(failed.pictures)
         again = failed.kind in ("Cancelled", "WorkerDied") or bool(failed.pictures)
         self._say("idle", Problem(failed.kind, failed.message, "retry" if again else ""))
 
@@ -105,7 +105,7 @@ class WordQuestions(QObject):
 
     def _bad_picture(self, talk: Conversation) -> Problem | None:
         pictures = [picture for message in talk.path for picture in message.pictures]
-        text = next(filter(None, map(self._brought.problem, pictures)), "")
+        text = next(filter(None, map(self._pictures.problem, pictures)), "")
         return Problem("BadPicture", text) if text else None
 
     def _refusal(self, talk: Conversation) -> Problem | None:

@@ -215,7 +215,7 @@ class TermsView(QWidget):
         row = hbox(STRETCH, Button(tr("Cancel"), self.done.emit), self.accept, spacing=GRID)
         vbox(self._title, self._caption, self._link, GRID, row, on=self, margins=PADDING)
 
-    def ask(self, name: str, model: KnownModel | None, terms: Terms) -> None:
+    def show_terms(self, name: str, model: KnownModel | None, terms: Terms) -> None:
         """Show the terms of a model."""
         self.name = name
         self._title.setText(

@@ -80,7 +80,7 @@ class ModelView(QWidget):
         self._state = state = bench.file
         self.setAccessibleName(tr("The model's file"))
         self._title = ElidedLabel(size="strong")
-        self.says = label(tone="quiet", wrap=True)
+        self.caption = label(tone="quiet", wrap=True)
         self.tabs = FittedTabs(tr("Parts of the model's file"))
         self.tabs.setProperty("level", "second")
         self.metadata = MetadataPage(state)
@@ -104,7 +104,7 @@ class ModelView(QWidget):
             (self._title, 1), IconButton("close", tr("Close the model's file"), self.done.emit, 16)
         )
         head = vbox(
-            first, self.says, margins=(PADDING, PADDING, PADDING, GRID // 2), spacing=GRID // 2
+            first, self.caption, margins=(PADDING, PADDING, PADDING, GRID // 2), spacing=GRID // 2
         )
         vbox(head, GRID // 2, (self._parts, 1), SPARE, on=self, spacing=0)
         state.changed.connect(self.refresh)
@@ -117,16 +117,16 @@ class ModelView(QWidget):
 
     def refresh(self) -> None:
         state, content = self._state, self._state.content
-        set_tone(self.says, "bad" if state.problem else "quiet")
+        set_tone(self.caption, "bad" if state.problem else "quiet")
         if content is None:
             self._title.setText(title_of(state.path) or tr("No model"))
             empty = tr("A model's metadata, tensors and tokens show here when it opens.")
-            self.says.setText(
+            self.caption.setText(
                 state.problem or (tr("Reading the file …") if state.looking else empty)
             )
         else:
             self._title.setText(Path(content.path).name)
-            self.says.setText(_summary(content))
+            self.caption.setText(_summary(content))
         self._parts.setVisible(content is not None)
         self.metadata.show_content(content)
         self.tensors.show_content(content)

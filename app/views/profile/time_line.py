@@ -166,7 +166,7 @@ def _host(answer: RecordedAnswer) -> SpanLane:
     starts, ends = (np.array([edge[at] for edge in edges], np.float64) for at in (0, 1))
     kinds = np.array([2 if name == BETWEEN else at % 2 for at, name in enumerate(names)], np.int64)
 
-    def says(span: int) -> str:
+    def describe(span: int) -> str:
         return tr(
             "host: {names}, {ends} µs",
             names=names[span],
@@ -174,4 +174,4 @@ def _host(answer: RecordedAnswer) -> SpanLane:
         )
 
     tones = [*(mix(HOST, tokens().panel, share) for share in (0.9, 0.7)), tokens().raised]
-    return SpanLane(tr("H steps"), starts, ends, kinds, tones, names.__getitem__, says)
+    return SpanLane(tr("H steps"), starts, ends, kinds, tones, names.__getitem__, describe)

@@ -362,8 +362,8 @@ class TensorsView(QWidget):
 
 
 def _saved(job: Work, write: object, numbers: Numbers, path: Path) -> bool:
-    def told(done: int, total: int) -> bool:
+    def show_progress(done: int, total: int) -> bool:
         job.report(done / total)
         return not job.cancelled
 
-    return bool(write(numbers, path, told))  # type: ignore[operator]
+    return bool(write(numbers, path, show_progress))  # type: ignore[operator]

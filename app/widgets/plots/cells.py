@@ -71,7 +71,7 @@ class Seen:
         return self.rows.step, self.columns.step
 
     @property
-    def says(self) -> str:
+    def sampled(self) -> str:
         """What a drawn cell stands for, where that is not one number."""
         down, across = self.steps
         if (down, across) == (1, 1):

@@ -20,7 +20,7 @@ def look(
 
     Raises as `engine.inside.token.examine`.
     """
-    text, messages = model.asked(prompt, images)
+    text, messages = model.prompt_of(prompt, images)
     request = Examine(0, messages=messages, prompt=text, **wanted)
     *_, found = examine(model.loaded, model.conversation, request, lambda: False)
     assert isinstance(found, Examined)

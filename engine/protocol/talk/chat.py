@@ -286,7 +286,7 @@ class Speculation(msgspec.Struct, frozen=True):
 
 class Generate(Request[Finished], frozen=True):
     """Answer a chat, or continue `prompt` as it stands, or `prompt_tokens`, or write what `infill`
-    asks for.
+    requests.
 
     `when_full` is what becomes of a prompt or an answer that outgrows the context: its oldest part
     after the system prompt is dropped (shift), as much from a prompt's middle (middle), or neither:

@@ -212,7 +212,7 @@ class RunningAnswer:
         self.watch.sequence = sequence
         if self.reason is not None:
             return
-        self._prompt_infos = self._asked_infos()
+        self._prompt_infos = self._wanted_infos()
         if self._prompt_infos is not None:
             sequence.clear()  # all logits are wanted
         n = sequence.reuse(self.pending, self._turn() if was_new else 0, self.edits)
@@ -239,11 +239,11 @@ class RunningAnswer:
             self.reason = "cancelled"
             return
         if not part:
-            yield from self.tell()
+            yield from self.last_pieces()
             return
         finish = self.begin(part, extras)
         try:
-            yield from self.tell()
+            yield from self.last_pieces()
         finally:
             row = finish()
         yield from self.take(part, row)
@@ -355,7 +355,7 @@ class RunningAnswer:
         chooses = self.model.stepper.chooses and not self.is_reading and not self.is_alone
         return Output.BEST if chooses and self.drawing.draws_from(N_BEST) else Output.LOGITS
 
-    def tell(self) -> Iterator[Reply]:
+    def last_pieces(self) -> Iterator[Reply]:
         """The token drawn last; best while a step is computed."""
         token, self._token = self._token, None
         if token is None:
@@ -412,7 +412,7 @@ class RunningAnswer:
             self.tally.n_accepted += 1
             self.sequence.computed(self.pending)
             self.watch.shared()
-            replies += self.tell()
+            replies += self.last_pieces()
             replies += self.take(self.pending[:], row)
         return replies
 
@@ -456,7 +456,7 @@ class RunningAnswer:
             self.model.built.caches.states.n_slots > 0,
         )
 
-    def _asked_infos(self) -> PromptInfos | None:
+    def _wanted_infos(self) -> PromptInfos | None:
         """Return the collector of the prompt's log-probabilities, until they are sent."""
         n_top = self.request.prompt_logprobs
         if n_top is None or self.n_drawn:

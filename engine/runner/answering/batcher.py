@@ -164,7 +164,7 @@ class Batcher:
         yield from self._end_cancelled()
         for answer in self.running[:]:
             if not answer.pending:
-                yield from self._safely([answer], answer.tell)
+                yield from self._safely([answer], answer.last_pieces)
         yield from self._end()
         yield from self._admit()
         yield from self._step()
@@ -371,7 +371,7 @@ class Batcher:
                 one.answer.watch.shared()
         try:
             for one in pieces:
-                yield from self._safely([one.answer], one.answer.tell)
+                yield from self._safely([one.answer], one.answer.last_pieces)
         finally:
             logits = finish()
         rows: list[Row] = [best_of(one) for one in logits] if best else list(logits)
@@ -411,7 +411,7 @@ class Batcher:
                 return
         finish = one.answer.begin(one.part, one.extras)
         try:
-            yield from self._safely([one.answer], one.answer.tell)
+            yield from self._safely([one.answer], one.answer.last_pieces)
         finally:
             row = finish()
         yield from self._taken(one, row)

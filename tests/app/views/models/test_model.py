@@ -39,4 +39,4 @@ def test_a_file_that_cannot_be_read_says_why(
     broken = tmp_path / "broken.gguf"
     broken.write_bytes(b"nothing")
     window.bench.file.open(broken)
-    qtbot.waitUntil(lambda: "broken.gguf" in window.sheets.file.says.text())
+    qtbot.waitUntil(lambda: "broken.gguf" in window.sheets.file.caption.text())

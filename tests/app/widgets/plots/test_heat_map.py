@@ -143,7 +143,7 @@ def test_an_outlier_is_seen_however_small_it_is_drawn() -> None:
     assert piece.values[1234 // down, 567 // across] == -9
     assert np.isnan(piece.values[77 // down, 3 // across])
     assert np.count_nonzero(np.nan_to_num(piece.values)) == 1
-    assert piece.says == "each point is the largest of 7 × 4 numbers"
+    assert piece.sampled == "each point is the largest of 7 × 4 numbers"
 
 
 def test_of_a_huge_grid_only_what_is_drawn_is_read(show: Show) -> None:
