@@ -32,14 +32,14 @@ engine.load_done()
 assert bench.chat.send("What is 2 + 2?")
 assert bench.letters.count == 6
 view = window.inspector.view(LettersView)
-assert view.says.text() == "6 letters"
+assert view.caption.text() == "6 letters"
 (page,) = [page for page in PAGES if page.id == "letters"]
 report = page.report(bench, view)
 assert (list(report.words), report.data()) == (["6 letters"], {"letters": 6})
 preferences = PreferencesView(bench.preferences)
 assert preferences.letters.isChecked()
 preferences.letters.click()
-assert view.says.text() == "0 letters"
+assert view.caption.text() == "0 letters"
 bench.preferences.save()
 assert b'"letters_counted": false' in bench.preferences.path.read_bytes()
 window.close()

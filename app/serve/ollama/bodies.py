@@ -7,7 +7,7 @@ from msgspec import Meta, Raw, Struct
 
 from app.serve import chat_fields
 from app.serve.chat_fields import bounded
-from app.serve.fetching import AskedPictures
+from app.serve.fetching import RequestPictures
 from app.serve.web.body import NULL, raw_text
 from app.serve.web.site import HttpCall
 from engine import protocol
@@ -99,7 +99,7 @@ class GenerateRequest(TextRequest, kw_only=True):
     raw: bool | None = None
 
 
-def asked_for(call: HttpCall, body: TextRequest) -> protocol.Generate:
+def generate_request(call: HttpCall, body: TextRequest) -> protocol.Generate:
     """All of a request but its words. Raises `Refusal`."""
     options = body.options or Options()
     stops = [options.stop] if isinstance(options.stop, str) else options.stop or []

@@ -89,7 +89,7 @@ async def chat(call: HttpCall) -> Reply:
     """Answer a chat; one without messages only asks whether the model is there."""
     body = decoded(call.body, bodies.ChatRequest)
     await call.model(body.model)
-    request = bodies.asked_for(call, body)
+    request = bodies.generate_request(call, body)
     style = _style(body, _chat_fields)
     if not body.messages:
         return json(style.line() | {"done": True, "done_reason": "load"})
@@ -106,7 +106,7 @@ async def generate(call: HttpCall) -> Reply:
     """
     body = decoded(call.body, bodies.GenerateRequest)
     await call.model(body.model)
-    request = bodies.asked_for(call, body)
+    request = bodies.generate_request(call, body)
     style = _style(body, _generate_fields)
     if not body.prompt and not body.images and not body.suffix:
         return json(style.line() | {"done": True, "done_reason": "load"})
