@@ -13,7 +13,7 @@ from tests.parsed import nodes
 from tests.parsed import tree as tree_of
 
 ROOT = Path(__file__).parent.parent
-MOST_FRAGMENTS = 78  # docstrings; lower it with the count, never raise it
+MOST_FRAGMENTS = 77  # docstrings; lower it with the count, never raise it
 FRAGMENT = re.compile(r"(What|Of|As|Those|Whether|The ones?( |$)(that|which|whose|of|for)?)\b")
 
 # Parts of a program do not speak, hear or obey; the field has its own words.
