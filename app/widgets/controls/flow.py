@@ -49,6 +49,8 @@ class Flow(QWidget):
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         super().resizeEvent(event)
         self._arrange()
+        if self.heightForWidth(self.width()) != self.height():
+            self.updateGeometry()  # its layout takes it to be as high as it was at the other width
 
     def heightForWidth(self, width: int) -> int:  # noqa: N802
         return max((place.bottom() + 1 for place in self._places(width)), default=0)

@@ -151,3 +151,19 @@ def test_the_shelf_says_why(page: DiscoverView, qtbot: QtBot, hub: FakeHub) -> N
     assert model.reason in page.repo.facts.text()
     assert "Licence: gemma" in page.repo.facts.text()
     page.state.cancel()
+
+
+def test_filters_that_take_a_second_line_have_room_for_it(page: DiscoverView, qtbot: QtBot) -> None:
+    """A repository beside the list takes half of the width."""
+    boxes = list(page.filters.values())
+    filters = boxes[0].parentWidget()
+    assert filters is not None
+    for words, lines in (("fine", 2), ("", 1)):
+        page.words.setText(words)
+        if words:
+            page.words.returnPressed.emit()
+            qtbot.waitUntil(lambda: page.state.state == "done")
+        come_to_rest(page)
+        assert len({box.y() for box in boxes}) == lines
+        assert all(filters.rect().contains(box.geometry()) for box in boxes)
+    page.state.cancel()
