@@ -11,6 +11,7 @@ from app.widgets.layouts import vbox
 
 WIDTH = 448  # pixels
 NARROWEST = 280
+ENOUGH = 0.6  # of the window's height, for a card that scrolls
 
 
 class Popover(QFrame):
@@ -31,10 +32,15 @@ class Popover(QFrame):
         vbox(self.area, on=self, margins=1)
 
     def show_above(self, place: QWidget, wanted: int = WIDTH) -> None:
-        """Open it above a widget, inside its screen, at most so many pixels wide at normal text."""
+        """Open it above a widget, inside its screen, at most so many pixels wide at normal text. It
+        covers the widget only where little of the window is above it.
+        """
         self._place, self._wanted = place, wanted
         screen = place.screen().availableGeometry()
         room = min(place.window().height(), screen.height()) - 2 * GRID
+        top = max(screen.top(), place.window().mapToGlobal(QPoint()).y())
+        above = place.mapToGlobal(QPoint()).y() - top - GRID
+        room = above if above > ENOUGH * room else room
         width = min(fonts.px(wanted), max(NARROWEST, place.window().width() - 2 * GRID))
         layout = self.inside.layout()
         tall = layout is not None and layout.hasHeightForWidth()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 from PIL import Image
-from PySide6.QtCore import QEvent, QMimeData, QPointF, Qt, QUrl
+from PySide6.QtCore import QEvent, QMimeData, QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import QGuiApplication, QImage, QKeyEvent, QMouseEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QInputDialog
@@ -213,6 +213,18 @@ def popover(talk: Talk) -> SamplingPopover:
     assert popover is not None
     assert popover.isVisible()
     return popover
+
+
+def test_the_settings_leave_the_message_in_sight(talk: Talk) -> None:
+    """They scroll between the top of the window and the field."""
+    talk.resize(700, 800)
+    talk.move(20, 100)
+    QApplication.processEvents()
+    QTest.mouseClick(talk.composer.sampling, Qt.MouseButton.LeftButton)
+    popover = talk.composer.popover
+    assert popover is not None
+    assert popover.geometry().bottom() < talk.composer.field.mapToGlobal(QPoint()).y()
+    assert popover.geometry().top() >= talk.mapToGlobal(QPoint()).y()
 
 
 def test_sliders_and_fields_set_the_sampling(
