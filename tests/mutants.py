@@ -131,7 +131,7 @@ OTHERS = (
     Mutant(
         "weights of a file that was written since are taken over",
         "engine/gguf/splits.py",
-        "told.st_dev, told.st_ino, told.st_size, *times",
+        "status.st_dev, status.st_ino, status.st_size, *times",
         "0, 0, 0, 0, 0",
         "tests/engine/runner/placing/test_shelf.py",
     ),
@@ -293,8 +293,8 @@ OTHERS = (
     Mutant(
         "forms: the mask of a token is that of the one before",
         "engine/sampling/constraint.py",
-        "_told(self._matcher.get_error()))\n        self._is_ready = False",
-        "_told(self._matcher.get_error()))",
+        "_in_words(self._matcher.get_error()))\n        self._is_ready = False",
+        "_in_words(self._matcher.get_error()))",
         "tests/engine/runner/forms/test_forms.py",
     ),
     Mutant(
