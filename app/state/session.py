@@ -392,9 +392,9 @@ class Session(QObject):
     def _take_loaded(self, loaded: Loaded) -> None:
         self._loading, self.model, self.error = None, loaded, None
         self._n_ctx, self.previous = loaded.n_ctx, None
-        log.info("%s is open on %s, %d tokens of context", loaded.name, loaded.device, loaded.n_ctx)
         for line in loaded.details:
             log.info("%s", line)
+        log.info("%s is open on %s, %d tokens of context", loaded.name, loaded.device, loaded.n_ctx)
         for note in loaded.notes:
             log.warning("%s", note)
         self._set("ready")

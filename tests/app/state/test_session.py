@@ -1,5 +1,6 @@
 """The session with the real engine: what it says of loading, failing, dying and coming back."""
 
+import logging
 import os
 import signal
 from pathlib import Path
@@ -23,6 +24,18 @@ def test_no_model(bench: Workbench, problems: list[Problem]) -> None:
     assert [(p.kind, p.action) for p in problems] == [("NoModel", "open")]
     assert bench.chat.path == []
     assert bench.notices == []
+
+
+def test_the_log_ends_with_what_is_open(
+    bench: Workbench, until: Until, tiny_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The window shows the newest line, which was one of the details of the memory."""
+    with caplog.at_level(logging.INFO, "engine"):
+        bench.open_model(tiny_path)
+        until(lambda: bench.session.status == "ready")
+    lines = [record.getMessage() for record in caplog.records if record.name == "engine"]
+    assert any(line.startswith("total memory size=") for line in lines)
+    assert "is open on" in lines[-1]
 
 
 def test_a_file_that_was_moved(bench: Workbench, until: Until, tmp_path: Path) -> None:
