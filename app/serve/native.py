@@ -3,9 +3,9 @@
 """
 
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Annotated, Any
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from app.serve import request_fields as fields
@@ -23,6 +23,7 @@ from engine.protocol import (
     Finished,
     Generate,
     Infill,
+    LineLimits,
     ListAdapters,
     ListSlots,
     Piece,
@@ -209,9 +210,13 @@ def _piece(data: bytes) -> str | list[int]:
 
 
 class PredictBody(fields.TextRequest):
-    """Fields of both; `n_predict` is llama-server's name of `max_tokens`."""
+    """Fields of both; `n_predict` is llama-server's name of `max_tokens`. `n_indent` and
+    `t_max_predict_ms` limit lines.
+    """
 
     n_predict: fields.Count | None = None
+    n_indent: Annotated[int, Meta(ge=0)] | None = None
+    t_max_predict_ms: int | None = None
 
 
 class CompletionBody(PredictBody):
@@ -278,6 +283,7 @@ def _request(call: HttpCall, body: PredictBody) -> Generate:
         bias=fields.bias(body.logit_bias),
         edits=body.edits or [],
         endless=bool(body.ignore_eos),
+        lines=LineLimits(body.n_indent or 0, max(0, body.t_max_predict_ms or 0) / 1000),
         when_full="stop",
         speculation=fields.speculation(body),
         lora=fields.lora(body.lora),

@@ -1,6 +1,8 @@
 """Stop strings: never shown, also when they are split over tokens."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
+from time import perf_counter
 
 
 class StopFilter:
@@ -42,6 +44,47 @@ def _overlap(text: str, stop: str) -> int:
         if text.endswith(stop[:n]):
             return n
     return 0
+
+
+_BREAK = re.compile(r"[\r\n][ \t\r\n]*")
+
+
+class LineStop:
+    """Ends an answer of lines: before one with less than `indent` blanks in front, and with the
+    first that ends `seconds` after the answer began; 0 is no limit. `ended` is set once it has.
+    """
+
+    def __init__(
+        self, indent: int, seconds: float, clock: Callable[[], float] = perf_counter
+    ) -> None:
+        self._indent, self._seconds, self._clock = indent, seconds, clock
+        self._held = ""  # a line break and what is blank after it
+        self._began: float | None = None
+        self.ended = False
+
+    def push(self, text: str) -> str:
+        """Returns text that may be shown now; nothing once it has `ended`."""
+        if self.ended or not (self._indent or self._seconds):
+            return "" if self.ended else text
+        now = self._clock()
+        self._began = now if self._began is None else self._began
+        late = 0 < self._seconds < now - self._began
+        text, self._held = self._held + text, ""
+        for found in _BREAK.finditer(text):
+            blanks = len(found[0]) - 1 - max(found[0].rfind("\n"), found[0].rfind("\r"))
+            is_last = found.end() == len(text)
+            if late or (not is_last and blanks < self._indent):
+                self.ended = True
+                return text[: found.start()]
+            if is_last:
+                self._held = found[0]
+                return text[: found.start()]
+        return text
+
+    def flush(self) -> str:
+        """Returns the text held back, once no more can come."""
+        shown, self._held = self._held, ""
+        return "" if self.ended else shown
 
 
 LOOK_EVERY = 16

@@ -9,7 +9,7 @@ from engine.protocol.inside.change import Change
 from engine.protocol.inside.edit import Edit
 from engine.protocol.inside.live import Live
 from engine.protocol.message import Reply, Request, StageName
-from engine.protocol.talk.infill import Infill
+from engine.protocol.talk.infill import Infill, LineLimits
 from engine.protocol.talk.picture import PictureLimits, PictureStats, PlacedRows
 
 ToolChoice = Literal["none", "auto", "required"]
@@ -323,6 +323,7 @@ class Generate(Request[Finished], frozen=True):
     bias: dict[int, float] = {}
     endless: bool = False
     stop_loops: bool = False
+    lines: LineLimits = LineLimits()
     apart: bool = False
     logprobs: int = 0
     prompt_logprobs: int | None = None

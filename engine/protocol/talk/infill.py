@@ -10,6 +10,15 @@ class Snippet(msgspec.Struct, frozen=True):
     name: str = ""
 
 
+class LineLimits(msgspec.Struct, frozen=True):
+    """Where an answer of lines ends: before a line with less than `indent` blanks in front, and
+    with the first that ends `seconds` after its beginning; 0 is no limit.
+    """
+
+    indent: int = 0
+    seconds: float = 0.0
+
+
 class Infill(msgspec.Struct, frozen=True):
     """A place in a text: the answer is what stands between `prefix` and `suffix`. `line` is more of
     the prefix, tokenised by itself, as editors send the line that is being written.

@@ -41,7 +41,7 @@ from engine.runner.sequence import Sequenced
 from engine.runner.stepper import TEXT, Extras, Logits
 from engine.runner.watch import Watch
 from engine.sampling.cuts import best_of
-from engine.sampling.stops import StopFilter
+from engine.sampling.stops import LineStop, StopFilter
 from engine.settings import drafters
 from engine.tokenizer import Tokenizer
 from engine.tokenizer.words import Pause, no_pause
@@ -78,6 +78,7 @@ class Words:
     def __init__(self, model: LoadedModel, request: Generate, prompt: Prompt) -> None:
         marks = {model.tokenizer.id(mark) for mark in MARKS}
         self._text, self._stops = model.tokenizer.stream(shown=marks), StopFilter(request.stop)
+        self._lines = LineStop(request.lines.indent, request.lines.seconds)
         opened = "" if request.prefix or request.prefix_tokens else prompt.opened
         self.begun = beyond_prefix(request, self._text, prompt.opened)
         self._teller: Apart | Plain = Plain(request, opened)
@@ -96,17 +97,22 @@ class Words:
 
     def pieces(self, text: str, info: TokenInfo) -> Iterator[Reply]:
         """More text, and the token that made it certain."""
-        yield from self._teller.push(self._stops.push(text), [info])
+        yield from self._teller.push(self._lines.push(self._stops.push(text)), [info])
 
     @property
     def stop(self) -> str | None:
         """The stop string that was met."""
         return self._stops.matched
 
+    @property
+    def ended(self) -> bool:
+        """True if a limit of lines ends the answer."""
+        return self._lines.ended
+
     def rest(self) -> Iterator[Reply]:
         """Yield the text that was held back."""
         left = self._stops.push(self._text.flush()) + self._stops.flush()
-        yield from self._teller.finish(left)
+        yield from self._teller.finish(self._lines.push(left) + self._lines.flush())
 
     def reason(self, reason: str) -> str:
         """Why the answer ended, as the client gets it; a stop string may also stand in a call."""
@@ -369,6 +375,8 @@ class RunningAnswer:
         yield from self.watch.found()
         if self.words.stop is not None:
             self.reason = "stop"
+        elif self.words.ended:
+            self.reason = "length"
         elif not self.pending:
             self.reason = self._ending
 

@@ -151,6 +151,8 @@ def test_the_suffix_first(path: Path, tokenizer: Tokenizer) -> None:
         told = server.post("/infill", asked()).json()
         place = Infill(PREFIX, SUFFIX, suffix_first=True)
         assert told["content"] == by_tokens(server, infill_tokens(tokenizer, place, N_CTX))
+        more = server.post("/infill", asked(input_prefix=PREFIX + "sea")).json()
+        assert more["timings"]["prompt_n"] <= len("sea") + 2  # nothing but what was written since
         body = {"prompt": PREFIX, "suffix": SUFFIX, "max_tokens": 8, "temperature": 0}
         text = server.post("/v1/completions", body).json()["choices"][0]["text"]
         assert text == told["content"]
@@ -192,3 +194,15 @@ def test_refusals(filling: Served, where: str, body: dict[str, Any], says: str) 
     refused = filling.post(where, body)
     assert refused.status_code == 400
     assert says in refused.text
+
+
+def test_a_line_with_less_indentation_ends_the_answer(filling: Served) -> None:
+    """So that an editor is offered the rest of a block, not what follows it."""
+    body = asked(grammar='root ::= "a\\n  b\\n\\n  c\\nd"', n_predict=40)
+    assert filling.post("/infill", body).json()["content"] == "a\n  b\n\n  c\nd"
+    body |= {"n_indent": 2, "t_max_predict_ms": 10**6}
+    told = filling.post("/infill", body).json()
+    assert (told["content"], told["stop_type"]) == ("a\n  b\n\n  c", "limit")
+    frames = events(filling.stream("/infill", body))
+    assert "".join(frame["content"] for frame in frames) == told["content"]
+    assert filling.post("/infill", asked(n_indent=-1)).status_code == 400

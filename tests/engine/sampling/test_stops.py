@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.sampling.stops import StopFilter
+from engine.sampling.stops import LineStop, StopFilter
 
 TEXT = st.text("abc", max_size=30)
 
@@ -47,3 +47,38 @@ def test_a_false_start_comes_out_later() -> None:
     filter_ = StopFilter(["STOP"])
     assert filter_.push("a ST") == "a "
     assert filter_.push("AR") == "STAR"
+
+
+LINES = st.text("a \n", max_size=30)
+
+
+def shown_of(text: str, indent: int, random) -> tuple[str, bool]:
+    stop, shown = LineStop(indent, 0.0), ""
+    while text:
+        n = random.randint(1, 4)
+        shown += stop.push(text[:n])
+        text = text[n:]
+    return shown + stop.flush(), stop.ended
+
+
+@given(LINES, st.integers(0, 3), st.randoms())
+def test_a_line_with_less_indentation_ends_the_text(text, indent, random) -> None:
+    """Blank lines do not, and go with the line that does."""
+    first, *lines = text.split("\n")
+    kept = [first]
+    for line in lines:
+        if line.strip(" ") and len(line) - len(line.lstrip(" ")) < indent:
+            break
+        kept.append(line)
+    ended = len(kept) <= len(lines)
+    while ended and len(kept) > 1 and not kept[-1].strip(" "):
+        kept.pop()
+    assert shown_of(text, indent, random) == ("\n".join(kept), ended)
+
+
+def test_the_first_line_that_ends_too_late_is_the_last() -> None:
+    now = iter([10.0, 11.0, 13.0, 13.5])
+    stop = LineStop(0, 2.0, lambda: next(now))
+    pieces = ["a", "b\nc", "d", "e\n f"]
+    assert [stop.push(piece) for piece in pieces] == ["a", "b\nc", "d", "e"]
+    assert (stop.ended, stop.push("more"), stop.flush()) == (True, "", "")
