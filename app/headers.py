@@ -14,15 +14,16 @@ from engine.errors import BadFile, CutawayError
 from engine.kept import UNREADABLE, read_sealed, write_sealed
 from engine.settings import cache_folder
 
-MAGIC = b"CutawayHeaders4\n"
+MAGIC = b"CutawayHeaders5\n"
 Stamp = list[tuple[int, int, int]]
 
 
 class Header(msgspec.Struct, frozen=True, array_like=True):
     """The header of a model's file: the quantisation as the file names it, or else that of most
     bytes; `width` is what both sides of a projector have: its rows, or the language model's
-    embedding (None of one for sound alone); `n_ctx` the tokens of context it was trained for. Where
-    it cannot be read `problem` says why, and the others are None.
+    embedding (None of one for sound alone); `n_ctx` the tokens of context it was trained for;
+    `ranks`: it is a reranker or a classifier, which gives no embeddings. Where it cannot be read
+    `problem` says why, and the others are None.
     """
 
     architecture: str | None = None
@@ -30,6 +31,7 @@ class Header(msgspec.Struct, frozen=True, array_like=True):
     width: int | None = None
     problem: str | None = None
     n_ctx: int | None = None
+    ranks: bool = False
 
 
 _Kept = dict[bytes, tuple[Stamp, Header]]
@@ -69,6 +71,7 @@ def read_header(path: Path) -> Header:
     from gguf import LlamaFileType
 
     from engine.gguf import open_gguf, projectors
+    from engine.gguf.general import is_reranker
 
     try:
         with open_gguf(path) as file:
@@ -85,7 +88,7 @@ def read_header(path: Path) -> Header:
                 width = file.metadata.get(f"{architecture}.embedding_length", int, None)
             n_ctx = file.metadata.get(f"{architecture}.context_length", int, None)
             called_so = re.sub("^(ALL|MOSTLY)_", "", name)
-            return Header(architecture, called_so, width, n_ctx=n_ctx)
+            return Header(architecture, called_so, width, None, n_ctx, is_reranker(file))
     except CutawayError as error:
         # A file's name may hold bytes that are no UTF-8, which could not be kept.
         return Header(problem=str(error).encode("utf-8", "backslashreplace").decode())

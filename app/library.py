@@ -25,7 +25,8 @@ class Stored:
 
     `architecture` and `quantization` are None where the header could not be read; `problem`
     then says why. `projector` is the image encoder that lies beside it and fits it, `mismatch` why
-    one that lies there does not; `n_ctx` the tokens of context it was trained for.
+    one that lies there does not; `n_ctx` the tokens of context it was trained for;
+    `ranks`: it is a reranker or a classifier.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Stored:
     projector: Path | None = None
     mismatch: str | None = None
     n_ctx: int | None = None
+    ranks: bool = False
 
 
 def with_draft(options: EngineOptions) -> EngineOptions:
@@ -272,6 +274,7 @@ def _describe(file: _ModelFile, headers: Headers) -> _Described:
         header.quantization,
         header.problem,
         n_ctx=header.n_ctx,
+        ranks=header.ranks,
     )
     return _Described(stored, bool(file.place.name), folder, stem, header.width)
 

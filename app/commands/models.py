@@ -39,6 +39,7 @@ def _as_json(model: Stored) -> dict[str, object]:
         "projector_problem": model.mismatch,
         "architecture": model.architecture,
         "quantization": model.quantization,
+        "ranks": model.ranks,
         "problem": model.problem,
     }
 
@@ -49,6 +50,7 @@ def _print_table(stored: list[Stored]) -> None:
         kind = f"{model.architecture or '?'} {model.quantization or '?'}"
         notes: list[str] = [model.origin]
         notes += [f"{len(model.paths)} files"] if len(model.paths) > 1 else []
+        notes += ["reranker"] if model.ranks else []
         notes += ["image projector"] if model.is_projector else []
         notes += ["with projector"] if model.projector else []
         notes += [f"no pictures: {model.mismatch}"] if model.mismatch else []

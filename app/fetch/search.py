@@ -20,7 +20,7 @@ from app.fetch.source import CONTENT_RANGE, LONGEST_WAIT, reset_seconds
 from engine.errors import CutawayError
 from engine.settings import Setting
 
-Task = Literal["any", "chat", "images", "embeddings"]
+Task = Literal["any", "chat", "images", "embeddings", "reranking"]
 Sort = Literal["trending", "downloads", "likes", "recent"]
 Gated = Literal[False, "auto", "manual"]
 
@@ -36,11 +36,13 @@ TASKS: dict[str, str] = {
     "image-text-to-text": "images",
     "feature-extraction": "embeddings",
     "sentence-similarity": "embeddings",
+    "text-ranking": "reranking",
 }
 FILTERS: dict[Task, str] = {
     "chat": "text-generation",
     "images": "image-text-to-text",
     "embeddings": "feature-extraction",
+    "reranking": "text-ranking",
 }
 EXPANDED = ("gguf", "gated", "downloads", "likes", "lastModified", "tags", "pipeline_tag")
 BASE = "base_model:quantized:"

@@ -1,15 +1,19 @@
-"""The `general.*` values of a file: its name, what it was made from, the sampling it suggests."""
+"""The `general.*` values of a file: its name, origin and suggested sampling; if it reranks."""
 
 from math import isfinite
 
 import numpy as np
 
 from engine.gguf.metadata import Metadata
+from engine.gguf.reader import GGUFFile
 from engine.gguf.values import Array, ValueType
 
 GENERAL = "general."
 LONGEST = 1000
 MOST = 200
+HEADS = ("cls.weight", "cls.output.weight")
+RANK = 4
+"""`pooling_type` of rerankers."""
 
 
 def general_values(metadata: Metadata) -> dict[str, str | int | float | bool]:
@@ -31,3 +35,9 @@ def general_values(metadata: Metadata) -> dict[str, str | int | float | bool]:
             value = float(str(np.float32(value)))
         found[key] = value
     return found
+
+
+def is_reranker(file: GGUFFile) -> bool:
+    """True if a file's head scores texts or puts them into classes, and it gives no embeddings."""
+    pooling = file.metadata.get(f"{file.metadata.architecture}.pooling_type", int, 0)
+    return pooling == RANK or (pooling == 0 and any(name in file.tensors for name in HEADS))

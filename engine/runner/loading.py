@@ -146,6 +146,8 @@ class LoadedModel:
             )
         if request.options.ctx is not None and request.options.ctx > self.built.n_ctx:
             notes.append(f"the context is {self.built.n_ctx} tokens, the model's maximum")
+        if self.built.pooling is Pooling.RANK and not request.embeds:
+            notes.append("the file is a reranker: its answers mean little; use `cutaway rerank`")
         notes += self.opened.notes
         notes += [str(cost) for cost in costs(self.stepper.one_token().division)]
         if self.template.source == "none" and not request.embeds:

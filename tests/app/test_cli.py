@@ -196,6 +196,7 @@ def test_models(own_home: Path) -> None:
         "projector_problem": None,
         "architecture": "llama",
         "quantization": "F16",
+        "ranks": False,
         "problem": None,
     }
     assert "broken.gguf" in broken["problem"]

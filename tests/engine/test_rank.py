@@ -126,6 +126,8 @@ def test_a_worker_ranks(worker: Worker, loaded: LoadedModel, path: Path, tiny_pa
     wanted = list(rank(loaded, QUERY, TEXTS))
     np.testing.assert_allclose(found.scores, [one.score for one in wanted], atol=1e-6)
     assert found.n_tokens == [one.n_tokens for one in wanted]
+    writes = worker.get(Load(worker.new_id(), str(path), HOST))
+    assert [note for note in writes.notes if "cutaway rerank" in note]
     opened = worker.get(Load(worker.new_id(), str(tiny_path), HOST))
     assert opened.gives == ("text", "embeddings")
 

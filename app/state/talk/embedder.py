@@ -37,6 +37,7 @@ def embedders(models: Sequence[Stored]) -> list[Stored]:
         for model in models
         if not model.problem
         and not model.is_projector
+        and not model.ranks
         and (
             model.architecture in ARCHITECTURES
             or (model.architecture == "qwen3" and NAMED in model.name.lower())

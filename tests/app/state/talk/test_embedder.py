@@ -217,3 +217,16 @@ def test_a_weak_model_does_not_hide_what_words_have_found() -> None:
     )
     assert joined_scores([], []) == []
     assert min(joined_scores([0.0, 0.0], [0.2, 0.2])) > 0  # both are listed
+
+
+def test_rerankers_embed_nothing(tmp_path: Path) -> None:
+    """A BERT with a head is no embedder, though its architecture is one's."""
+    from app.headers import read_header
+    from tests.engine.models.text.encoders import ENCODERS
+    from tests.engine.models.text.files import write
+    from tests.engine.models.text.rankers import RANKERS
+
+    made = [write(row, tmp_path) for row in (ENCODERS[0], RANKERS[0])]
+    models = [stored(path, ranks=read_header(path).ranks) for path in made]
+    assert [model.ranks for model in models] == [False, True]
+    assert embedders(models) == models[:1]
