@@ -15,7 +15,7 @@ NAMES = (
     *("llama", "gemma3", "qwen35"),
     *(
         pytest.param(name, marks=pytest.mark.full)
-        for name in ("deepseek_v3", "qwen3moe", "gpt2", "bloom")
+        for name in ("deepseek_v3", "qwen3moe", "gpt2", "bloom", "rwkv7", "rwkv6")
     ),
 )
 LONG, N = 160, 9

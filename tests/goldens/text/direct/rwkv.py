@@ -7,7 +7,8 @@ Tensors = dict[str, Shape]
 
 E, F, SIZE, LAYERS = 128, 64, 64, 2
 """llama.cpp reads heads by 64 channels."""
-RANKS = {"w": 12, "a": 10, "v": 6, "g": 20}
+RANKS = {"w": 16, "a": 10, "v": 6, "g": 16}
+"""Those that pass an activation are whole vectors, as in published files."""
 
 
 def low_rank(parts: str, bare: str) -> Tensors:
