@@ -14,7 +14,7 @@ from engine.errors import BadFile, CutawayError
 from engine.kept import UNREADABLE, read_sealed, write_sealed
 from engine.settings import cache_folder
 
-MAGIC = b"CutawayHeaders5\n"
+MAGIC = b"CutawayHeaders6\n"
 Stamp = list[tuple[int, int, int]]
 
 
@@ -22,8 +22,9 @@ class Header(msgspec.Struct, frozen=True, array_like=True):
     """The header of a model's file: the quantisation as the file names it, or else that of most
     bytes; `width` is what both sides of a projector have: its rows, or the language model's
     embedding (None of one for sound alone); `n_ctx` the tokens of context it was trained for;
-    `ranks`: it is a reranker or a classifier, which gives no embeddings. Where it cannot be read
-    `problem` says why, and the others are None.
+    `ranks`: it is a reranker or a classifier, which gives no embeddings; `adapts` is the model that
+    an adapter is for, as far as it says, None for what is none. Where it cannot be read `problem`
+    says why, and the others are None.
     """
 
     architecture: str | None = None
@@ -32,6 +33,7 @@ class Header(msgspec.Struct, frozen=True, array_like=True):
     problem: str | None = None
     n_ctx: int | None = None
     ranks: bool = False
+    adapts: str | None = None
 
 
 _Kept = dict[bytes, tuple[Stamp, Header]]
@@ -70,7 +72,7 @@ def read_header(path: Path) -> Header:
     """Read a file's header. Raises OSError."""
     from gguf import LlamaFileType
 
-    from engine.gguf import open_gguf, projectors
+    from engine.gguf import adapters, open_gguf, projectors
     from engine.gguf.general import is_reranker
 
     try:
@@ -88,7 +90,9 @@ def read_header(path: Path) -> Header:
                 width = file.metadata.get(f"{architecture}.embedding_length", int, None)
             n_ctx = file.metadata.get(f"{architecture}.context_length", int, None)
             called_so = re.sub("^(ALL|MOSTLY)_", "", name)
-            return Header(architecture, called_so, width, None, n_ctx, is_reranker(file))
+            adapts = adapters.base_name(file) if adapters.is_adapter(file) else None
+            ranks = is_reranker(file)
+            return Header(architecture, called_so, width, None, n_ctx, ranks, adapts)
     except CutawayError as error:
         # A file's name may hold bytes that are no UTF-8, which could not be kept.
         return Header(problem=str(error).encode("utf-8", "backslashreplace").decode())

@@ -26,7 +26,7 @@ class Stored:
     `architecture` and `quantization` are None where the header could not be read; `problem`
     then says why. `projector` is the image encoder that lies beside it and fits it, `mismatch` why
     one that lies there does not; `n_ctx` the tokens of context it was trained for;
-    `ranks`: it is a reranker or a classifier.
+    `ranks`: it is a reranker or a classifier. `adapts` is as in `Header`.
     """
 
     name: str
@@ -41,6 +41,17 @@ class Stored:
     mismatch: str | None = None
     n_ctx: int | None = None
     ranks: bool = False
+    adapts: str | None = None
+
+    @property
+    def is_adapter(self) -> bool:
+        """True if it is a LoRA adapter of a model."""
+        return self.adapts is not None
+
+    @property
+    def is_model(self) -> bool:
+        """True if it can be opened by itself, as far as its header says."""
+        return not self.problem and not (self.is_projector or self.is_adapter)
 
 
 def with_draft(options: EngineOptions) -> EngineOptions:
@@ -114,7 +125,7 @@ def first_usable() -> Path | None:
     try:
         for file in sorted(_look()[0], key=lambda file: file.name.lower()):
             stored = _describe(file, headers).stored
-            if not stored.problem and not stored.is_projector:
+            if stored.is_model:
                 return stored.paths[0]
         return None
     finally:
@@ -275,6 +286,7 @@ def _describe(file: _ModelFile, headers: Headers) -> _Described:
         header.problem,
         n_ctx=header.n_ctx,
         ranks=header.ranks,
+        adapts=header.adapts,
     )
     return _Described(stored, bool(file.place.name), folder, stem, header.width)
 
@@ -284,7 +296,7 @@ def _with_projector(model: _Described, towers: list[_Described], here: list[_Des
 
     Of those of its width the one whose name has most in common, then in the order of `BEST`.
     """
-    if model.stored.is_projector or model.width is None:
+    if not model.stored.is_model or model.width is None:
         return model.stored
     candidates = [
         tower

@@ -211,6 +211,8 @@ ActivationBits = Literal[12, 8]
 ACTIVATION_BITS: tuple[ActivationBits, ...] = get_args(ActivationBits)
 """What activations are rounded to for products with quantised weights."""
 MOST = (1 << 31) - 1  # the engine counts in 32 bits
+MOST_SCALE = 1000
+"""Of an adapter: the largest, and with a minus the least."""
 MOST_PARALLEL = 30
 """Sequences at once: a cell has so many bits for them, and one for what is looked at beside."""
 
@@ -392,6 +394,7 @@ class EngineOptions:
         *("lora", "FILE[:SCALE]", "LoRA adapter for the model, scaled by 1; may be repeated"),
         adapters,
         repeated=True,
+        kept=True,
         also=("--lora-scaled",),
     )
     image_tokens: int | None = _option(

@@ -403,6 +403,13 @@ OTHERS = (
         "tests/engine/models/test_adapters.py::test_matrices_with_scales_of_their_own[qwen35]",
     ),
     Mutant(
+        "a pattern of places does not count for an adapter of the matrix",
+        "engine/memory/placement.py",
+        'name.partition(".lora_")[0]',
+        "name",
+        "tests/engine/runner/test_adapters.py::test_they_lie_with_their_matrices",
+    ),
+    Mutant(
         "scaling adapters leaves what was read before",
         "engine/worker/handlers.py",
         "        for sequence in sequences:\n            sequence.clear()\n",

@@ -35,6 +35,8 @@ def _as_json(model: Stored) -> dict[str, object]:
         "size": model.size,
         "origin": model.origin,
         "projector": model.is_projector,
+        "adapter": model.is_adapter,
+        "adapts": model.adapts,
         "projector_path": str(model.projector) if model.projector else None,
         "projector_problem": model.mismatch,
         "architecture": model.architecture,
@@ -52,6 +54,7 @@ def _print_table(stored: list[Stored]) -> None:
         notes += [f"{len(model.paths)} files"] if len(model.paths) > 1 else []
         notes += ["reranker"] if model.ranks else []
         notes += ["image projector"] if model.is_projector else []
+        notes += [f"LoRA adapter for {model.adapts or model.architecture}"] * model.is_adapter
         notes += ["with projector"] if model.projector else []
         notes += [f"no pictures: {model.mismatch}"] if model.mismatch else []
         notes += [f"problem: {model.problem}"] if model.problem else []

@@ -23,7 +23,7 @@ from app.state.presets import (
 from engine.errors import CutawayError
 from engine.kept import UNREADABLE, read_kept
 from engine.protocol import PictureLimits
-from engine.settings import AUTOMATIC, KV_TYPES, ActivationBits, usable_folder
+from engine.settings import AUTOMATIC, KV_TYPES, MOST_SCALE, ActivationBits, usable_folder
 
 VERSION = 2  # before 2, samplings were kept whole, also the fields that nobody had set
 SAVE_MS = 500
@@ -49,6 +49,8 @@ Name = Annotated[str, msgspec.Meta(max_length=1000)]
 PlaceRule = Annotated[str, msgspec.Meta(max_length=50_000)]
 Base64 = Annotated[str, msgspec.Meta(pattern=r"^([\w+/]{4})*([\w+/]{2}==|[\w+/]{3}=)?$")]
 KvType = Annotated[str, msgspec.Meta(pattern=f"^({'|'.join(KV_TYPES)})$")]
+Scale = Annotated[float, msgspec.Meta(ge=-MOST_SCALE, le=MOST_SCALE)]
+MOST_ADAPTERS = 32
 Size = Annotated[int, msgspec.Meta(ge=0, le=100_000)]
 
 
@@ -65,6 +67,7 @@ class ModelPreferences(msgspec.Struct, frozen=True):
     place: PlaceRule = ""
     mmproj: Name = ""
     model_draft: Name = ""
+    lora: Annotated[dict[Name, Scale], msgspec.Meta(max_length=MOST_ADAPTERS)] = {}
     sampling: OwnSampling | None = None
     limits: AnswerLimits | None = None
     system: str | None = None

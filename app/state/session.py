@@ -15,7 +15,7 @@ from app.client import EngineClient, PendingRequest
 from app.language import tr
 from app.remote.connection import Connection, ServerAddress
 from app.state.problem import Problem
-from app.state.wanted import Wanted, name_of, title_of
+from app.state.wanted import Wanted, name_of, scaled, title_of
 from app.translated import in_language
 from engine.errors import CutawayError
 from engine.protocol import (
@@ -134,6 +134,12 @@ class Session(QObject):
     def model_title(self) -> str:
         """How the model is called where people read; empty where none is known."""
         return title_of(self.path)
+
+    @property
+    def adapters_title(self) -> str:
+        """Return the titles of the model's adapters; empty for none."""
+        adapters = self.model.adapters if self.model is not None else []
+        return ", ".join(scaled(one.path, one.scale) for one in adapters)
 
     @property
     def context_cut(self) -> int | None:

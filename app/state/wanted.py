@@ -9,6 +9,7 @@ from PySide6.QtCore import QObject
 from app import names
 from app.client import EngineClient, Latest
 from app.headers import check_model
+from app.language import decimal
 from app.remote.connection import Connection, OpenServer, ProbeServer, address_of
 from app.work import Work
 from engine.protocol import Load, Loaded, Request
@@ -62,3 +63,14 @@ def title_of(path: Path | None) -> str:
     """Return the title to display."""
     is_file = path is not None and address_of(path) is None
     return names.title(path.name) if is_file and path is not None else name_of(path)
+
+
+def adapter_title(adapter: str) -> str:
+    """An adapter's file as people read it."""
+    return title_of(Path(adapter))
+
+
+def scaled(adapter: str, scale: float) -> str:
+    """An adapter's file as people read it, with its scale where it is not 1."""
+    name = adapter_title(adapter)
+    return name if scale == 1 else f"{name} × {decimal(f'{scale:g}')}"

@@ -2,7 +2,9 @@
 
 import contextlib
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
+from os.path import isfile
 from pathlib import Path
 from typing import Any
 
@@ -186,6 +188,7 @@ class Workbench(QObject):
         chosen = self.preferences.of_model(str(path))
         kept = {name: getattr(chosen, name) for name in KEPT}
         kept["ctx"] = chosen.ctx or self.preferences.value.default_ctx
+        kept["lora"] = {file: scale for file, scale in chosen.lora.items() if isfile(file)}
         return self.options_of(**kept)
 
     def options_of(self, **chosen: Any) -> EngineOptions:
@@ -321,7 +324,7 @@ class Workbench(QObject):
             self.selection.leave_token()
 
     def _keep_options(self, path: str | Path, options: EngineOptions) -> None:
-        kept = {name: getattr(options, name) for name in KEPT}
+        kept = {name: getattr(options, name) for name in KEPT if name != "lora"}
         self.preferences.update_model(str(path), **kept)
 
     def _keep_placement(self) -> None:
@@ -329,7 +332,24 @@ class Workbench(QObject):
             self._keep_options(self.session.path, self.session.options)
 
     def _on_opened(self) -> None:
-        self.preferences.remember_opened(str(self.session.path))
+        """Remember the model; its adapters only now: such as do not fit would keep it closed."""
+        path, options = str(self.session.path), self.session.options
+        self.preferences.remember_opened(path)
+        if self.session.connection is None and options.lora != self.preferences.of_model(path).lora:
+            self.preferences.update_model(path, lora=options.lora)
+
+    def add_adapter(self, adapter: Path) -> None:
+        """Open the open model again with this adapter, too."""
+        if self.session.path is not None:
+            options = self.options_for(self.session.path)
+            lora = {**self.session.options.lora, str(adapter): 1.0}
+            self.open_model(self.session.path, replace(options, lora=lora))
+
+    def remove_adapters(self) -> None:
+        """Open the open model again without adapters."""
+        if self.session.path is not None:
+            options = replace(self.options_for(self.session.path), lora={})
+            self.open_model(self.session.path, options)
 
     def _preference_changed(self, field: str) -> None:
         opened = self.preferences.value.last_model

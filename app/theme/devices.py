@@ -22,6 +22,7 @@ _HATCHES = (
 # Opacity over the panel; what is not listed is drawn as "graph" is.
 _SHARES = {
     "weights": 1.0,
+    "adapters": 0.8,
     "cache": 0.65,
     "recurrent state": 0.65,
     "checkpoints": 0.55,

@@ -268,7 +268,7 @@ class _Settings(QWidget):
         stored = [
             (model.name, model.paths[0])
             for model in self._bench.library.models
-            if not model.is_projector and not model.problem and model.paths[0] != session.path
+            if model.is_model and model.paths[0] != session.path
         ]
         opened = [(session.model_title, session.path)] if session.path is not None else []
         _fill(self.model, [(title, str(path)) for title, path in (*opened, *stored)])

@@ -73,6 +73,10 @@ def _has_draft(w: Desk) -> bool:
     return _has_model(w) and bool(w.bench.session.options.model_draft)
 
 
+def _has_adapter(w: Desk) -> bool:
+    return _has_model(w) and bool(w.bench.session.options.lora)
+
+
 def _has_model(w: Desk) -> bool:
     return w.bench.session.model is not None
 
@@ -169,6 +173,23 @@ COMMANDS: tuple[Command[Desk], ...] = (
         run=lambda w: w.opener.remove_draft(),
         menu="Model",
         enabled=_has_draft,
+    ),
+    Command(
+        id="model.adapter",
+        title=tr("Add a LoRA adapter…"),
+        words="lora fine-tune adapter style",
+        run=lambda w: w.opener.choose_adapter(),
+        menu="Model",
+        icon="model",
+        enabled=_has_model,
+    ),
+    Command(
+        id="model.no_adapter",
+        title=tr("Remove the LoRA adapters"),
+        words="lora fine-tune adapter",
+        run=lambda w: w.bench.remove_adapters(),
+        menu="Model",
+        enabled=_has_adapter,
     ),
     Command(
         id="model.get",

@@ -11,7 +11,7 @@ from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QFileDialog, QWidget
 
 from app.fetch import bundled
-from app.headers import read_header
+from app.headers import Header, read_header
 from app.language import tr
 from app.remote.connection import address_of
 from app.state.workbench import Workbench
@@ -80,12 +80,32 @@ class GivenPictures(QObject):
             self.open_with(Path(path))
 
     def take_model(self, path: Path, otherwise: Callable[[Path], None]) -> None:
-        """Open the open model again with `path`, where that is a vision file; else `otherwise`."""
+        """Open the open model again with `path`, where that is a vision file or an adapter; else
+        `otherwise`.
+        """
 
-        def look(projector: bool) -> None:
-            (self.open_with if projector else otherwise)(path)
+        def look(header: Header) -> None:
+            if header.adapts is not None:
+                self.open_adapted(path, header.adapts or header.architecture or "")
+            else:
+                (self.open_with if header.architecture == "clip" else otherwise)(path)
 
-        Work(_is_projector, path).then(look).fail(lambda why: otherwise(path)).start(self)
+        Work(read_header, path).then(look).fail(lambda why: otherwise(path)).start(self)
+
+    def open_adapted(self, adapter: Path, base: str) -> None:
+        """Open the model again with this adapter, which is for `base`."""
+        self._notices.drop(DROP)
+        session = self._bench.session
+        if session.path is not None and session.connection is None:
+            self._bench.add_adapter(adapter)
+            return
+        text = tr(
+            "{name} is a LoRA adapter for {base}. Open that model, then drop the file.",
+            name=adapter.name,
+            base=base,
+        )
+        act = self._command("model.open")
+        self._notices.show_banner(DROP, Banner("warn", text, tr("Choose a model"), act))
 
     def open_with(self, projector: Path) -> None:
         """Open the model again with this vision file."""
@@ -156,11 +176,6 @@ class GivenPictures(QObject):
             self._run(command)
 
         return run
-
-
-def _is_projector(path: Path) -> bool:
-    """By its header; for a thread."""
-    return read_header(path).architecture == "clip"
 
 
 MODEL = ".gguf"

@@ -58,6 +58,14 @@ class ModelOpener(QObject):
                 self._bench.preferences.update(speculation="draft")
             self._open_with_draft(path)
 
+    def choose_adapter(self) -> None:
+        """Let the person choose an adapter for the open model."""
+        path, _ = QFileDialog.getOpenFileName(
+            self._window, tr("Add a LoRA adapter"), "", tr("LoRA adapters (*.gguf)")
+        )
+        if path:
+            self._bench.add_adapter(Path(path))
+
     def remove_draft(self) -> None:
         """Open the model again without a draft model."""
         self._open_with_draft("")
@@ -69,7 +77,7 @@ class ModelOpener(QObject):
             self._bench.open_model(path, options)
 
     def open(self, path: Path) -> None:
-        """Open a file that the person named: a model, or what makes the open model see."""
+        """Open a file that the person named: a model, or what is added to the open one."""
         self.file_chosen.emit()
         self._vision.take_model(path, self._bench.open_model)
 

@@ -156,6 +156,8 @@ def _settings(options: EngineOptions) -> str:
         value = getattr(options, field.name)
         if value != getattr(usual, field.name):
             shown = Path(value).name if field.name in FILES else value
+            if field.name == "lora":
+                shown = ",".join(f"{Path(path).name}:{scale:g}" for path, scale in value.items())
             shown = "auto" if value == AUTOMATIC else shown
             flags.append(f"--{OPTIONS[field.name].flag} {shown}")
     return " ".join(flags)

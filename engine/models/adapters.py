@@ -26,13 +26,13 @@ from engine.graph.tensor import Role, Tensor, leaf
 from engine.layers.step import Pass
 from engine.models.axes import Counts
 from engine.models.vision import is_vision
+from engine.settings import MOST_SCALE
 from engine.weights.bind import ROWS
 
 A, B = ".lora_a", ".lora_b"
 MOST_RANK = 1 << 14
 EXAMINED = Counts(509, 251, ())
 """Sizes of the step that shows where tokens are counted: primes, which no other axis has."""
-MOST_SCALE = 1000
 
 
 def check_scale(name: str, scale: float) -> None:

@@ -11,6 +11,7 @@ from app.headers import check_model
 from app.library import first_usable, list_models, resolve
 from engine.errors import BadFile, ModelNotFound
 from engine.gguf.values import ValueType
+from tests.adapters import drawn, write_adapter
 from tests.gguf_files import Blocks, Draft, split
 
 F32, F16 = 0, 1
@@ -318,3 +319,16 @@ def test_what_is_checked_before_a_model_is_given_up(own: Path) -> None:
     ):
         with pytest.raises(BadFile, match=problem):
             check_model(path)
+
+
+def test_an_adapter_is_no_model_and_says_what_it_is_for(own: Path) -> None:
+    halves = drawn({"blk.0.attn_q.weight": (64, 64)})
+    base = {"general.base_model.0.repo_url": "https://huggingface.co/org/Some-Model/"}
+    write_adapter(own / "poems.gguf", "llama", halves, metadata=base)
+    write_adapter(own / "unknown.gguf", "llama", halves)
+    poems, unknown = list_models()
+    assert (poems.adapts, poems.architecture, poems.problem) == ("Some-Model", "llama", None)
+    assert (unknown.adapts, unknown.is_model, poems.is_model) == ("", False, False)
+    assert first_usable() is None
+    put(own / "tiny.gguf")
+    assert first_usable() == own / "tiny.gguf"

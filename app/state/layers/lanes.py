@@ -7,7 +7,7 @@ from itertools import groupby
 from app.state.layers.placing import EditedPlacement
 from engine.protocol import DeviceRow, Repriced
 
-OF_LAYERS = ("weights", "cache", "recurrent state", "checkpoints", "vision")
+OF_LAYERS = ("weights", "adapters", "cache", "recurrent state", "checkpoints", "vision")
 MAPPED = "mapped"
 HOST = "host"
 PARTS = ("attention", "feed_forward", "experts", "cache", "vision", "other")

@@ -102,7 +102,8 @@ def _rows(memory: Memory | None) -> list[MemoryRow]:
 
 
 ORDER = (
-    *(mark("weights"), mark("cache"), mark("recurrent state"), mark("checkpoints")),
+    *(mark("weights"), mark("adapters"), mark("cache")),
+    *(mark("recurrent state"), mark("checkpoints")),
     *(mark("graph"), mark("vision"), mark("input"), mark("staging"), MAPPED),
 )
 

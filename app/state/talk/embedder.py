@@ -35,8 +35,7 @@ def embedders(models: Sequence[Stored]) -> list[Stored]:
     found = [
         model
         for model in models
-        if not model.problem
-        and not model.is_projector
+        if model.is_model
         and not model.ranks
         and (
             model.architecture in ARCHITECTURES

@@ -50,6 +50,8 @@ def _kind(model: Stored) -> str:
         return tr("cannot be read")
     if model.is_projector:
         return tr("image encoder")
+    if model.is_adapter:
+        return tr("adapter for {model}", model=model.adapts or model.architecture)
     kind = f"{model.architecture} {model.quantization}"
     return tr("{kind} + images", kind=kind) if model.projector is not None else kind
 

@@ -1,15 +1,16 @@
 """Load options: device, context and cache type, with the memory they need."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import msgspec
-from PySide6.QtCore import Qt, QTimer, Signal
-from PySide6.QtWidgets import QComboBox, QFormLayout, QLabel, QSizePolicy, QWidget
+from PySide6.QtCore import QSignalBlocker, Qt, QTimer, Signal
+from PySide6.QtWidgets import QComboBox, QDoubleSpinBox, QFormLayout, QLabel, QSizePolicy, QWidget
 
 from app.language import tr
 from app.library import Stored
 from app.state.memory.totals import cells, pools
+from app.state.wanted import adapter_title
 from app.state.workbench import Workbench
 from app.theme.icons import pixmap
 from app.theme.theme import tokens
@@ -21,7 +22,7 @@ from app.widgets.controls.elided import ElidedLabel
 from app.widgets.layouts import STRETCH, hbox, vbox
 from app.widgets.numbers import file_size, grouped, mib
 from engine.protocol import Devices, PredictedMemory
-from engine.settings import ACTIVATION_BITS, KV_TYPES, EngineOptions
+from engine.settings import ACTIVATION_BITS, KV_TYPES, MOST_SCALE, EngineOptions
 
 CONTEXTS = (512, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072)
 COST = tr(
@@ -57,9 +58,13 @@ class OptionsView(QWidget):
         self.cache = _combo(tr("KV cache type"), self._changed)
         self.activations = _combo(tr("Activation bits"), self._changed)
         self.cost = label(COST, "quiet", wrap=True)
+        self.adapters = _combo(tr("LoRA adapter"), self._changed)
+        self.scale = _scale(self._changed)
         self._first, self._rows = _form(((tr("Context"), self.context),))
         self._form, self._rows = _form(
             (
+                (tr("Adapter"), self.adapters),
+                (tr("Adapter scale"), self.scale),
                 (tr("Devices"), self.devices),
                 ("", self.report),
                 (tr("Layers"), self.place_layers),
@@ -70,9 +75,7 @@ class OptionsView(QWidget):
         )
         self._bars = PoolBars()
         self._mark = QLabel()
-        self._mark.setFixedSize(18, 18)
         self.fits = label(wrap=True)
-        self.fits.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         self.smaller = Button(tr("Use a smaller context"), self._use_smaller)
         self.advanced = Button(tr("Advanced"), self._fold, "link")
         self._inside = QWidget()
@@ -91,6 +94,8 @@ class OptionsView(QWidget):
         self.show_model(None)
 
     def _lay_out(self) -> None:
+        self._mark.setFixedSize(18, 18)
+        self.fits.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         verdict = hbox((self._mark, Qt.AlignmentFlag.AlignTop), (self.fits, 1), spacing=GRID)
         vbox(self._form, GRID, self._bars, on=self._inside, spacing=6)
         hbox(
@@ -112,7 +117,7 @@ class OptionsView(QWidget):
     def show_model(self, model: Stored | None) -> None:
         """The options that were chosen for it before."""
         self._model = model
-        self._readable = model is not None and not model.problem
+        self._readable = model is not None and model.is_model
         self._show_fold()
         self._name.setText(model.name if model is not None else "")
         if model is None:
@@ -122,6 +127,7 @@ class OptionsView(QWidget):
             files = tr(" · {paths} files", paths=len(model.paths)) if len(model.paths) > 1 else ""
             self.caption.setText(
                 model.problem
+                or (model.is_adapter and _of_adapter(model))
                 or tr("{kind} · {size}{files}", kind=kind, size=file_size(model.size), files=files)
             )
             kept = self._bench.options_for(model.paths[0])
@@ -131,7 +137,9 @@ class OptionsView(QWidget):
             _choose(self.context, min(wanted, trained) if wanted and trained else wanted)
             _choose(self.cache, kept.kv)
             _choose(self.activations, kept.activations)
+            self._offer_adapters(model, kept.lora)
             self._show_cost()
+            self._show_scale()
         set_tone(self.caption, "bad" if model is not None and model.problem else "quiet")
         self._planned_for = None
         self._show_prediction()
@@ -146,6 +154,7 @@ class OptionsView(QWidget):
             ctx=self.context.currentData(),
             kv=self.cache.currentData(),
             activations=self.activations.currentData(),
+            lora=self._lora(),
         )
 
     def _fill(self) -> None:
@@ -167,6 +176,31 @@ class OptionsView(QWidget):
                 tr("{n_ctx} tokens, the model's maximum", n_ctx=grouped(n_ctx)), n_ctx
             )
 
+    def _lora(self) -> dict[str, float]:
+        """The chosen adapters: a single one with the scale beside it."""
+        lora = dict(self.adapters.currentData() or ())
+        return dict.fromkeys(lora, self.scale.value()) if len(lora) == 1 else lora
+
+    def _offer_adapters(self, model: Stored, kept: Mapping[str, float]) -> None:
+        """Offer the adapters on the disk for such a model, and what it was opened with last."""
+        self.adapters.clear()
+        self.adapters.addItem(tr("None"), ())
+        if kept:
+            self.adapters.addItem(", ".join(map(adapter_title, kept)), tuple(kept.items()))
+        for one in self._bench.library.models:
+            path = str(one.paths[0]) if one.paths else ""
+            fits = one.is_adapter and not one.problem and one.architecture == model.architecture
+            if fits and [path] != [*kept]:
+                self.adapters.addItem(one.name, ((path, 1.0),))
+        self.adapters.setCurrentIndex(int(bool(kept)))
+        with QSignalBlocker(self.scale):
+            self.scale.setValue(next(iter(kept.values()), 1.0))
+        self._rows.setRowVisible(self.adapters, self.adapters.count() > 1)
+
+    def _show_scale(self) -> None:
+        chosen = self.adapters.currentData() or ()
+        self._rows.setRowVisible(self.scale, len(chosen) == 1)
+
     def _show_devices(self, devices: Devices) -> None:
         self.devices.show_devices(devices.devices)
 
@@ -175,11 +209,12 @@ class OptionsView(QWidget):
 
     def _changed(self) -> None:
         self._show_cost()
+        self._show_scale()
         self._show_prediction()
         self._soon.start()
 
     def _plan(self) -> None:
-        if self._model is not None and not self._model.problem:
+        if self._model is not None and self._model.is_model:
             wanted = (self._model.paths[0], self.options())
             if wanted != self._planned_for and self.isVisible():
                 self._planned_for = wanted
@@ -195,7 +230,7 @@ class OptionsView(QWidget):
         memory, model = self._bench.memory.predicted, self._model
         sums = []
         fresh = model is not None and self._planned_for == (model.paths[0], self.options())
-        if model is None or model.problem:
+        if model is None or not model.is_model:
             picture, tone, text = "", "quiet", ""
         elif memory is not None and fresh:
             sums = pools(cells(memory, {}), memory.pools)
@@ -221,7 +256,7 @@ class OptionsView(QWidget):
     def _show_buttons(self) -> None:
         session, model = self._bench.session, self._model
         mine = model is not None and session.path in model.paths
-        possible = model is not None and not model.problem and not model.is_projector
+        possible = model is not None and model.is_model
         self.load.setEnabled(possible)
         self.place_layers.setEnabled(possible)
         words = tr("Reload") if mine and session.model is not None else tr("Load")
@@ -267,6 +302,15 @@ class OptionsView(QWidget):
             self.loading.emit()
 
 
+def _of_adapter(model: Stored) -> str:
+    """The next step for an adapter, which does not open by itself."""
+    return tr(
+        "A LoRA adapter for {model}. Choose such a model here and set its adapter below Advanced,"
+        " or drop this file into the window while the model is open.",
+        model=model.adapts or model.architecture,
+    )
+
+
 def _verdict(memory: PredictedMemory) -> tuple[str, str, str]:
     """Picture, tone and words: whether it fits, with the numbers."""
     wanted = sum(row.size for row in memory.rows if row.status == "planned")
@@ -298,6 +342,16 @@ def _form(rows: Iterable[tuple[str, QWidget]]) -> tuple[QWidget, QFormLayout]:
     for text, box in rows:
         form.addRow(label(text, "quiet"), box)
     return made, form
+
+
+def _scale(changed: Callable[[], None]) -> QDoubleSpinBox:
+    box = QDoubleSpinBox()
+    box.setAccessibleName(tr("Adapter scale"))
+    box.setRange(-MOST_SCALE, MOST_SCALE)
+    box.setSingleStep(0.05)
+    box.setKeyboardTracking(False)
+    box.valueChanged.connect(lambda _: changed())
+    return box
 
 
 def _combo(name: str, changed: object) -> QComboBox:

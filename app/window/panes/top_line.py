@@ -75,6 +75,8 @@ class TopLine(QWidget):
             name, text = tr("Choose a model"), tr("Choose a model")
         else:
             name = session.model_title
+            if session.adapters_title:
+                name = tr("{name} + {adapters}", name=name, adapters=session.adapters_title)
             at, owner = session.connection, session.client.abilities.owner
             where = tr(", on the server {host}", host=at.host) if at is not None else ""
             if owner:

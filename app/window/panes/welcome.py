@@ -180,7 +180,7 @@ class Welcome(QWidget):
             if widget is not None:
                 widget.setParent(None)  # gone now; deleted later
                 widget.deleteLater()
-        usable = [m for m in self._bench.library.models if not m.problem and not m.is_projector]
+        usable = [m for m in self._bench.library.models if m.is_model]
         for model in usable[:MOST]:
             self._stored.addWidget(self._offer(model))
         self.refresh()

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
 
-from engine.device.backend import Buffer
+from engine.device.backend import Buffer, Component
 from engine.errors import BadFile, CutawayError, NotSupported
 from engine.graph.tensor import Tensor
 from engine.units import MIB
@@ -42,7 +42,7 @@ class PreparedWeights:
 
     def hold(self, wanted: Allocation, stored: Stored) -> Buffer | None:
         """A buffer of what the file has for it, if the device takes that; it is not read yet."""
-        if self.path is None or not wanted.backend.packing:
+        if self.path is None or not _is_kept(wanted):
             return None
         if self._file is None:
             self.problem = self._why
@@ -105,8 +105,13 @@ def keepable(buffers: Mapping[Allocation, Buffer], stored: Stored) -> dict[str, 
     return {
         key_of(wanted, stored): buffer
         for wanted, buffer in buffers.items()
-        if wanted.backend.packing and _is_in_memory(buffer)
+        if _is_kept(wanted) and _is_in_memory(buffer)
     }
+
+
+def _is_kept(wanted: Allocation) -> bool:
+    """True for weights that the device packs, but adapters': they come and go."""
+    return bool(wanted.backend.packing) and wanted.owner.component is not Component.ADAPTERS
 
 
 def _is_in_memory(buffer: Buffer) -> bool:

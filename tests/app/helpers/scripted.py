@@ -1,6 +1,6 @@
 """An engine without a process: it notes what is asked, and says what a test lets it say."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import log
 from typing import Any
 
@@ -20,6 +20,7 @@ from engine.protocol import (
     Load,
     Loaded,
     Look,
+    LoraAdapter,
     Memory,
     Piece,
     Predict,
@@ -107,7 +108,11 @@ class ScriptedEngine(Engine):
         self.say(PredictedMemory(**fields))
 
     def load_done(
-        self, name: str = "SmolLM2 135M Instruct", n_ctx: int = 2048, trained: int | None = None
+        self,
+        name: str = "SmolLM2 135M Instruct",
+        n_ctx: int = 2048,
+        trained: int | None = None,
+        adapters: Sequence[LoraAdapter] = (),
     ) -> None:
         """The model that was asked for is open; it was `trained` with as many tokens, or more."""
         request = self.last_of(Load)
@@ -115,7 +120,7 @@ class ScriptedEngine(Engine):
         self.say(
             Loaded(
                 request.id, request.path, name, "llama", "intel:0", "Intel CPU", n_ctx,
-                trained or n_ctx, 49152, "file",
+                trained or n_ctx, 49152, "file", adapters=[*adapters],
             )
         )  # fmt: skip
 

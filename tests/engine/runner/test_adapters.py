@@ -21,6 +21,7 @@ from engine.protocol import (
 )
 from engine.runner.api import Model, load
 from engine.runner.edits import PLAIN, SequenceEdits, with_scales
+from engine.runner.records import records
 from engine.runner.sequence import Sequenced
 from engine.runner.stepper import StepPart
 from engine.settings import EngineOptions
@@ -175,6 +176,47 @@ def test_scales_of_a_request(path: Path, adapter: str) -> None:
         pytest.raises(BadSetting, match="open without adapters"),
     ):
         list(model.generate("the", lora={0: 1.0}))
+
+
+@pytest.mark.device
+def test_they_lie_with_their_matrices(path: Path, adapter: str) -> None:
+    """Also where a pattern sends these; records have them in a column of their own."""
+    driver = next(d.name for d in list_devices())
+    place = r"blk\.1\.ffn_.*weight$=host"
+    with load(path, device=driver, ctx=64, lora={adapter: 1.0}, place=place) as model:
+        dry, built = model.loaded.dry, model.loaded.built
+        [one] = built.adapters
+        for matrix, pair in one.pairs.items():
+            home = dry.backend_of(matrix)
+            assert home.is_host == matrix.name.startswith("blk.1.ffn_")
+            assert dry.backend_of(pair.a) is dry.backend_of(pair.b) is home
+        rows = [row for row in dry.memory().rows() if row.component == "adapters"]
+        assert {(row.device, row.layer, row.status) for row in rows} == {
+            *((driver, layer, "planned") for layer in range(3)),
+            ("host", 1, "mapped"),
+        }
+        held = [row for row in records(dry).rows() if row.component == "adapters"]
+        assert [(r.device, r.layer, r.size) for r in held] == [
+            (r.device, r.layer, r.size) for r in rows
+        ]
+
+
+@pytest.mark.device
+def test_the_models_weights_stay_when_an_adapter_is_added(
+    worker: Worker, path: Path, adapter: str
+) -> None:
+    driver = next(d.name for d in list_devices())
+
+    def opened_with(*scales: float) -> str:
+        files = dict(zip([adapter], scales, strict=False))
+        options = EngineOptions(device=driver, ctx=64, lora=files, prepared=1)
+        loaded = worker.get(Load(worker.new_id(), str(path), options))
+        assert isinstance(loaded, Loaded)
+        return "\n".join(loaded.details)
+
+    assert "reused" not in opened_with()
+    assert "reused from the previous model" in opened_with(1.0)
+    assert "reused from the previous model" in opened_with()
 
 
 @pytest.fixture

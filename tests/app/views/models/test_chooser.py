@@ -14,7 +14,7 @@ from pytestqt.qtbot import QtBot
 from app.fetch.known import GEMMA3
 from app.library import Stored
 from app.state.models.downloads import Download
-from app.views.models.chooser import DISCOVER
+from app.views.models.chooser import DISCOVER, MODELS
 from app.views.models.chooser_options import WAIT_MS
 from app.window.main_window import MainWindow
 from engine.protocol import (
@@ -370,3 +370,37 @@ def test_the_last_model_leaves_nothing_to_load(
     library.changed.emit()
     assert not chooser.options.load.isEnabled()
     assert not chooser.storage.delete.isVisible()
+
+
+def test_adapters_are_listed_and_chosen_with_their_model(
+    window: MainWindow, models: list[Stored], asked: Asked, tmp_path: Path
+) -> None:
+    base = models[0].paths[0]
+    mine, other = tmp_path / "poems.gguf", tmp_path / "code.gguf"
+    window.bench.library.models = [
+        *models,
+        Stored("poems", (mine,), 5, "own", False, "llama", "F16", adapts="SmolLM2 135M"),
+        Stored("code", (other,), 5, "own", False, "qwen2", "F16", adapts=""),
+    ]
+    window.bench.library.changed.emit()
+    chooser = window.sheets.chooser
+    kinds = [MODELS[1].text(model) for model in chooser.table.rows.shown]
+    assert kinds[2:] == ["adapter for SmolLM2 135M", "adapter for qwen2"]
+    options = chooser.options
+    options.show_model(window.bench.library.models[2])
+    assert options.caption.text().startswith("A LoRA adapter for SmolLM2 135M. Choose such a model")
+    assert not options.load.isEnabled()
+    options.show_model(models[0])
+    assert options.load.isEnabled()
+    offered = [options.adapters.itemText(at) for at in range(options.adapters.count())]
+    assert offered == ["None", "poems"]
+    assert options.options().lora == {}
+    assert not options.scale.isVisibleTo(options)
+    options.adapters.setCurrentIndex(1)
+    options.adapters.activated.emit(1)
+    assert options.options().lora == {str(mine): 1.0}
+    options.scale.setValue(0.5)
+    options.load.click()
+    load = asked(Load)[-1]
+    assert isinstance(load, Load)
+    assert (load.path, load.options.lora) == (str(base), {str(mine): 0.5})
