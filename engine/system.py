@@ -331,8 +331,8 @@ def start_by_address(
             creationflags=flags,
         )
         assert process.stdin is not None
-        with suppress(OSError), process.stdin as given:
-            given.write(key)
+        with suppress(OSError), process.stdin as stdin:
+            stdin.write(key)
         waits = (process, listener.address, key)
         threading.Thread(target=_connect_at_end, args=waits, daemon=True).start()
         return process, listener.accept()

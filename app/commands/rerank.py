@@ -47,10 +47,10 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _texts(files: list[str], given: list[str]) -> list[tuple[str, str]]:
+def _texts(files: list[str], passed: list[str]) -> list[tuple[str, str]]:
     """The texts, each after the file it came from; "" for none. Raises BadSetting."""
-    texts = [("", text) for text in given]
-    for name in files or ([] if given else [STDIN]):
+    texts = [("", text) for text in passed]
+    for name in files or ([] if passed else [STDIN]):
         if name == STDIN:
             texts += [("", line) for line in input_lines()]
         else:

@@ -338,10 +338,10 @@ def _document(name: str) -> "Document":
     return Document("stdin", "text", decoded(data, "stdin")[0], len(data))
 
 
-def _prompt(given: str | None, stdin_is_file: bool) -> str:
+def _prompt(value: str | None, stdin_is_file: bool) -> str:
     """Return the prompt: the option, or all of stdin without its last newline."""
-    if given is not None:
-        text = _utf8("-p", given) or ""
+    if value is not None:
+        text = _utf8("-p", value) or ""
     elif stdin_is_file or sys.stdin is None or sys.stdin.isatty():
         text = ""
     else:

@@ -242,9 +242,9 @@ def _listed(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
-def _name(given: str | None, path: Path) -> str:
+def _name(name: str | None, path: Path) -> str:
     """Return the model's display name: as the user gave it, or its file's name."""
     from app import names
 
-    is_path = given is None or Path(given).suffix.lower() == ".gguf" or "/" in given
-    return names.stem(path.name) if is_path or given is None else given
+    is_path = name is None or Path(name).suffix.lower() == ".gguf" or "/" in name
+    return names.stem(path.name) if is_path or name is None else name

@@ -33,9 +33,9 @@ class Keys:
 
     def of(self, connection: Connection) -> str:
         """The environment's key, else one typed in this run, else the keyring's; else empty."""
-        given = os.environ.get(variable(connection.name))
-        if given:
-            return given.strip()
+        value = os.environ.get(variable(connection.name))
+        if value:
+            return value.strip()
         account = _account(connection)
         if account in self._typed:
             return self._typed[account]

@@ -96,8 +96,8 @@ def refused(
         again = False
     more = f": {text}" if text else ""
     if status == 401:
-        given = "the key is wrong" if key else "it requires a key"
-        problem = f"{given}; add it to the connection (401{more})"
+        cause = "the key is wrong" if key else "it requires a key"
+        problem = f"{cause}; add it to the connection (401{more})"
     elif status == 403:
         problem = f"it does not allow this (403{more}); the key may lack the permission"
     elif status == 404 and (model or code == "model_not_found"):

@@ -196,10 +196,10 @@ async def apply_template(call: HttpCall) -> Reply:
     return json({"prompt": (await call.gate.get(Render(0, messages))).text})
 
 
-def _content(given: str | list[dict[str, Any]] | None) -> str:
-    if given is None or isinstance(given, str):
-        return given or ""
-    return "".join(str(part.get("text", "")) for part in given)
+def _content(content: str | list[dict[str, Any]] | None) -> str:
+    if content is None or isinstance(content, str):
+        return content or ""
+    return "".join(str(part.get("text", "")) for part in content)
 
 
 def _piece(data: bytes) -> str | list[int]:

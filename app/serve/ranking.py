@@ -59,8 +59,8 @@ def _texts(body: RankBody) -> tuple[str, list[str]]:
     if body.texts is not None:
         field, texts = "texts", body.texts
     else:
-        given = body.documents or []
-        field, texts = "documents", [one if isinstance(one, str) else one.text for one in given]
+        documents = body.documents or []
+        field, texts = "documents", [one if isinstance(one, str) else one.text for one in documents]
     if not 1 <= len(texts) <= MOST_INPUTS:
         raise Refusal(400, f"{field}: expected 1 to {MOST_INPUTS} texts", param=field)
     return field, texts

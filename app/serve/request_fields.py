@@ -91,21 +91,21 @@ class TextRequest(Struct):
     lora: list[LoraField] | None = None
 
 
-def lora(given: Sequence[LoraField] | None) -> dict[int, float] | None:
+def lora(adapters: Sequence[LoraField] | None) -> dict[int, float] | None:
     """Scales of adapters by their numbers; those that are not named are off, as in llama-server."""
-    return {one.id: one.scale for one in given} if given else None
+    return {one.id: one.scale for one in adapters} if adapters else None
 
 
 def speculation(body: TextRequest) -> Speculation:
     """How tokens are guessed ahead for this request; as the server was started where it does not
     say. Raises `Refusal`.
     """
-    given = body.speculative or SpeculationField()
+    wish = body.speculative or SpeculationField()
     try:
-        drafters(given.type or "auto")
+        drafters(wish.type or "auto")
     except ValueError as error:
         raise Refusal(400, f"speculative.type: expected {error}", param="speculative") from None
-    return Speculation(given.type, given.n_max)
+    return Speculation(wish.type, wish.n_max)
 
 
 def sampling(body: TextRequest) -> dict[str, Any]:
@@ -123,27 +123,27 @@ def sampling(body: TextRequest) -> dict[str, Any]:
     }
 
 
-def seed(given: int | None) -> int | None:
+def seed(value: int | None) -> int | None:
     """A seed; llama-server's clients mean "any" by -1."""
-    if given is None or given == -1:
+    if value is None or value == -1:
         return None
-    if not -(1 << 63) <= given < 1 << 64:
+    if not -(1 << 63) <= value < 1 << 64:
         raise Refusal(400, "seed: expected a 64-bit integer", param="seed")
-    return given % (1 << 64)
+    return value % (1 << 64)
 
 
-def stops(given: str | list[str] | None) -> list[str]:
+def stops(stop: str | list[str] | None) -> list[str]:
     """Texts that end an answer."""
-    texts = [given] if isinstance(given, str) else given or []
+    texts = [stop] if isinstance(stop, str) else stop or []
     if len(texts) > MOST_STOPS:
         raise Refusal(400, f"stop: expected at most {MOST_STOPS} strings", param="stop")
     return [text for text in texts if text]
 
 
-def bias(given: dict[str, Any] | None) -> dict[int, float]:
+def bias(weights: dict[str, Any] | None) -> dict[int, float]:
     """Parse `logit_bias`; `false` forbids one, as llama-server has it."""
     found: dict[int, float] = {}
-    for key, value in (given or {}).items():
+    for key, value in (weights or {}).items():
         if not (key.isascii() and key.isdecimal() and len(key) < 10):
             text = f"logit_bias: {key[:50]!r} is not a token id"
             raise Refusal(400, text, param="logit_bias")
@@ -155,8 +155,8 @@ def form(body: TextRequest) -> AnswerForm | None:
     """Return the requested response format. Raises `Refusal`."""
     if body.grammar:
         return Grammar(bounded(body.grammar, "grammar"), "gbnf")
-    if given := raw_text(body.json_schema):
-        return schema(given, "json_schema")
+    if text := raw_text(body.json_schema):
+        return schema(text, "json_schema")
     wanted = body.response_format
     if isinstance(wanted, ObjectFormat):
         inner = raw_text(wanted.schema)
@@ -174,11 +174,11 @@ def schema(text: str, param: str) -> JsonSchema:
     return JsonSchema(text)
 
 
-def limit(given: int | None, usual: int | None = None) -> int | None:
+def limit(value: int | None, usual: int | None = None) -> int | None:
     """How many tokens at most: -1 is as many as fit."""
-    if given is None:
+    if value is None:
         return usual
-    return None if given < 0 else given
+    return None if value < 0 else value
 
 
 def n_choices(body: TextRequest, slots: int) -> int:

@@ -48,11 +48,11 @@ def engine_options(args: argparse.Namespace, without: Collection[str] = ()) -> E
     for name, option in OPTIONS.items():
         if name in without:
             continue
-        given = getattr(args, name)
-        if given is not None and option.repeated:
-            values[name] = {key: one for text in given for key, one in option.read(text).items()}
-        elif given is not None:
-            values[name] = option.read(given)
+        value = getattr(args, name)
+        if value is not None and option.repeated:
+            values[name] = {key: one for text in value for key, one in option.read(text).items()}
+        elif value is not None:
+            values[name] = option.read(value)
     return EngineOptions(**values)
 
 

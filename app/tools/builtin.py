@@ -61,13 +61,13 @@ BUILT_IN = {tool.name: tool for tool in (CALCULATOR, CURRENT_TIME, READ_ATTACHME
 
 def run_built_in(tool: KnownTool, arguments: str, documents: Sequence[Document]) -> ToolResult:
     """The result of a call of one of BUILT_IN; `documents` are those of the chat."""
-    given: dict[str, Any] = json.loads(arguments or "{}")
+    fields: dict[str, Any] = json.loads(arguments or "{}")
     try:
         if tool.name == "calculator":
-            return ToolResult(calculated(given.get("expression")))
+            return ToolResult(calculated(fields.get("expression")))
         if tool.name == "current_time":
             return ToolResult(datetime.now().astimezone().isoformat(timespec="seconds"))
-        return _read(documents, given)
+        return _read(documents, fields)
     except (ValueError, ArithmeticError, TypeError) as error:
         return failure(str(error))
 
@@ -117,20 +117,20 @@ def _bounded(value: Any) -> int | float:
     return number
 
 
-def _read(documents: Sequence[Document], given: Mapping[str, Any]) -> ToolResult:
+def _read(documents: Sequence[Document], fields: Mapping[str, Any]) -> ToolResult:
     names = [document.name for document in documents]
-    if not given.get("name"):
+    if not fields.get("name"):
         if not names:
             return failure("this chat has no documents")
         parts = [f"{d.name} ({len(d.parts())} {d.unit}s)" for d in documents]
         return ToolResult("\n".join(parts))
-    document = next((d for d in reversed(documents) if d.name == given["name"]), None)
+    document = next((d for d in reversed(documents) if d.name == fields["name"]), None)
     if document is None:
         known = ", ".join(names) or "none"
-        return failure(f"there is no document {str(given['name'])[:200]!r}; documents: {known}")
+        return failure(f"there is no document {str(fields['name'])[:200]!r}; documents: {known}")
     n = len(document.parts())
-    first = int(given.get("from") or 1)
-    last = min(int(given.get("to") or n), n, first + MOST_PARTS - 1)
+    first = int(fields.get("from") or 1)
+    last = min(int(fields.get("to") or n), n, first + MOST_PARTS - 1)
     if not 1 <= first <= last:
         return failure(f"{document.name} has the {document.unit}s 1 to {n}")
     text = document.part(first, last).text

@@ -234,8 +234,8 @@ class GivenFiles(QObject):
         act = partial(self._run, "model.open")
         self._notices.show_banner(DROP, Banner("warn", text, tr("Choose a model"), act))
 
-    def _take(self, given: tuple[list[Path], list[Path]]) -> None:
-        pictures, documents = given
+    def _take(self, sorted_paths: tuple[list[Path], list[Path]]) -> None:
+        pictures, documents = sorted_paths
         if documents and not self.has_chat():
             self.refuse(documents[0].name)
             return

@@ -37,13 +37,13 @@ def _items(value: ast.expr) -> list[ast.expr]:
 def _called(node: ast.expr | None) -> Call:
     if not isinstance(node, ast.Call) or node.args:
         raise ValueError("no call by names")
-    given = {}
+    arguments = {}
     for keyword in node.keywords:
         if keyword.arg is None:
             raise ValueError("no name of an argument")
-        given[keyword.arg] = _literal(keyword.value)
-    json.dumps(given, allow_nan=False)  # ValueError, or TypeError for what JSON does not know
-    return Call(named(ast.unparse(node.func)), given)
+        arguments[keyword.arg] = _literal(keyword.value)
+    json.dumps(arguments, allow_nan=False)  # ValueError, or TypeError for what JSON does not know
+    return Call(named(ast.unparse(node.func)), arguments)
 
 
 def _literal(node: ast.expr) -> object:
@@ -133,15 +133,15 @@ def _function(inner: str, closed: str, begin: str, end: str, types: Types) -> Ca
     if not sep:
         raise ValueError("a function's name does not end")
     known = types.get(name.strip(), {})
-    given = {}
+    values = {}
     for parameter in between(rest, begin, end) if rest.strip() else ():
         key, sep, value = parameter.partition(closed)
         if not sep:
             raise ValueError("a parameter's name does not end")
-        given[key.strip()] = _value(
+        values[key.strip()] = _value(
             value.removeprefix("\n").removesuffix("\n"), known.get(key.strip(), "")
         )
-    return Call(named(name), given)
+    return Call(named(name), values)
 
 
 def _pairs(body: str, types: Types) -> Call:
@@ -149,15 +149,15 @@ def _pairs(body: str, types: Types) -> Call:
     at = body.find("<arg_key>")
     name, rest = (body, "") if at < 0 else (body[:at], body[at:])
     known = types.get(name.strip(), {})
-    given = {}
+    values = {}
     while rest.strip():
         before, _, value = rest.partition("<arg_value>")
         (key,) = between(before, "<arg_key>", "</arg_key>")
         value, sep, rest = value.partition("</arg_value>")
         if not sep:
             raise ValueError("a value does not end")
-        given[key.strip()] = _value(value, known.get(key.strip(), ""))
-    return Call(named(name), given)
+        values[key.strip()] = _value(value, known.get(key.strip(), ""))
+    return Call(named(name), values)
 
 
 def _value(text: str, kind: str) -> object:

@@ -68,12 +68,12 @@ def _object(value: object) -> Call:
     if isinstance(value.get("function"), dict):
         return _object({**value["function"], "id": value.get("id", "")})
     name = next((value[key] for key in NAMES if isinstance(value.get(key), str)), "")
-    given: object = next((value[key] for key in ARGUMENTS if key in value), {})
-    if isinstance(given, str):
-        given = arguments(given)
-    if not isinstance(given, dict):
+    fields: object = next((value[key] for key in ARGUMENTS if key in value), {})
+    if isinstance(fields, str):
+        fields = arguments(fields)
+    if not isinstance(fields, dict):
         raise ValueError("arguments are not an object")
-    return Call(named(name), given, next((str(value[key]) for key in IDS if key in value), ""))
+    return Call(named(name), fields, next((str(value[key]) for key in IDS if key in value), ""))
 
 
 def mistral(body: str, types: Types) -> Calls:
@@ -104,10 +104,10 @@ def kimi(body: str, types: Types) -> Calls:
     """functions.f:0 and its arguments, each between marks. Raises ValueError."""
     calls = []
     for inner in between(body, "<|tool_call_begin|>", "<|tool_call_end|>"):
-        number, _, given = inner.partition("<|tool_call_argument_begin|>")
-        value = loaded(given)
+        number, _, raw = inner.partition("<|tool_call_argument_begin|>")
+        value = loaded(raw)
         name = number.strip().removeprefix("functions.")
-        values = arguments(value if isinstance(value, str) else given)
+        values = arguments(value if isinstance(value, str) else raw)
         calls.append(Call(named(name.rpartition(":")[0] or name), values, number.strip()))
     return calls
 

@@ -31,9 +31,9 @@ def dump(
 
     Raises `BadSetting` for numbers below 0, `UnsupportedModel` for types without a decoder.
     """
-    for name, given in (("precision", precision), ("threshold", threshold)):
-        if given < 0:
-            raise BadSetting(name, given, "0 or more")
+    for name, value in (("precision", precision), ("threshold", threshold)):
+        if value < 0:
+            raise BadSetting(name, value, "0 or more")
     if edge_items < 1:
         raise BadSetting("edge_items", edge_items, "1 or more")
     if fmt is None:

@@ -139,10 +139,10 @@ def _recurrence(node: Tensor, *sources: Tensor) -> NodeWork:
     )
 
 
-def _attention(node: Tensor, given: FusedAttention) -> SeenWork:
-    q, k, v = given.q, given.k, given.v
+def _attention(node: Tensor, op: FusedAttention) -> SeenWork:
+    q, k, v = op.q, op.k, op.v
     cell = k.shape[1] * (k.fmt.row_bytes(k.shape[0]) + v.fmt.row_bytes(v.shape[0]))
-    return SeenWork(given.spans, _sizes(node, q), cell, 2 * q.shape[1] * (k.shape[0] + v.shape[0]))
+    return SeenWork(op.spans, _sizes(node, q), cell, 2 * q.shape[1] * (k.shape[0] + v.shape[0]))
 
 
 def _sizes(*tensors: Tensor) -> int:

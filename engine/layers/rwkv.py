@@ -209,9 +209,9 @@ class ChannelMix:
         """x [E, T] as it is read."""
         return p.shifted(x, self.mix, leaf)
 
-    def __call__(self, given: Sequence[Tensor], i: int) -> Tensor:
+    def __call__(self, xs: Sequence[Tensor], i: int) -> Tensor:
         """Result [E, T] in layer i of what `shifted` gave."""
-        k = ops.sqr(ops.relu(self.key(given[0], "channel_mix_key", i)))
+        k = ops.sqr(ops.relu(self.key(xs[0], "channel_mix_key", i)))
         return self.value(k.named("channel_mix_relu_sqr", i), "ffn_out", i)
 
 
@@ -225,9 +225,9 @@ class GatedChannelMix(ChannelMix):
     def shifted(self, x: Tensor, p: Pass, leaf: Tensor) -> list[Tensor]:
         return [*super().shifted(x, p, leaf), *p.shifted(x, self.gate_mix, leaf, keeps=False)]
 
-    def __call__(self, given: Sequence[Tensor], i: int) -> Tensor:
-        gate = ops.sigmoid(self.gate(given[1], "channel_mix_r", i))
-        return ops.mul(super().__call__(given, i), gate).named("ffn_gated", i)
+    def __call__(self, xs: Sequence[Tensor], i: int) -> Tensor:
+        gate = ops.sigmoid(self.gate(xs[1], "channel_mix_r", i))
+        return ops.mul(super().__call__(xs, i), gate).named("ffn_gated", i)
 
 
 M = TypeVar("M", bound=TimeMix | TimeMix6)
@@ -251,6 +251,6 @@ class RwkvBlock(Generic[M, C]):
         x = joined(h, x, i, p, spec, "attention", "ffn_inp")
         fed = p.state(i).fed
         assert fed is not None
-        given = self.ffn.shifted(self.ffn_norm(x, spec.eps, "ffn_norm", i), p, fed)
-        x, *given = pruned(p, last, x, *given)
-        return joined(self.ffn(given, i), x, i, p, spec, "feed_forward", "l_out")
+        mixed = self.ffn.shifted(self.ffn_norm(x, spec.eps, "ffn_norm", i), p, fed)
+        x, *mixed = pruned(p, last, x, *mixed)
+        return joined(self.ffn(mixed, i), x, i, p, spec, "feed_forward", "l_out")

@@ -333,8 +333,8 @@ class Pass:
         if n_vectors is not None:
             name = f"inp_edit_vectors_{width}"
             table = self._input(name, F32, (width, n_vectors), lambda s: _edits(s).vectors[width])
-        given = (each("first"), each("count"), code, number, table)
-        return ops.edit(x, *given, entered, experts)
+        rows = (each("first"), each("count"), code, number, table)
+        return ops.edit(x, *rows, entered, experts)
 
     def adapter_scales(self, adapter: int, factor: float, n: int) -> Tensor:
         """f32 [1, n]: an adapter's scale times `factor` for each token, or each of the outputs."""

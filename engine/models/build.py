@@ -384,8 +384,8 @@ def _with_predicting(
     if bound is None:
         return built
     whole = built.model
-    given = (whole.params, weights, bound.weights, whole.constants, whole.n_ctx)
-    model = NextToken.of(module, *given)
+    arguments = (whole.params, weights, bound.weights, whole.constants, whole.n_ctx)
+    model = NextToken.of(module, *arguments)
     if model is None:
         return built
     sizes = (built.n_ctx, built.n_batch, kv, built.n_sequences, n_cells)

@@ -96,8 +96,8 @@ class Model:
         """
         text, messages = self.prompt_of(prompt, images)
         probes = Probes(tensors)
-        given = (self.loaded, self.conversation, probes, messages, text, steps)
-        found = dump(*given, edits=edits)
+        arguments = (self.loaded, self.conversation, probes, messages, text, steps)
+        found = dump(*arguments, edits=edits)
         computed = [step for step in found if isinstance(step, ProbedStep)]
         return {
             f"{one.key.name}#{one.key.occurrence}@{number}": one.values

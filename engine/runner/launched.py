@@ -114,7 +114,7 @@ def _described(ran: RanSplit) -> LaunchTable:
         LaunchKind(ran.split, ran.device, _kernel(node, kernel), node.op, node.name)
         for node, kernel in launched
     )
-    return LaunchTable(kinds, fixed, tuple(_seen(*given) for given in seeing.items()))
+    return LaunchTable(kinds, fixed, tuple(_seen(*pair) for pair in seeing.items()))
 
 
 def _seen(spans: Tensor, found: Sequence[tuple[int, SeenWork]]) -> _Seen:

@@ -373,8 +373,8 @@ class Stepper:
         hidden = self._hidden(output)
         planes = self.built.planes if hidden == "wanted" else 0
         active = _active(np.array(self.scales))
-        given = (planes, None, output, parts, NO_EDITS, hidden, active)
-        return StepShape(size, n_outputs, cells, *given)
+        rest = (planes, None, output, parts, NO_EDITS, hidden, active)
+        return StepShape(size, n_outputs, cells, *rest)
 
     def one_token(self, edits: SequenceEdits = PLAIN) -> Outline:
         """The outline of a decode step with an empty cache, and all that edits hook."""

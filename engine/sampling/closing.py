@@ -131,11 +131,11 @@ def _shut(schema: Schema) -> Schema:
     if not isinstance(listed, dict) or any(key in schema for key in _STAYS):
         return schema
     required = [name for name in _list(schema.get("required")) if isinstance(name, str)]
-    given = {**listed, **{name: True for name in required if name not in listed}}
+    properties = {**listed, **{name: True for name in required if name not in listed}}
     least = schema.get("minProperties")
-    if isinstance(least, int) and least > len(given):
+    if isinstance(least, int) and least > len(properties):
         return schema
-    return schema | {"properties": given, "additionalProperties": False}
+    return schema | {"properties": properties, "additionalProperties": False}
 
 
 def _list(value: Any) -> list[Any]:

@@ -98,9 +98,9 @@ def probed(made: Outline, probes: Probes) -> ProbedOutline:
             what = f"{count} results take {rings[name] / MIB:.1f} MiB on {name}, of at most"
             instead = "name fewer, or fewer tokens at once"
             raise CannotProbe(f"{what} {RING_BYTES // MIB}", instead, too_large=True)
-    given = {field.name: getattr(made, field.name) for field in fields(Outline)}
-    given |= {"splits": tuple(parts), "layouts": layouts}
-    return ProbedOutline(**given, slots=tuple(slots), copied=ends, rings=rings)
+    values = {field.name: getattr(made, field.name) for field in fields(Outline)}
+    values |= {"splits": tuple(parts), "layouts": layouts}
+    return ProbedOutline(**values, slots=tuple(slots), copied=ends, rings=rings)
 
 
 def _unfused(

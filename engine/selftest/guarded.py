@@ -150,8 +150,8 @@ class GuardedStorage:
             raise DeviceError(self._device, f"wrote before the start of {what}")
         if not np.array_equal(whole[-GUARD:], PATTERN):
             raise DeviceError(self._device, f"wrote past the end of {what}")
-        given = tensor.op is Op.NONE and not written
-        if given and not np.array_equal(whole[GUARD:-GUARD], self._before):
+        is_input = tensor.op is Op.NONE and not written
+        if is_input and not np.array_equal(whole[GUARD:-GUARD], self._before):
             raise DeviceError(self._device, f"changed {what}, which is only read")
 
 

@@ -169,10 +169,10 @@ def token_of(meta: Metadata, name: str, size: int, default: int | None = None) -
     BadFile where it lies outside.
     """
     key = f"tokenizer.ggml.{name}_token_id"
-    given = meta.get(key, int, None)
-    if given is None:
+    token = meta.get(key, int, None)
+    if token is None:
         return default if default is not None and default < size else None
-    return None if given in _NONE else _inside(meta, key, given, size)
+    return None if token in _NONE else _inside(meta, key, token, size)
 
 
 def _inside(meta: Metadata, key: str, token: int, size: int) -> int:
@@ -185,8 +185,8 @@ def _find_fim(meta: Metadata, vocab: Vocab) -> None:
     size = len(vocab.texts)
     has: dict[str, int] = {}
     for names, texts in _FIM_TEXTS.items():
-        given = [token_of(meta, name, size) for name in names]
-        found = next((token for token in given if token is not None), None)
+        tokens = [token_of(meta, name, size) for name in names]
+        found = next((token for token in tokens if token is not None), None)
         if found is None:
             found = next(iter(known(vocab, texts)), None)
             if found is None:

@@ -34,8 +34,8 @@ def _patches(service: Service, request: MapPatches) -> InParts[PatchesMapped]:
     answering, stop = service.answering, service.stop_of(request)
     with answering.lend() as lent:
         claim = partial(answering.claim, lent)
-        given = (answering.model, lent.sequence, request, stop, claim, answering.free)
-        return (yield from _sent(service, map_patches(*given)))
+        arguments = (answering.model, lent.sequence, request, stop, claim, answering.free)
+        return (yield from _sent(service, map_patches(*arguments)))
 
 
 @answers(FindFeatures)
@@ -43,8 +43,8 @@ def _features(service: Service, request: FindFeatures) -> InParts[FeaturesFound]
     answering, stop = service.answering, service.stop_of(request)
     with answering.lend() as lent:
         claim = partial(answering.claim, lent)
-        given = (answering.model, lent.sequence, request, stop, claim)
-        return (yield from _sent(service, find_features(*given)))
+        arguments = (answering.model, lent.sequence, request, stop, claim)
+        return (yield from _sent(service, find_features(*arguments)))
 
 
 @answers(RecordDataset)
@@ -52,8 +52,8 @@ def _record(service: Service, request: RecordDataset) -> InParts[DatasetRecorded
     answering, stop = service.answering, service.stop_of(request)
     with answering.lend() as lent:
         claim = partial(answering.claim, lent)
-        given = (answering.model, lent.sequence, request, stop, claim)
-        return (yield from _sent(service, record(*given)))
+        arguments = (answering.model, lent.sequence, request, stop, claim)
+        return (yield from _sent(service, record(*arguments)))
 
 
 def _sent(service: Service, steps: Generator[Progress | None, None, R]) -> InParts[R]:

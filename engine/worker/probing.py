@@ -42,8 +42,8 @@ def _dump(service: Service, request: DumpResults) -> ResultsDumped:
     steps: list[DumpedStep] = []
     stop = service.stop_of(request)
     probes = Probes(tuple(request.probes))
-    given = (request.messages, request.prompt, request.tokens, stop, request.edits)
-    found = dump(model, sequence, probes, *given, request.prompt_tokens)
+    arguments = (request.messages, request.prompt, request.tokens, stop, request.edits)
+    found = dump(model, sequence, probes, *arguments, request.prompt_tokens)
     for step in found:
         if isinstance(step, Encoding):
             service.send(Progress(request.id, "encode", step.done, step.total))

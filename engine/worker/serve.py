@@ -122,8 +122,8 @@ class _Server:
 
     def _answer_apart(self, service: Service, request: Request[Any]) -> None:
         """A long text is read in a thread of its own; requests about others do not wait."""
-        given = (service, request)
-        Thread(target=self._answer_here, args=given, daemon=True, name="long text").start()
+        arguments = (service, request)
+        Thread(target=self._answer_here, args=arguments, daemon=True, name="long text").start()
 
     def _answer_here(self, service: Service, request: Request[Any]) -> None:
         reply = _answer(service, request)

@@ -40,7 +40,7 @@ async def count_tokens(call: HttpCall) -> Reply:
 
 
 async def _request(call: HttpCall, body: bodies.MessagesBody) -> Generate:
-    given, template = bodies.tools(body), bodies.template(body)
+    listed_tools, template = bodies.tools(body), bodies.template(body)
     chat, prefix = split_prefix(await bodies.chat(body, call.pictures))
     return Generate(
         0,
@@ -49,7 +49,7 @@ async def _request(call: HttpCall, body: bodies.MessagesBody) -> Generate:
         sampling=call.sampling(bodies.sampling(body), template),
         max_tokens=body.max_tokens,
         stop=[text for text in body.stop_sequences or [] if text],
-        tools=given,
+        tools=listed_tools,
         form=bodies.form(body),
         edits=body.edits or [],
         template=template,

@@ -132,12 +132,12 @@ def _sampling(options: Options) -> dict[str, Any]:
     }
 
 
-def _form(given: str | dict[str, Any] | None) -> protocol.AnswerForm | None:
-    if not given:
+def _form(value: str | dict[str, Any] | None) -> protocol.AnswerForm | None:
+    if not value:
         return None
-    if isinstance(given, str):
+    if isinstance(value, str):
         return protocol.JsonObject()
-    return protocol.JsonSchema(bounded(msgspec.json.encode(given).decode(), "format"))
+    return protocol.JsonSchema(bounded(msgspec.json.encode(value).decode(), "format"))
 
 
 def _template(think: Think | None) -> dict[str, Any]:

@@ -66,7 +66,7 @@ async def chat(call: HttpCall) -> Reply:
 
 
 async def _request(call: HttpCall, body: ChatBody) -> Generate:
-    given = tools(body.tools, body.tool_choice, body.parallel_tool_calls)
+    listed_tools = tools(body.tools, body.tool_choice, body.parallel_tool_calls)
     template = dict(body.chat_template_kwargs or {})
     if body.reasoning_effort == "none":
         template.setdefault("enable_thinking", False)
@@ -83,7 +83,7 @@ async def _request(call: HttpCall, body: ChatBody) -> Generate:
         max_tokens=fields.limit(most),
         stop=fields.stops(body.stop),
         form=fields.form(body),
-        tools=given,
+        tools=listed_tools,
         template=template,
         bias=fields.bias(body.logit_bias),
         edits=body.edits or [],

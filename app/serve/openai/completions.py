@@ -69,14 +69,14 @@ async def completions(call: HttpCall) -> Reply:
     return json(await _whole(call, requests, style, n))
 
 
-def _prompts(given: str | list[str | int | list[int]]) -> list[Prompt]:
+def _prompts(value: str | list[str | int | list[int]]) -> list[Prompt]:
     """Each prompt. Raises `Refusal`."""
-    if isinstance(given, str):
-        return [given]
-    if given and all(isinstance(one, int) for one in given):
-        return [[one for one in given if isinstance(one, int)]]
-    prompts: list[Prompt] = [one for one in given if not isinstance(one, int)]
-    if not prompts or len(prompts) < len(given) or len(prompts) > MOST_PROMPTS:
+    if isinstance(value, str):
+        return [value]
+    if value and all(isinstance(one, int) for one in value):
+        return [[one for one in value if isinstance(one, int)]]
+    prompts: list[Prompt] = [one for one in value if not isinstance(one, int)]
+    if not prompts or len(prompts) < len(value) or len(prompts) > MOST_PROMPTS:
         text = f"prompt: a text, a list of tokens, or 1 to {MOST_PROMPTS} of these"
         raise Refusal(400, text, param="prompt")
     return prompts

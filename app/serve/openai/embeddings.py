@@ -48,17 +48,17 @@ def _numbers(row: Any) -> Any:
     return row.tolist()
 
 
-async def _texts(call: HttpCall, given: str | list[str | int | list[int]]) -> list[str]:
-    if isinstance(given, str):
-        return [given]
-    if given and all(isinstance(one, int) for one in given):
-        return [await _decoded(call, [one for one in given if isinstance(one, int)])]
-    if not 1 <= len(given) <= MOST_INPUTS or any(isinstance(one, int) for one in given):
+async def _texts(call: HttpCall, value: str | list[str | int | list[int]]) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    if value and all(isinstance(one, int) for one in value):
+        return [await _decoded(call, [one for one in value if isinstance(one, int)])]
+    if not 1 <= len(value) <= MOST_INPUTS or any(isinstance(one, int) for one in value):
         text = f"input: a text, a list of tokens, or 1 to {MOST_INPUTS} of these"
         raise Refusal(400, text, param="input")
     return [
         one if isinstance(one, str) else await _decoded(call, one)
-        for one in given
+        for one in value
         if not isinstance(one, int)
     ]
 

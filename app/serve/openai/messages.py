@@ -124,8 +124,8 @@ async def _parts(
     made: list[protocol.TextPart | protocol.PicturePart] = []
     for number, part in enumerate(parts):
         if isinstance(part, ImagePart):
-            given = part.image_url
-            url = given if isinstance(given, str) else given.url
+            image = part.image_url
+            url = image if isinstance(image, str) else image.url
             made.append(await pictures.from_url(url, f"{param}[{number}].image_url"))
         else:
             made.append(
@@ -135,8 +135,8 @@ async def _parts(
 
 
 def _call(call: ToolCall, i: int) -> protocol.ToolCall:
-    given = call.function.arguments
-    arguments = given if isinstance(given, str) else bytes(given).decode()
+    raw = call.function.arguments
+    arguments = raw if isinstance(raw, str) else bytes(raw).decode()
     if len(arguments) > MOST_SCHEMA:
         raise Refusal(400, "a call's arguments are too long", param=f"messages[{i}].tool_calls")
     return protocol.ToolCall(call.id, call.function.name, arguments or "{}")

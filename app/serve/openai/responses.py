@@ -132,12 +132,12 @@ async def _item(item: GivenItem, param: str, pictures: RequestPictures) -> list[
 
 
 async def _content(
-    given: str | list[ItemPart] | None, param: str, pictures: RequestPictures
+    content: str | list[ItemPart] | None, param: str, pictures: RequestPictures
 ) -> str | list[TextPart | PicturePart]:
-    if given is None or isinstance(given, str):
-        return given or ""
+    if content is None or isinstance(content, str):
+        return content or ""
     parts: list[TextPart | PicturePart] = []
-    for part in given:
+    for part in content:
         if part.type != "input_image":
             parts.append(TextPart(part.text or part.refusal))
         elif part.image_url is None:

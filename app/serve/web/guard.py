@@ -161,15 +161,15 @@ class Guard:
         return bare and parts.scheme in ("http", "https") and bool(name) and is_loopback(name)
 
     def _check_key(self, headers: list[tuple[bytes, bytes]]) -> None:
-        given = _one(headers, b"x-api-key")
+        sent_key = _one(headers, b"x-api-key")
         scheme, _, token = _one(headers, b"authorization").partition(b" ")
         if scheme.lower() == b"bearer":
-            given = token.strip()
-        if not given:
+            sent_key = token.strip()
+        if not sent_key:
             raise Refusal(
                 401, "an API key is required: Authorization: Bearer KEY, or x-api-key: KEY"
             )
-        if not hmac.compare_digest(given, self._key):
+        if not hmac.compare_digest(sent_key, self._key):
             raise Refusal(401, "the API key is wrong", code="invalid_api_key")
 
 

@@ -76,8 +76,8 @@ class HttpCall:
         usual = self.desk.shelf.ready.sampling[template.get("enable_thinking") is not False]
         if openai and self.desk.settings.openai_defaults:
             usual = OPENAI
-        given = {key: value for key, value in values.items() if value is not None}
-        return msgspec.structs.replace(usual, **given)
+        own = {key: value for key, value in values.items() if value is not None}
+        return msgspec.structs.replace(usual, **own)
 
     def answers(self, requests: list[Generate]) -> Answers:
         """Their answers, as a context."""

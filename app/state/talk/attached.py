@@ -95,17 +95,17 @@ class PictureList(QObject):
     def _take(self, picture: Picture) -> None:
         """It is kept; `changed` is emitted after this."""
 
-    def _add(self, given: Sequence[tuple[str, Callable[[], bytes]]]) -> None:
+    def _add(self, pasted: Sequence[tuple[str, Callable[[], bytes]]]) -> None:
         room = max(0, MOST_PICTURES - len(self.pictures) - len(self.arriving))
         usual = self._preferences.of_model(str(self._session.path or "")).picture
-        self._coming.extend(Arrival(self._chat, name, data, usual) for name, data in given[:room])
-        if len(given) > room:
+        self._coming.extend(Arrival(self._chat, name, data, usual) for name, data in pasted[:room])
+        if len(pasted) > room:
             many = tr(
                 "a message takes at most {most_pictures} pictures", most_pictures=MOST_PICTURES
             )
             self.problem.emit(
                 Problem(
-                    "Picture", tr("{many}; {count} left out", many=many, count=len(given) - room)
+                    "Picture", tr("{many}; {count} left out", many=many, count=len(pasted) - room)
                 )
             )
         self._next()

@@ -115,8 +115,8 @@ class ResultsState(QObject):
         if word[1] >= len(tokens):
             return None
         digests = self._chat.pictures_in_engine.digests(path)
-        given = (path[:row], path[row], tokens, self._chat.details.system, digests)
-        talk = Conversation(*given, self._chat.edits.of(path[row]))
+        arguments = (path[:row], path[row], tokens, self._chat.details.system, digests)
+        talk = Conversation(*arguments, self._chat.edits.of(path[row]))
         return msgspec.structs.replace(talk.written(word[1]), probes=[pattern])
 
     def forget(self) -> None:

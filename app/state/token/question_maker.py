@@ -168,8 +168,8 @@ class QuestionMaker:
         path = self._chat.path[: row + 1]
         digests = self._chat.pictures_in_engine.digests(path)
         system = self._chat.details.system
-        given = (path[:row], path[row], self._chat.tokens(row), system, digests)
-        return Conversation(*given, self._chat.edits.of(path[row]))
+        arguments = (path[:row], path[row], self._chat.tokens(row), system, digests)
+        return Conversation(*arguments, self._chat.edits.of(path[row]))
 
     def _layers_at_once(self) -> list[int]:
         """Whose rows of attention to request: of all layers, where they are few bytes."""

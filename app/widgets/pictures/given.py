@@ -47,8 +47,8 @@ def picture_in(data: QMimeData) -> Callable[[], bytes] | None:
     for kind in KINDS:
         name = f"image/{kind}"
         if data.hasFormat(name):
-            given = data.data(name)
-            return lambda: bytes(given.data())
+            raw = data.data(name)
+            return lambda: bytes(raw.data())
     image = data.imageData() if data.hasImage() else None
     if isinstance(image, QImage) and not image.isNull():
         return lambda: _png(image)

@@ -69,7 +69,7 @@ def _tried(
     family: str,
     defines: Defines,
     want: Array,
-    given: list[Array],
+    inputs: list[Array],
     group: tuple[int, ...] | None,
 ) -> str:
     context = cl.Context([device.handle])
@@ -82,7 +82,7 @@ def _tried(
     queue = cl.CommandQueue(context, device.handle)
     flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
     got = np.zeros_like(want)
-    buffers = [cl.Buffer(context, flags, hostbuf=values) for values in (got, *given)]
+    buffers = [cl.Buffer(context, flags, hostbuf=values) for values in (got, *inputs)]
     kernel = cl.Kernel(program, family)
     try:
         kernel.set_args(*buffers)

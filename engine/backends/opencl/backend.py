@@ -93,8 +93,8 @@ class OpenCLBackend(Backend):
     ) -> OpenCLBuffer:
         # Memory of its own is only there once it is used, and a fit may still look elsewhere.
         touched = zeros or self.pool.name != SYSTEM
-        given = (self.queue, self.pool, buffer_type, size, owner, touched, self._large_pages)
-        return self.claimed(buffer_type, size, owner, partial(OpenCLBuffer, *given))
+        arguments = (self.queue, self.pool, buffer_type, size, owner, touched, self._large_pages)
+        return self.claimed(buffer_type, size, owner, partial(OpenCLBuffer, *arguments))
 
     def hold(self, kind: BufferType, data: Bytes, owner: Owner) -> FilledBuffer:
         assert self.packing

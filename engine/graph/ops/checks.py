@@ -10,11 +10,11 @@ FLOATS = (F32, F16, BF16)
 
 def check_floats(op: str, *operands: Tensor | None) -> None:
     """Raises `ShapeError` unless all that are there are f32, f16 or bf16."""
-    given = [x for x in operands if x is not None]
-    if any(x.fmt not in FLOATS for x in given):
-        types = ", ".join(x.fmt.name for x in given)
+    present = [x for x in operands if x is not None]
+    if any(x.fmt not in FLOATS for x in present):
+        types = ", ".join(x.fmt.name for x in present)
         raise ShapeError(
-            op, f"computes in F32, F16 or BF16, not {types}", *(x.shape for x in given)
+            op, f"computes in F32, F16 or BF16, not {types}", *(x.shape for x in present)
         )
 
 

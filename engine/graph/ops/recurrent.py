@@ -233,7 +233,7 @@ def _check(op: str, size: int, state: Tensor, at: Tensor, *numbers: Tensor | Non
         raise ShapeError(op, f"the state must be F32 rows of {size}", state.shape)
     if at.fmt != I32 or at.shape[0] != 2 or at.dims[2:]:
         raise ShapeError(op, "`at` is i32 [2, P]: slots, and ends of parts", at.shape)
-    given = [t for t in numbers if t is not None]
-    if any(t.fmt != F32 for t in given):
-        types = ", ".join(t.fmt.name for t in given)
-        raise ShapeError(op, f"computes in F32, not {types}", *(t.shape for t in given))
+    present = [t for t in numbers if t is not None]
+    if any(t.fmt != F32 for t in present):
+        types = ", ".join(t.fmt.name for t in present)
+        raise ShapeError(op, f"computes in F32, not {types}", *(t.shape for t in present))

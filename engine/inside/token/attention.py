@@ -51,14 +51,12 @@ def lookings(graph: Graph, layers: Sequence[LayerCache | None]) -> list[Looking]
             kept_by.setdefault(kept.k, []).append((i, kept))
     found = []
     for node in graph.nodes:
-        given = _given(node)
-        if given is not None and given.k.storage in kept_by:
-            holders = kept_by[given.k.storage]  # several where cells are borrowed
-            own = _layer_of(given.q) if len(holders) > 1 else None
+        op = _given(node)
+        if op is not None and op.k.storage in kept_by:
+            holders = kept_by[op.k.storage]  # several where cells are borrowed
+            own = _layer_of(op.q) if len(holders) > 1 else None
             i, kept = next((one for one in holders if one[0] == own), holders[0])
-            found.append(
-                Looking(i, kept, given.q, given.scale, given.softcap, given.sinks, given.alibi)
-            )
+            found.append(Looking(i, kept, op.q, op.scale, op.softcap, op.sinks, op.alibi))
     return found
 
 

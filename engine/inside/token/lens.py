@@ -83,13 +83,13 @@ def lens_logits(stepper: Stepper, rows: Rows) -> Logits:
     n = bucket_of(len(rows))
     while n > 1 and not stepper.planner.has_room(_graph(stepper.built, n)[1]):
         n = -(-n // 2)
-    plan, given = stepper.planner.plan_with(("lens", n), lambda: _graph(stepper.built, n))
+    plan, input_leaf = stepper.planner.plan_with(("lens", n), lambda: _graph(stepper.built, n))
     parts = []
     for start in range(0, len(rows), n):
         part = rows[start : start + n]
         padded = np.zeros((n, rows.shape[1]), np.float32)
         padded[: len(part)] = part
-        (logits,) = plan.run({given: padded})
+        (logits,) = plan.run({input_leaf: padded})
         parts.append(logits.reshape(n, -1)[: len(part)])
     return np.concatenate(parts).astype(np.float32, copy=False)
 

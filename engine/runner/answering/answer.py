@@ -181,8 +181,8 @@ class RunningAnswer:
         self._watching = watching or (lambda sequence: Watch(sequence, request.watch))
         self.tally = Tally()
         built = model.built
-        given = (model.tokenizer.pausing(pause), model.template, request)
-        self.prompt = make_prompt(*given, built.n_ctx, model.viewer)
+        arguments = (model.tokenizer.pausing(pause), model.template, request)
+        self.prompt = make_prompt(*arguments, built.n_ctx, model.viewer)
         self.tally.tokenized = perf_counter()
         most, given_most = CONTEXTS_AT_MOST * built.n_ctx, request.max_tokens
         self.limit = most if given_most is None else given_most

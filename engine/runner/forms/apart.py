@@ -128,9 +128,9 @@ class Apart:
 
     def _whole(self, number: int, call: Call) -> CallPart:
         """A call whose arguments are written otherwise than as one JSON object."""
-        given = json.dumps(dict(call.arguments), ensure_ascii=False)
+        encoded = json.dumps(dict(call.arguments), ensure_ascii=False)
         own = call.id if call.id and not self._short_ids else self._new_id()
-        return CallPart(number, own, call.name, given)
+        return CallPart(number, own, call.name, encoded)
 
     def _new_id(self) -> str:
         size = 9 if self._short_ids else 24

@@ -163,15 +163,19 @@ def _open(
         return Opened(file, built)
     has_token = _vocabulary(file)
     if options.mmproj:
-        given = stack.enter_context(open_gguf(options.mmproj))
-        if not has_tower(given):
-            raise BadFile(given.paths[0], "it holds no vision tower; name an mmproj file")
-        return _seeing(file, with_tower(built, given, has_token, options.image_tokens), given)
+        tower_file = stack.enter_context(open_gguf(options.mmproj))
+        if not has_tower(tower_file):
+            raise BadFile(tower_file.paths[0], "it holds no vision tower; name an mmproj file")
+        return _seeing(
+            file, with_tower(built, tower_file, has_token, options.image_tokens), tower_file
+        )
     notes = []
     for found in [Path(path)] if has_tower(file) else projectors.beside(path):
         try:
-            given = file if has_tower(file) else stack.enter_context(open_gguf(found))
-            return _seeing(file, with_tower(built, given, has_token, options.image_tokens), given)
+            tower_file = file if has_tower(file) else stack.enter_context(open_gguf(found))
+            return _seeing(
+                file, with_tower(built, tower_file, has_token, options.image_tokens), tower_file
+            )
         except UnsupportedModel as error:
             if has_tower(file):  # else it may be that of another model in the folder
                 notes.append(f"pictures are not read: {error}")
@@ -187,9 +191,9 @@ def _other_drafters(options: EngineOptions) -> str:
     return "a file with blocks that predict further tokens (nextn); this one has none: use ngram"
 
 
-def _seeing(file: GGUFFile, built: BuiltModel, given: GGUFFile) -> Opened:
+def _seeing(file: GGUFFile, built: BuiltModel, tower_file: GGUFFile) -> Opened:
     assert built.tower is not None
-    return Opened(file, built, given, doubts(file, given, built.tower.sources))
+    return Opened(file, built, tower_file, doubts(file, tower_file, built.tower.sources))
 
 
 def _vocabulary(file: GGUFFile) -> Callable[[str], bool]:

@@ -18,8 +18,8 @@ def editing() -> Iterator[Case]:
     for width, rows in ((1, 3), (33, 1), (129, 9), (2050, 5), (64, 300)):
         for entered, experts in ((False, False), (True, False), (False, True)):
             label = f"F32 {dims(width, rows)}{' entered' * entered}{' experts' * experts}"
-            given = {"width": width, "rows": rows, "entered": entered, "experts": experts}
-            yield Case("edit", label, bound(_edited, **given), F32_MOST, (width, rows) == (129, 9))
+            sizes = {"width": width, "rows": rows, "entered": entered, "experts": experts}
+            yield Case("edit", label, bound(_edited, **sizes), F32_MOST, (width, rows) == (129, 9))
     for entered in (False, True):
         build = bound(_edited, width=70, rows=9, entered=entered, experts=False, most=0)
         yield Case("edit", f"F32 [70,9]{' entered' * entered} nothing", build, EXACT, True)

@@ -144,8 +144,8 @@ def sigmoid(node: Tensor, out: Operand, x: Operand, up: None) -> None:
 
 def swiglu_limit(node: Tensor, out: Operand, gate: Operand, up: Operand) -> None:
     """g / (1 + exp(-alpha g)) * (u + 1) with g = min(gate, limit), u = up within +-limit."""
-    given = SwigluLimit.of(node)
-    alpha, limit = np.float32(given.alpha), np.float32(given.limit)
+    op = SwigluLimit.of(node)
+    alpha, limit = np.float32(op.alpha), np.float32(op.limit)
     g = np.minimum(gate.load(), limit)
     u = np.clip(up.load(), -limit, limit)
     out.store(g / (1 + np.exp(-alpha * g)) * (u + 1))
@@ -153,11 +153,11 @@ def swiglu_limit(node: Tensor, out: Operand, gate: Operand, up: Operand) -> None
 
 def xielu(node: Tensor, out: Operand, gate: Operand, up: None) -> None:
     """A parabola above zero, an exponential below."""
-    given, x = Xielu.of(node), gate.load()
-    above, below = np.float32(given.above), np.float32(given.below)
+    op, x = Xielu.of(node), gate.load()
+    above, below = np.float32(op.above), np.float32(op.below)
     low = np.minimum(x, np.float32(0))
     bent = np.where(x > 0, above * x * x, below * (np.expm1(low) - low))
-    out.store(bent + np.float32(given.slope) * x)
+    out.store(bent + np.float32(op.slope) * x)
 
 
 def _store(out: Operand, values: NDArray[Any], up: Operand | None) -> None:

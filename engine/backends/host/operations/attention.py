@@ -28,7 +28,7 @@ def attention(
     sinks: Operand | None,
 ) -> None:
     """softmax(scale * k.q, masked) . v for each head; head h reads key-value head h // (H/K)."""
-    given = FusedAttention.of(node)
+    op = FusedAttention.of(node)
     n = int(n_kv.load((0, 0, 0, 0)))
     keys = k.load(np.s_[0, :n]).transpose(1, 2, 0)  # [K, D, n]
     values = v.load(np.s_[0, :n]).transpose(1, 0, 2)  # [K, n, Dv]
@@ -41,11 +41,11 @@ def attention(
         block = slice(start, min(start + step, n_tokens))
         grouped = queries[block].reshape(-1, kv_heads, heads // kv_heads, dim)
         grouped = grouped.transpose(1, 2, 0, 3)  # [K, H/K, t, D]
-        scores = np.float32(given.scale) * (grouped @ keys[:, None])
-        scores = _capped(scores, given.softcap)
+        scores = np.float32(op.scale) * (grouped @ keys[:, None])
+        scores = _capped(scores, op.softcap)
         sight = spans.load(np.s_[0, 0, block]), cells.load(np.s_[0, 0, :n])
-        if given.alibi:
-            fall = _fall(*sight, alibi_slopes(heads, given.alibi))
+        if op.alibi:
+            fall = _fall(*sight, alibi_slopes(heads, op.alibi))
             scores = scores - fall.reshape(kv_heads, -1, *fall.shape[1:])
         seen = _visible(*sight)
         weights = _weights(scores, seen, sink)
@@ -63,14 +63,14 @@ def softmax(
     mask: Operand | None,
 ) -> None:
     """Softmax over the last axis (dimension 0) of scale * scores, masked where spans are given."""
-    given, seen = Softmax.of(node), None
+    op, seen = Softmax.of(node), None
     sink = None if sinks is None else sinks.load().reshape(-1, 1, 1)
-    scaled = _capped(np.float32(given.scale) * scores.load(), given.softcap)
+    scaled = _capped(np.float32(op.scale) * scores.load(), op.softcap)
     if spans is not None and cells is not None:
         sight = spans.load((0, 0)), cells.load((0, 0))
         seen = _visible(*sight)
-        if given.alibi:
-            scaled = scaled - _fall(*sight, alibi_slopes(scaled.shape[-3], given.alibi))
+        if op.alibi:
+            scaled = scaled - _fall(*sight, alibi_slopes(scaled.shape[-3], op.alibi))
     if mask is not None:
         added = mask.load(np.s_[:, :, : scaled.shape[2]])
         times = [n // m for n, m in zip(scaled.shape[:2], added.shape[:2], strict=True)]

@@ -25,8 +25,8 @@ def edit(
     experts: Operand | None,
 ) -> None:
     """Rows with the same instructions together."""
-    given = RowEdits.of(node)
-    shape = given.n_rows, given.width
+    op = RowEdits.of(node)
+    shape = op.n_rows, op.width
     rows = x.load().reshape(shape).copy()
     starts, counts = first.load().reshape(-1), count.load().reshape(-1)
     codes, numbers = code.load((0, 0)), number.load((0, 0))

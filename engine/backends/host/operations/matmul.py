@@ -48,33 +48,33 @@ _LEAST_SUM = np.float32(6.103515625e-5)
 
 def route(node: Tensor, out: Operand, logits: Operand, bias: Operand | None) -> None:
     """The best `used` of the best groups, row by row."""
-    given, x = Route.of(node), logits.load((0, 0))  # [T, X]
-    ranked = _score(x, given.score) if given.by_score else x
+    op, x = Route.of(node), logits.load((0, 0))  # [T, X]
+    ranked = _score(x, op.score) if op.by_score else x
     if bias is not None:
         ranked = ranked + bias.load((0, 0, 0))
     order = _descending(ranked)
-    if given.groups > 1:
+    if op.groups > 1:
         # Stable: within what is allowed, and behind it, the order stays.
-        closed = np.take_along_axis(_closed(ranked, given), order, axis=-1)
+        closed = np.take_along_axis(_closed(ranked, op), order, axis=-1)
         order = np.take_along_axis(order, np.argsort(closed, axis=-1, kind="stable"), axis=-1)
-    out.store(order[None, None, :, : given.used])
+    out.store(order[None, None, :, : op.used])
 
 
 def route_weights(
     node: Tensor, out: Operand, logits: Operand, ids: Operand, gains: Operand | None
 ) -> None:
     """Scores of the chosen, normalised and scaled."""
-    given = RouteWeights.of(node)
+    op = RouteWeights.of(node)
     x, chosen = logits.load((0, 0)), ids.load((0, 0))  # [T, X], [T, U]
-    if given.score is Scoring.LATE_SOFTMAX:
+    if op.score is Scoring.LATE_SOFTMAX:
         weights = _score(np.take_along_axis(x, chosen, axis=-1), Scoring.SOFTMAX)
-    elif given.score is Scoring.SPARSE_MIXER:
+    elif op.score is Scoring.SPARSE_MIXER:
         weights = _mixed(x, chosen)
     else:
-        weights = np.take_along_axis(_score(x, given.score), chosen, axis=-1)
-    if given.normalised:
+        weights = np.take_along_axis(_score(x, op.score), chosen, axis=-1)
+    if op.normalised:
         weights = weights / np.maximum(weights.sum(-1, keepdims=True), _LEAST_SUM)
-    weights = weights * np.float32(given.scale)
+    weights = weights * np.float32(op.scale)
     if gains is not None:
         weights = weights * gains.load((0, 0, 0))[chosen]
     out.raw[0, 0] = weights
@@ -115,10 +115,10 @@ def _descending(x: Array) -> Array:
     return np.argsort(-x, axis=-1, kind="stable")
 
 
-def _closed(ranked: Array, given: Route) -> Array:
+def _closed(ranked: Array, op: Route) -> Array:
     """[T, X]: whether an expert is in a group that is not among the best."""
     tokens, experts = ranked.shape
-    runs = ranked.reshape(tokens, given.groups, -1)
-    best = np.take_along_axis(runs, _descending(runs)[..., : 2 if given.sums_two else 1], axis=-1)
+    runs = ranked.reshape(tokens, op.groups, -1)
+    best = np.take_along_axis(runs, _descending(runs)[..., : 2 if op.sums_two else 1], axis=-1)
     places = np.argsort(_descending(best.sum(-1)), axis=-1, kind="stable")  # [T, groups]
-    return np.repeat(places >= given.groups_used, experts // given.groups, axis=-1)
+    return np.repeat(places >= op.groups_used, experts // op.groups, axis=-1)

@@ -27,14 +27,14 @@ def causal_conv(
     taps = w.load((0, 0)).T  # [Kc, C]
     for part in _parts(state, at, len(taps) - 1, taps.shape[1]):
         n = part.end - part.begin
-        given = np.concatenate([part.before, x.load(np.s_[0, 0, part.begin : part.end])])
+        inputs = np.concatenate([part.before, x.load(np.s_[0, 0, part.begin : part.end])])
         zeros = np.zeros((n, 1), np.float32)
-        y = sum((tap * given[j : j + n] for j, tap in enumerate(taps)), zeros)
+        y = sum((tap * inputs[j : j + n] for j, tap in enumerate(taps)), zeros)
         if bias is not None:
             y = y + bias.load((0, 0, 0))
         if CausalConv.of(node).silu:
             y = y / (1 + np.exp(-y))
-        _store(out, part, y, given[n:])
+        _store(out, part, y, inputs[n:])
 
 
 def delta_net(
@@ -49,15 +49,15 @@ def delta_net(
     at: Operand,
 ) -> None:
     """S = e^g S; S += k (beta (v - S^T k))^T; o = S^T q / sqrt(Dk), S [Dk, Dv] of each head."""
-    given = DeltaNet.of(node)
-    (dim, heads), (key, key_heads) = given.v.shape[:2], given.q.shape[:2]
+    op = DeltaNet.of(node)
+    (dim, heads), (key, key_heads) = op.v.shape[:2], op.q.shape[:2]
     each = np.arange(heads)
-    of = each % key_heads if given.tiled else each // (heads // key_heads)
+    of = each % key_heads if op.tiled else each // (heads // key_heads)
     for part in _parts(state, at, heads, key, dim):
         mine, s = slice(part.begin, part.end), part.before
-        queries = _unit(q.load((0, mine)), given.eps)[:, of] / np.float32(np.sqrt(key))
-        keys = _unit(k.load((0, mine)), given.eps)[:, of]  # [n, Hv, Dk]
-        if given.g.shape == given.beta.shape:
+        queries = _unit(q.load((0, mine)), op.eps)[:, of] / np.float32(np.sqrt(key))
+        keys = _unit(k.load((0, mine)), op.eps)[:, of]  # [n, Hv, Dk]
+        if op.g.shape == op.beta.shape:
             decay = np.exp(g.load((0, 0, mine)))[..., None, None]
         else:
             decay = np.exp(g.load((0, mine)))[..., None]  # [n, Hv, Dk, 1]
@@ -90,15 +90,15 @@ def ssm_scan(
     rates = a.load((0, 0))  # [H, 1 or N]
     for part in _parts(state, at, heads, size, dim):
         mine, m = slice(part.begin, part.end), part.before
-        given, steps = x.load((0, mine)), delta.load((0, 0, mine))
+        inputs, steps = x.load((0, mine)), delta.load((0, 0, mine))
         into, onto = b.load((0, mine))[:, of], c.load((0, mine))[:, of]  # [n, H, N]
         y = np.empty((part.end - part.begin, heads, dim), np.float32)
         for t in range(len(y)):
             decay = np.exp(steps[t][:, None] * rates)[..., None]
-            m = decay * m + into[t][..., None] * (steps[t][:, None] * given[t])[:, None]
+            m = decay * m + into[t][..., None] * (steps[t][:, None] * inputs[t])[:, None]
             y[t] = np.einsum("hnd,hn->hd", m, onto[t])
         if d is not None:
-            y = y + d.load((0, 0, 0))[:, None] * given
+            y = y + d.load((0, 0, 0))[:, None] * inputs
         _store(out, part, y, m)
 
 
@@ -111,13 +111,13 @@ def token_shift(
     columns[: len(weights) * tokens] = 0
     for part in _parts(state, at, 1, channels):
         mine = slice(part.begin, part.end)
-        given = np.concatenate([part.before, x.load(np.s_[0, 0, mine])])
-        past, now = given[:-1], given[1:]
+        inputs = np.concatenate([part.before, x.load(np.s_[0, 0, mine])])
+        past, now = inputs[:-1], inputs[1:]
         for i, weight in enumerate(weights):
             own = weight if len(weight) == 1 else weight[mine]
             first = i * tokens
             columns[first + part.begin : first + part.end] = now + (past - now) * own
-        columns[len(weights) * tokens + part.number] = given[-1]
+        columns[len(weights) * tokens + part.number] = inputs[-1]
 
 
 def wkv(

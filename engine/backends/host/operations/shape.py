@@ -55,10 +55,10 @@ def copy_into(node: Tensor, out: Operand, target: Operand, x: Operand) -> None:
 def set_(node: Tensor, out: Operand, x: Operand, values: Operand) -> None:
     """A copy of x, then the values in a window of it."""
     out.raw[...] = x.raw
-    given = Set.of(node)
-    window = replace(given.values, strides=given.strides)
+    op = Set.of(node)
+    window = replace(op.values, strides=op.strides)
     packed = out.raw.reshape(-1).view(np.uint8)  # no copy: x is packed, and so is the result
-    raw_array(packed[given.offset :], window)[...] = values.raw
+    raw_array(packed[op.offset :], window)[...] = values.raw
 
 
 def rows(node: Tensor, out: Operand, x: Operand, ids: Operand) -> None:
@@ -72,19 +72,19 @@ def rows(node: Tensor, out: Operand, x: Operand, ids: Operand) -> None:
 def set_rows(node: Tensor, out: Operand, target: Operand, values: Operand, ids: Operand) -> None:
     """target[:, ids[i, j, k], j, k] = values[:, i, j, k], in place; ids are repeated over j, k."""
     shape = values.raw.shape
-    given = ids.load((0,))  # [i3, i2, n]
-    wanted = np.tile(given, (*np.floor_divide(shape[:2], given.shape[:2]), 1))
+    chosen = ids.load((0,))  # [i3, i2, n]
+    wanted = np.tile(chosen, (*np.floor_divide(shape[:2], chosen.shape[:2]), 1))
     k, j, i = np.nonzero(wanted >= 0)
     out.store(values.load((k, j, i)), (k, j, wanted[k, j, i]))
 
 
 def im2col(node: Tensor, out: Operand, image: Operand) -> None:
     """Every window's elements, zeros outside of the image."""
-    given = Im2col.of(node)
-    (kw, kh, kd), (sw, sh, sd) = given.kernel, given.stride
-    (pw, ph, pd), (dw, dh, dd) = given.pad, given.dilation
+    op = Im2col.of(node)
+    (kw, kh, kd), (sw, sh, sd) = op.kernel, op.stride
+    (pw, ph, pd), (dw, dh, dd) = op.pad, op.dilation
     height, width = image.raw.shape[2:]
-    x = image.load().reshape(-1, given.channels, given.depth, height, width)
+    x = image.load().reshape(-1, op.channels, op.depth, height, width)
     x = np.pad(x, ((0, 0), (0, 0), (pd, pd), (ph, ph), (pw, pw)))
     spans = (dd * (kd - 1) + 1, dh * (kh - 1) + 1, dw * (kw - 1) + 1)
     windows = sliding_window_view(x, spans, axis=(2, 3, 4))
@@ -94,8 +94,8 @@ def im2col(node: Tensor, out: Operand, image: Operand) -> None:
 
 def avg_pool_2d(node: Tensor, out: Operand, x: Operand) -> None:
     """The sum of each window divided by all of its area."""
-    given = AvgPool2d.of(node)
-    kernel, stride, pad = given.kernel, given.stride, given.pad
+    op = AvgPool2d.of(node)
+    kernel, stride, pad = op.kernel, op.stride, op.pad
     padded = np.pad(x.load(), ((0, 0), (0, 0), (pad, pad), (pad, pad)))
     windows = sliding_window_view(padded, (kernel, kernel), axis=(2, 3))[:, :, ::stride, ::stride]
     out.store(windows.mean(axis=(-2, -1), dtype=np.float64))

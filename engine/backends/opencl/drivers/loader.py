@@ -117,8 +117,8 @@ def launcher(
         return lambda queue: False
     queued, counts, handle = _enqueue, ctypes.c_size_t * len(size), kernel.int_ptr
     sizes, locals_ = counts(*size), None if local is None else counts(*local)
-    given = (handle, len(size), None, sizes, locals_, 0, None, None)
-    return lambda queue: queued(queue.int_ptr, *given) == cl.status_code.SUCCESS
+    arguments = (handle, len(size), None, sizes, locals_, 0, None, None)
+    return lambda queue: queued(queue.int_ptr, *arguments) == cl.status_code.SUCCESS
 
 
 @contextmanager

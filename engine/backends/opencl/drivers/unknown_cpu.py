@@ -42,9 +42,9 @@ def name_unknown_cpu(device: cl.Device) -> None:
     """Give the device a CPU its compiler knows; does nothing where it has the right one."""
     if not can_be_renamed(device):
         return
-    given, narrow = device.version.rpartition(TARGET)[2], limit()
+    target, narrow = device.version.rpartition(TARGET)[2], limit()
     best = known_cpu(_cpuinfo(), narrow.ints if narrow else 16)
-    if narrow or given == "generic" or (given == "znver3" and _ints(best) == 16):
+    if narrow or target == "generic" or (target == "znver3" and _ints(best) == 16):
         rename(device, best)
 
 
@@ -55,8 +55,8 @@ def can_be_renamed(device: cl.Device) -> bool:
 
 def rename(device: cl.Device, name: bytes) -> None:
     """Have a PoCL device compile for one of `KNOWN`."""
-    given = device.version.rpartition(TARGET)[2].encode() + b"\0"
-    for address in pointers_to(given, device.int_ptr, RECORD_BYTES):
+    target = device.version.rpartition(TARGET)[2].encode() + b"\0"
+    for address in pointers_to(target, device.int_ptr, RECORD_BYTES):
         ctypes.c_void_p.from_address(address).value = ctypes.addressof(_names[name])
 
 

@@ -35,8 +35,8 @@ def supports_activation(node: Tensor, type_of: TypeOf) -> bool:
 
 def activation(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
     """Items over elements."""
-    given = _NUMBERED.get(node.op, Gated).of(node)
-    gate, up = given.gate, given.up
+    op = _NUMBERED.get(node.op, Gated).of(node)
+    gate, up = op.gate, op.up
     shape, (gate_strides, up_strides) = collapse(gate, up or gate)
     per_item, size, local, defines = cover(shape[0], rows_in(shape), traits)
     args: Args = {
@@ -48,7 +48,7 @@ def activation(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[
         **ints(has_up=up is not None),
         **strides("u", up_strides),
         **ints(per_item=per_item),
-        **floats(**_numbers(given)),
+        **floats(**_numbers(op)),
     }
     types = {"A": TYPE_NAMES[gate.fmt], "B": TYPE_NAMES[(up or gate).fmt]}
     defines = {**defines, **types, "OP": f"{node.op}_of"}
@@ -58,12 +58,12 @@ def activation(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[
 _NUMBERED: Mapping[Op, type[Gated]] = {Op.SWIGLU_LIMIT: SwigluLimit, Op.XIELU: Xielu}
 
 
-def _numbers(given: Gated) -> dict[str, float]:
+def _numbers(op: Gated) -> dict[str, float]:
     """The kernel's two or three, by their names there."""
-    if isinstance(given, SwigluLimit):
-        return {"alpha": given.alpha, "limit": given.limit, "slope": 0.0}
-    if isinstance(given, Xielu):
-        return {"alpha": given.above, "limit": given.below, "slope": given.slope}
+    if isinstance(op, SwigluLimit):
+        return {"alpha": op.alpha, "limit": op.limit, "slope": 0.0}
+    if isinstance(op, Xielu):
+        return {"alpha": op.above, "limit": op.below, "slope": op.slope}
     return {"alpha": 0.0, "limit": 0.0, "slope": 0.0}
 
 
@@ -74,16 +74,16 @@ IN_PANELS = (Op.SILU, Op.GELU, Op.GELU_ERF, Op.QUICK_GELU)
 _EACH = 16
 
 
-def supports_activation_quantize(given: ActivationQuantize) -> bool:
+def supports_activation_quantize(op: ActivationQuantize) -> bool:
     """f32 rows of whole blocks, without gaps."""
-    both = (given.gate, given.up)
-    return are((F32,), *both) and gapless(*both) and given.gate.shape[0] % BLOCK == 0
+    both = (op.gate, op.up)
+    return are((F32,), *both) and gapless(*both) and op.gate.shape[0] % BLOCK == 0
 
 
 def activation_quantize(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
     """An item some blocks of a row."""
-    given = ActivationQuantize.of(node)
-    gate, up = given.gate, given.up
+    op = ActivationQuantize.of(node)
+    gate, up = op.gate, op.up
     each, blocks = _EACH if traits.items_take_vectors else 1, gate.shape[0] // BLOCK
     rows = rows_in(gate.shape)
     args: Args = {
@@ -94,9 +94,9 @@ def activation_quantize(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> 
         **strides("x", gate.strides[1:], 1),
         **ints(has_up=up is not None),
         **strides("u", (up or gate).strides[1:], 1),
-        **ints(panel=given.panels.rows, each=each),
+        **ints(panel=op.panels.rows, each=each),
     }
     size, local = (-(-blocks // each), rows), (1, 1) if traits.items_take_vectors else None
-    defines = {"W": vector_width(traits), "ACT": given.act.upper(), **panel_defines(given.panels)}
+    defines = {"W": vector_width(traits), "ACT": op.act.upper(), **panel_defines(op.panels)}
     defines = {**defines, **aligned(traits, gate, up)}
     return [Launch("activation_quantize", "activation_quantize", args, size, local, defines)]

@@ -38,8 +38,8 @@ def supports_arithmetic(node: Tensor, type_of: TypeOf) -> bool:
 
 def binary(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
     """Items over elements; operands of the same shape are taken as few long rows."""
-    given = Binary.of(node)
-    a, b = given.a, given.b
+    op = Binary.of(node)
+    a, b = op.a, op.b
     shape, a_strides, b_shape, b_strides = a.shape, a.strides, b.shape, b.strides
     if a.shape == b.shape:
         shape, (a_strides, b_strides) = collapse(a, b)
@@ -79,14 +79,14 @@ def unary(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launc
 
 def supports_add_id(node: Tensor, type_of: TypeOf) -> bool:
     """f32 [D, U, T]."""
-    given = AddId.of(node)
-    return readable(node, type_of) and are((F32,), given.a, given.b) and are((I32,), given.ids)
+    op = AddId.of(node)
+    return readable(node, type_of) and are((F32,), op.a, op.b) and are((I32,), op.ids)
 
 
 def add_id(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
     """Items over elements."""
-    given = AddId.of(node)
-    a, b, ids = given.a, given.b, given.ids
+    op = AddId.of(node)
+    a, b, ids = op.a, op.b, op.ids
     rows = rows_in(a.shape)
     per_item, size, local, defines = cover(a.shape[0], rows, traits)
     args: Args = {

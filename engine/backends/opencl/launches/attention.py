@@ -50,29 +50,29 @@ MOST_MERGED = 32
 """Chunks that the last group of a unit merges: of more a launch makes the sum sooner."""
 
 
-def merges_at_once(given: LoweredAttention, traits: DeviceTraits) -> bool:
+def merges_at_once(op: LoweredAttention, traits: DeviceTraits) -> bool:
     """True if the last group of lanes that is done with a unit merges its chunks."""
-    split, kv_heads = split_of(given, traits), given.k.shape[1]
+    split, kv_heads = split_of(op, traits), op.k.shape[1]
     units = split.groups(kv_heads) // split.chunks
     few = 1 < split.chunks <= MOST_MERGED and units <= COUNTERS
     return few and not split.parts and team_size(traits) > 1
 
 
-def stores_at_once(given: LoweredAttention, traits: DeviceTraits) -> bool:
+def stores_at_once(op: LoweredAttention, traits: DeviceTraits) -> bool:
     """True if groups of lanes turn the queries of one token, and store what is new of the cell that
     they alone read.
     """
-    one = given.q.shape[2] == 1 and split_of(given, traits).tiles == 1
+    one = op.q.shape[2] == 1 and split_of(op, traits).tiles == 1
     return one and team_size(traits) > 1
 
 
 def supports_attention(node: Tensor, type_of: TypeOf) -> bool:
     """f32 queries over a cache of f16, f32 or blocks, heads without gaps."""
-    given = FusedAttention.of(node)
-    q, k, v = given.q, given.k, given.v
-    numbers = are((F32,), q, given.sinks) and are(KV_NAMES, k) and v.fmt is k.fmt
-    integers = are((I32,), given.spans, given.cells, given.n_kv)
-    packed = given.spans.is_contiguous and given.cells.is_contiguous
+    op = FusedAttention.of(node)
+    q, k, v = op.q, op.k, op.v
+    numbers = are((F32,), q, op.sinks) and are(KV_NAMES, k) and v.fmt is k.fmt
+    integers = are((I32,), op.spans, op.cells, op.n_kv)
+    packed = op.spans.is_contiguous and op.cells.is_contiguous
     typed = readable(node, type_of) and numbers and integers
     return typed and packed and gapless(q, k, v) and q.shape[3] == 1
 
@@ -81,40 +81,40 @@ def attention(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[L
     """A group of items for a tile of queries and a chunk of cells. Tiles of lanes are followed by
     what they leave out: tiles whose queries are of several sequences.
     """
-    given = LoweredAttention.of(node)
-    split = split_of(given, traits)
+    op = LoweredAttention.of(node)
+    split = split_of(op, traits)
     team = min(TEAM, team_size(traits))
     width = lane_width(traits) if team == 1 else vector_width(traits)
-    reads = _aligned(node, given, traits)
+    reads = _aligned(node, op, traits)
     if split.parts:
-        defines: Defines = {**reads, **_wide_defines(given, traits)}
+        defines: Defines = {**reads, **_wide_defines(op, traits)}
         return [_launch("attention_wide", node, split, WIDE_TEAM, defines)]
     if not split.lanes:
         family = "attention_vectors" if traits.items_take_vectors else "attention_lanes"
-        more = {"STORES": 1, "KV_BLOCK": given.k.fmt.block, "DIM": given.q.shape[0]}
+        more = {"STORES": 1, "KV_BLOCK": op.k.fmt.block, "DIM": op.q.shape[0]}
         defines = {
             "W": width,
             **reads,
-            **_parts(given, traits, team if reads else 1),
-            **({} if traits.items_take_vectors else {"DIM_V": given.v.shape[0]}),
-            **(more if given.table is not None else {}),
-            **({"MERGES": MOST_MERGED} if given.shares is not None else {}),
+            **_parts(op, traits, team if reads else 1),
+            **({} if traits.items_take_vectors else {"DIM_V": op.v.shape[0]}),
+            **(more if op.table is not None else {}),
+            **({"MERGES": MOST_MERGED} if op.shares is not None else {}),
         }
         return [_launch(family, node, split, team, defines)]
-    sizes: Defines = {"W": lane_width(traits), "DIM": given.q.shape[0], "DIM_V": given.v.shape[0]}
+    sizes: Defines = {"W": lane_width(traits), "DIM": op.q.shape[0], "DIM_V": op.v.shape[0]}
     lanes: Defines = {"W": width, "LANES": split.lanes}
     return [
         _launch("attention_tiles", node, split, team, sizes),
-        _launch("attention_vectors", node, split_of_mixed(given, traits), team, lanes),
+        _launch("attention_vectors", node, split_of_mixed(op, traits), team, lanes),
     ]
 
 
-def _wide_defines(given: LoweredAttention, traits: DeviceTraits) -> Defines:
+def _wide_defines(op: LoweredAttention, traits: DeviceTraits) -> Defines:
     """Build options of groups that make many queries: of halves where a way to multiply these is
     known, but for caches of f32.
     """
-    halves = traits.halves if given.k.fmt is not F32 else ""
-    dim, dim_v = given.q.shape[0], given.v.shape[0]
+    halves = traits.halves if op.k.fmt is not F32 else ""
+    dim, dim_v = op.q.shape[0], op.v.shape[0]
     channels = WIDE_CHANNELS if dim_v > WIDE_SIDE else WIDE_SIDE
     defines: dict[str, int | str] = {"DIM": dim, "DIM_V": dim_v, "CHANNELS": channels}
     if halves in SUB_GROUPS:  # sums would lie in memory
@@ -126,143 +126,143 @@ def _wide_defines(given: LoweredAttention, traits: DeviceTraits) -> Defines:
 def _launch(
     family: str, node: Tensor, split: AttentionSplit, team: int, defines: Defines
 ) -> Launch:
-    given = LoweredAttention.of(node)
-    q, k, v, panels = given.q, given.k, given.v, given.panels
+    op = LoweredAttention.of(node)
+    q, k, v, panels = op.q, op.k, op.v, op.panels
     dim, heads, tokens, _ = q.shape
     kv_heads, capacity = k.shape[1:3]
     groups, group = items(split.groups(kv_heads) * team, team)
     size, local = ((*groups, split.parts), (*group, 1)) if split.parts else (groups, group)
     args: Args = {
-        "out": given.shares or node,
-        "x": given.packed,
+        "out": op.shares or node,
+        "x": op.packed,
         "q": q,
         "k": k,
         "v": v,
-        "spans": given.spans,
-        "cells": given.cells,
-        "n_kv": given.n_kv,
-        "sinks": given.sinks,
-        **_stored_buffers(given),
-        **({"merged": node, "counters": Shared.COUNTERS} if given.shares is not None else {}),
+        "spans": op.spans,
+        "cells": op.cells,
+        "n_kv": op.n_kv,
+        "sinks": op.sinks,
+        **_stored_buffers(op),
+        **({"merged": node, "counters": Shared.COUNTERS} if op.shares is not None else {}),
         **ints(dim=dim, dim_v=v.shape[0], kv_heads=kv_heads, group=heads // kv_heads),
         **ints(tokens=tokens, capacity=capacity, chunks=split.chunks),
         **ints(tiles_each=split.tiles_each, heads_each=split.heads_each),
         **strides("q", q.strides[1:3], 1),
         **strides("k", k.strides[1:3], 1),
         **strides("v", v.strides[1:3], 1),
-        **ints(has_sinks=given.sinks is not None, panel=panels.rows if panels else 0),
-        **floats(scale=given.scale, cap=given.softcap),
-        **(floats(alibi=given.alibi) if given.alibi else {}),
-        **_stored_numbers(given),
+        **ints(has_sinks=op.sinks is not None, panel=panels.rows if panels else 0),
+        **floats(scale=op.scale, cap=op.softcap),
+        **(floats(alibi=op.alibi) if op.alibi else {}),
+        **_stored_numbers(op),
     }
     common = {"KV": KV_NAMES[k.fmt], "ROWS": split.rows, "LOCAL": team, **panel_defines(panels)}
-    common |= {"ALIBI": 1} if given.alibi else {}
+    common |= {"ALIBI": 1} if op.alibi else {}
     return Launch(family, "attention", args, size, local, {**common, **defines}, packs=True)
 
 
-def _aligned(node: Tensor, given: LoweredAttention, traits: DeviceTraits) -> Defines:
+def _aligned(node: Tensor, op: LoweredAttention, traits: DeviceTraits) -> Defines:
     """Return build option ALIGNED where all that is read begins at whole wide loads: rows, both
     halves of those that are turned, spans and cells.
     """
-    read = [given.q, given.new_k, given.new_v, given.table, given.q_weight, given.k_weight]
-    read += [given.k, given.v] if given.k.fmt.block == 1 else []
-    read += [node] if given.panels else []  # its rows are read to be rounded
-    turned = given.table.shape[0] // 2 if given.table is not None else 0
-    bytes_each = 2 if given.k.fmt is F16 else 4
-    sizes = (bytes_each * given.k.shape[0], bytes_each * given.v.shape[0], 4 * turned)
-    places = (given.spans.offset, given.cells.offset, *sizes)
+    read = [op.q, op.new_k, op.new_v, op.table, op.q_weight, op.k_weight]
+    read += [op.k, op.v] if op.k.fmt.block == 1 else []
+    read += [node] if op.panels else []  # its rows are read to be rounded
+    turned = op.table.shape[0] // 2 if op.table is not None else 0
+    bytes_each = 2 if op.k.fmt is F16 else 4
+    sizes = (bytes_each * op.k.shape[0], bytes_each * op.v.shape[0], 4 * turned)
+    places = (op.spans.offset, op.cells.offset, *sizes)
     return {} if any(n % WIDE_LOAD for n in places) else aligned(traits, *read)
 
 
-def _parts(given: LoweredAttention, traits: DeviceTraits, team: int) -> Defines:
+def _parts(op: LoweredAttention, traits: DeviceTraits, team: int) -> Defines:
     """Return build option PARTS of attention_lanes, where items take eight channels of halves that
     are whole loads, and all of a team have some. Registers of Intel's threads do not hold them.
     """
     eight = WIDE_LOAD // F16.bytes
-    lanes, rest = divmod(given.v.shape[0], eight)
-    whole = given.k.fmt is F16 and not rest and 0 < lanes <= team and team % lanes == 0
+    lanes, rest = divmod(op.v.shape[0], eight)
+    whole = op.k.fmt is F16 and not rest and 0 < lanes <= team and team % lanes == 0
     return {"PARTS": team // lanes} if whole and traits.dot4 != "INTEL" else {}
 
 
-def _stored_buffers(given: LoweredAttention) -> Args:
+def _stored_buffers(op: LoweredAttention) -> Args:
     """Return buffers of what attention stores first, and of where, if it does."""
-    if given.table is None:
+    if op.table is None:
         return {}
     return {
-        "kc": given.k_cache,
-        "vc": given.v_cache,
-        "new_k": given.new_k,
-        "new_v": given.new_v,
-        "table": given.table,
-        "ids": given.ids,
-        "wq": given.q_weight,
-        "wk": given.k_weight,
+        "kc": op.k_cache,
+        "vc": op.v_cache,
+        "new_k": op.new_k,
+        "new_v": op.new_v,
+        "table": op.table,
+        "ids": op.ids,
+        "wq": op.q_weight,
+        "wk": op.k_weight,
     }
 
 
-def _stored_numbers(given: LoweredAttention) -> Args:
-    if given.table is None or given.new_k is None or given.new_v is None:
+def _stored_numbers(op: LoweredAttention) -> Args:
+    if op.table is None or op.new_k is None or op.new_v is None:
         return {}
-    assert given.k_cache is not None
+    assert op.k_cache is not None
     return {
-        **longs(new_k1=given.new_k.strides[1], new_v1=given.new_v.strides[1]),
-        **ints(rows_of_cache=given.k_cache.shape[1], half_rot=given.table.shape[0] // 2),
-        **ints(neox=given.neox, has_norms=given.q_weight is not None),
-        **floats(eps_q=given.q_eps, eps_k=given.k_eps),
+        **longs(new_k1=op.new_k.strides[1], new_v1=op.new_v.strides[1]),
+        **ints(rows_of_cache=op.k_cache.shape[1], half_rot=op.table.shape[0] // 2),
+        **ints(neox=op.neox, has_norms=op.q_weight is not None),
+        **floats(eps_q=op.q_eps, eps_k=op.k_eps),
     }
 
 
 def attention_merge(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
     """A group of items for a head of a token."""
-    given = AttentionMerge.of(node)
+    op = AttentionMerge.of(node)
     dim_v, heads, tokens, _ = node.shape
-    team, panels = min(TEAM, team_size(traits)), given.panels
+    team, panels = min(TEAM, team_size(traits)), op.panels
     size, local = items(heads * tokens * team, team)
     args: Args = {
         "out": node,
-        "x": given.packed,
-        "shares": given.shares,
-        "sinks": given.sinks,
-        **ints(dim_v=dim_v, heads=heads, rows=heads * tokens, chunks=given.shares.shape[3]),
-        **ints(has_sinks=given.sinks is not None, panel=panels.rows if panels else 0),
+        "x": op.packed,
+        "shares": op.shares,
+        "sinks": op.sinks,
+        **ints(dim_v=dim_v, heads=heads, rows=heads * tokens, chunks=op.shares.shape[3]),
+        **ints(has_sinks=op.sinks is not None, panel=panels.rows if panels else 0),
     }
     # Its own program, but one for every number of rows.
     defines: Defines = {"W": vector_width(traits), "LOCAL": team, **panel_defines(panels)}
-    defines = {**defines, **({} if given.shares.offset % WIDE_LOAD else aligned(traits, node))}
+    defines = {**defines, **({} if op.shares.offset % WIDE_LOAD else aligned(traits, node))}
     return [Launch("attention_merge", "attention_merge", args, size, local, defines, packs=True)]
 
 
 def supports_softmax(node: Tensor, type_of: TypeOf) -> bool:
     """f32 scores; a mask's rows without gaps."""
-    given = Softmax.of(node)
-    rows = (given.spans, given.cells, given.sinks)
-    packed = all(t is None or t.is_contiguous for t in rows) and gapless(given.mask)
-    numbers = are((F32,), given.scores, given.sinks) and are((F32, F16), given.mask)
+    op = Softmax.of(node)
+    rows = (op.spans, op.cells, op.sinks)
+    packed = all(t is None or t.is_contiguous for t in rows) and gapless(op.mask)
+    numbers = are((F32,), op.scores, op.sinks) and are((F32, F16), op.mask)
     return readable(node, type_of) and numbers and are((I32,), *rows[:2]) and packed
 
 
 def softmax(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
     """One team of work-items per row."""
-    given = Softmax.of(node)
-    x, mask, rows = given.scores, given.mask, rows_in(given.scores.shape)
+    op = Softmax.of(node)
+    x, mask, rows = op.scores, op.mask, rows_in(op.scores.shape)
     team, per_group = team_size(traits), rows_per_group(rows, traits)
     size, local = items(-(-rows // per_group) * team, team)
     args: Args = {
         "out": node,
         "x": x,
-        "spans": given.spans,
-        "cells": given.cells,
-        "sinks": given.sinks,
+        "spans": op.spans,
+        "cells": op.cells,
+        "sinks": op.sinks,
         "mask": mask,
         **row_shape(x.shape),
         **strides("x", x.strides),
         **extents("m", mask.shape[2:] if mask else (1, 1), 2),
         **strides("mask", mask.strides[1:] if mask else (0, 0, 0), 1),
-        **ints(has_spans=given.spans is not None, has_sinks=given.sinks is not None),
+        **ints(has_spans=op.spans is not None, has_sinks=op.sinks is not None),
         **ints(has_mask=mask is not None, per_group=per_group),
-        **floats(scale=given.scale, cap=given.softcap, alibi=given.alibi),
+        **floats(scale=op.scale, cap=op.softcap, alibi=op.alibi),
     }
     kind = "f32" if mask is None else TYPE_NAMES[mask.fmt]
     defines: dict[str, int | str] = {"W": vector_width(traits), "LOCAL": team, "M": kind}
-    defines |= {"ALIBI": 1} if given.alibi else {}
+    defines |= {"ALIBI": 1} if op.alibi else {}
     return [Launch("softmax", "softmax", args, size, local, defines)]

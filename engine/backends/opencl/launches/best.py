@@ -24,20 +24,20 @@ BLOCK = 1024
 
 def supports_best(node: Tensor, type_of: TypeOf) -> bool:
     """f32 rows of any length, and of each at most half a block."""
-    given = Best.of(node)
-    return readable(node, type_of) and are((F32,), given.x) and given.k <= BLOCK // 2
+    op = Best.of(node)
+    return readable(node, type_of) and are((F32,), op.x) and op.k <= BLOCK // 2
 
 
 def best(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
     """One work-group for each block of a row."""
-    given = Best.of(node)
-    return [_launch(node, given.x, given.x.shape[0], given.k, False, traits)]
+    op = Best.of(node)
+    return [_launch(node, op.x, op.x.shape[0], op.k, False, traits)]
 
 
 def best_merge(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
     """The same of the parts that other groups left."""
-    given = BestMerge.of(node)
-    return [_launch(node, given.parts, given.parts.shape[0] // 2, given.k, True, traits)]
+    op = BestMerge.of(node)
+    return [_launch(node, op.parts, op.parts.shape[0] // 2, op.k, True, traits)]
 
 
 def _launch(node: Tensor, x: Tensor, n0: int, k: int, merges: bool, traits: DeviceTraits) -> Launch:

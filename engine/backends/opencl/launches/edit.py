@@ -12,29 +12,29 @@ from engine.graph.tensor import Tensor
 
 def supports_edit(node: Tensor, type_of: TypeOf) -> bool:
     """Packed float32 rows and 32-bit instructions."""
-    given = RowEdits.of(node)
-    floats = (given.x, given.number, given.vectors, given.entered)
-    whole = (given.first, given.count, given.code, given.experts)
+    op = RowEdits.of(node)
+    floats = (op.x, op.number, op.vectors, op.entered)
+    whole = (op.first, op.count, op.code, op.experts)
     packed = all(t is None or t.is_contiguous for t in node.src)
     return readable(node, type_of) and packed and are((F32,), *floats) and are((I32,), *whole)
 
 
 def edit(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
     """One team of work-items per row."""
-    given = RowEdits.of(node)
-    per_group, size, local, defines = row_teams(given.n_rows, traits)
+    op = RowEdits.of(node)
+    per_group, size, local, defines = row_teams(op.n_rows, traits)
     args: Args = {
         "out": node,
-        "x": given.x,
-        "first": given.first,
-        "count": given.count,
-        "code": given.code,
-        "number": given.number,
-        "vectors": given.vectors,
-        "entered": given.entered,
-        "experts": given.experts,
-        **ints(n0=given.width, rows=given.n_rows),
-        **ints(has_entered=given.entered is not None, has_experts=given.experts is not None),
+        "x": op.x,
+        "first": op.first,
+        "count": op.count,
+        "code": op.code,
+        "number": op.number,
+        "vectors": op.vectors,
+        "entered": op.entered,
+        "experts": op.experts,
+        **ints(n0=op.width, rows=op.n_rows),
+        **ints(has_entered=op.entered is not None, has_experts=op.experts is not None),
         **ints(per_group=per_group),
     }
     return [Launch("edit", "edit", args, size, local, defines)]

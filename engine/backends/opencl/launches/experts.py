@@ -33,46 +33,46 @@ def supports_route_weights(node: Tensor, type_of: TypeOf) -> bool:
 
 def route(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
     """One team of work-items per token; it makes the weights, too, where they are wanted."""
-    given = LoweredRoute.of(node)
-    logits, (experts, tokens) = given.logits, given.logits.shape[:2]
+    op = LoweredRoute.of(node)
+    logits, (experts, tokens) = op.logits, op.logits.shape[:2]
     per_group, size, local, defines = row_teams(tokens, traits)
     args: Args = {
         "out": node,
-        "weights": given.weights,
+        "weights": op.weights,
         "l": logits,
-        "bias": given.bias,
-        "gains": given.gains,
+        "bias": op.bias,
+        "gains": op.gains,
         **ints(n0=experts, rows=tokens),
         **strides("l", logits.strides[:2]),
-        **ints(used=given.used, by_score=given.by_score),
-        **ints(groups=given.groups, groups_used=given.groups_used, sum_two=given.sums_two),
-        **ints(normalised=given.normalised, has_weights=given.weights is not None),
-        **ints(has_bias=given.bias is not None, has_gains=given.gains is not None),
+        **ints(used=op.used, by_score=op.by_score),
+        **ints(groups=op.groups, groups_used=op.groups_used, sum_two=op.sums_two),
+        **ints(normalised=op.normalised, has_weights=op.weights is not None),
+        **ints(has_bias=op.bias is not None, has_gains=op.gains is not None),
         **ints(per_group=per_group),
-        **floats(scale=given.scale),
+        **floats(scale=op.scale),
     }
-    defines = {**defines, "SCORE": given.score.upper(), "GROUPED": int(given.groups > 1)}
+    defines = {**defines, "SCORE": op.score.upper(), "GROUPED": int(op.groups > 1)}
     return [Launch("route", "route", args, size, local, defines)]
 
 
 def route_weights(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
     """One team of work-items per token."""
-    given = RouteWeights.of(node)
-    logits, ids = given.logits, given.ids
+    op = RouteWeights.of(node)
+    logits, ids = op.logits, op.ids
     per_group, size, local, defines = row_teams(logits.shape[1], traits)
     args: Args = {
         "out": node,
         "l": logits,
         "ids": ids,
-        "gains": given.gains,
+        "gains": op.gains,
         **ints(n0=logits.shape[0], rows=logits.shape[1]),
         **strides("l", logits.strides[:2]),
         **strides("id", ids.strides[:2]),
-        **ints(used=ids.shape[0], normalised=given.normalised),
-        **ints(has_gains=given.gains is not None, per_group=per_group),
-        **floats(scale=given.scale),
+        **ints(used=ids.shape[0], normalised=op.normalised),
+        **ints(has_gains=op.gains is not None, per_group=per_group),
+        **floats(scale=op.scale),
     }
-    defines = {**defines, "SCORE": given.score.upper()}
+    defines = {**defines, "SCORE": op.score.upper()}
     return [Launch("route", "route_weights", args, size, local, defines)]
 
 
@@ -83,8 +83,8 @@ def supports_combine(node: Tensor, type_of: TypeOf) -> bool:
 
 def combine(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
     """Items over elements of the sums."""
-    given = Combine.of(node)
-    return [_sums(node, CombineAdd(given.weights, given.y), traits)]
+    op = Combine.of(node)
+    return [_sums(node, CombineAdd(op.weights, op.y), traits)]
 
 
 def supports_combine_add(node: Tensor, added: Tensor) -> bool:
@@ -97,8 +97,8 @@ def combine_add(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence
     return [_sums(node, CombineAdd.of(node), traits)]
 
 
-def _sums(node: Tensor, given: CombineAdd, traits: DeviceTraits) -> Launch:
-    y, weights, added, more = given.y, given.weights, given.added, given.more
+def _sums(node: Tensor, op: CombineAdd, traits: DeviceTraits) -> Launch:
+    y, weights, added, more = op.y, op.weights, op.added, op.more
     rows = node.shape[1]
     per_item, size, local, defines = cover(node.shape[0], rows, traits)
     args: Args = {

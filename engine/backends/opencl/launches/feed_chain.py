@@ -30,25 +30,25 @@ def supports_feed_chain(formats: set[Format], m: int, traits: DeviceTraits) -> b
 
 def feed_chain(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
     """An item a core: they claim what is to be done."""
-    given = FeedChain.of(node)
-    m, hidden, fmt = given.mix.shape[1], given.gate.shape[1], given.gate.fmt
+    op = FeedChain.of(node)
+    m, hidden, fmt = op.mix.shape[1], op.gate.shape[1], op.gate.fmt
     args: Args = {
         "y": node,
-        "mix": given.mix,
-        "x": given.x,
-        "added": given.added,
-        "h": given.h,
-        "norm": given.weight,
-        "own": given.own,
-        "gate": given.gate,
-        "up": given.up,
-        "q": given.q,
-        "down": given.down,
+        "mix": op.mix,
+        "x": op.x,
+        "added": op.added,
+        "h": op.h,
+        "norm": op.weight,
+        "own": op.own,
+        "gate": op.gate,
+        "up": op.up,
+        "q": op.q,
+        "down": op.down,
         "counters": Shared.COUNTERS,
-        **longs(own_bytes=given.own.shape[0]),
-        **ints(m=m, hidden=hidden, records_mix=records(given.mix), records=records(given.gate)),
-        **ints(records_down=records(given.down), most=_MOST),
-        **floats(eps=given.eps),
+        **longs(own_bytes=op.own.shape[0]),
+        **ints(m=m, hidden=hidden, records_mix=records(op.mix), records=records(op.gate)),
+        **ints(records_down=records(op.down), most=_MOST),
+        **floats(eps=op.eps),
     }
     defines: Defines = {
         **row_defines(fmt, traits),
@@ -56,9 +56,9 @@ def feed_chain(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[
         "CHUNK": 1,
         "NORMED": m,
         "W": vector_width(traits),
-        "ACT": given.act.upper(),
+        "ACT": op.act.upper(),
         "TILES": traits.tuned.tiles,
         "CHAINED": 1,
     }
-    items = given.own.shape[1]
+    items = op.own.shape[1]
     return [Launch("matmul_tiled", "feed_chain", args, (items,), (1,), defines, packs=True)]

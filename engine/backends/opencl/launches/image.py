@@ -27,22 +27,22 @@ def supports_image(node: Tensor, type_of: TypeOf) -> bool:
 
 def im2col(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
     """Items over patches."""
-    given = Im2col.of(node)
-    x, (n0, ow, oh, _) = given.image, node.shape
-    if (given.channels, given.depth) == (x.shape[2], 1):  # of two dimensions
+    op = Im2col.of(node)
+    x, (n0, ow, oh, _) = op.image, node.shape
+    if (op.channels, op.depth) == (x.shape[2], 1):  # of two dimensions
         column, row, channel, image = x.strides
         plane = 0
     else:
         column, row, plane, channel = x.strides
-        image = channel * given.channels
+        image = channel * op.channels
     rows = rows_in(node.shape)
     per_item, size, local, defines = cover(n0, rows, traits)
-    windows = {"k": given.kernel, "s": given.stride, "p": given.pad, "d": given.dilation}
+    windows = {"k": op.kernel, "s": op.stride, "p": op.pad, "d": op.dilation}
     args: Args = {
         "out": node,
         "x": x,
-        **ints(n0=n0, rows=rows, ow=ow, oh=oh, od=given.out_depth),
-        **ints(width=x.shape[0], height=x.shape[1], depth=given.depth),
+        **ints(n0=n0, rows=rows, ow=ow, oh=oh, od=op.out_depth),
+        **ints(width=x.shape[0], height=x.shape[1], depth=op.depth),
         **{
             name: value
             for what, (wide, high, deep) in windows.items()
@@ -62,8 +62,8 @@ def _of_window(what: str, wide: int, high: int, deep: int) -> Args:
 
 def avg_pool_2d(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
     """Items over the means."""
-    given = AvgPool2d.of(node)
-    x = given.x
+    op = AvgPool2d.of(node)
+    x = op.x
     per_item, size, local, defines = cover(node.shape[0], rows_in(node.shape), traits)
     args: Args = {
         "out": node,
@@ -71,15 +71,15 @@ def avg_pool_2d(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence
         **row_shape(node.shape),
         **ints(width=x.shape[0], height=x.shape[1]),
         **strides("x", x.strides),
-        **ints(size=given.kernel, step=given.stride, pad=given.pad, per_item=per_item),
+        **ints(size=op.kernel, step=op.stride, pad=op.pad, per_item=per_item),
     }
     return [Launch("image", "avg_pool_2d", args, size, local, defines)]
 
 
 def interpolate(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
     """Items over the scaled elements."""
-    given = Interpolate.of(node)
-    x = given.x
+    op = Interpolate.of(node)
+    x = op.x
     per_item, size, local, defines = cover(node.shape[0], rows_in(node.shape), traits)
     args: Args = {
         "out": node,
@@ -87,6 +87,6 @@ def interpolate(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence
         **extents("n", node.shape),
         **extents("from", x.shape),
         **strides("x", x.strides),
-        **ints(bilinear=given.mode == "bilinear", per_item=per_item),
+        **ints(bilinear=op.mode == "bilinear", per_item=per_item),
     }
     return [Launch("image", "interpolate", args, size, local, defines)]

@@ -35,18 +35,18 @@ from engine.graph.tensor import Tensor
 
 def supports_matmul_id(node: Tensor, type_of: TypeOf) -> bool:
     """Tiled experts as a whole times f32 rows; what plain kernels can."""
-    given = MatmulId.of(node)
-    a, b = given.a, given.b
+    op = MatmulId.of(node)
+    a, b = op.a, op.b
     if not is_tiled(a, type_of):
-        ids = are((I32,), given.ids)
+        ids = are((I32,), op.ids)
         return readable(node, type_of) and supports_plain(a, b) and ids
     return a.root is None and b.fmt is F32 and gapless(b)
 
 
 def matmul_experts(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
     """One launch: items over rows, and over experts or pairs of token and expert."""
-    given = MatmulExperts.of(node)
-    a, x, ids = given.a, Quantize.of(given.x).x, given.ids
+    op = MatmulExperts.of(node)
+    a, x, ids = op.a, Quantize.of(op.x).x, op.ids
     m, used, tokens, _ = node.shape
     grouped = ids.op is Op.GROUP_IDS
     usual = tokens * used // a.shape[2]  # pairs of an expert; some have many more
@@ -55,15 +55,15 @@ def matmul_experts(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Seque
     args: Args = {
         "y": node,
         "a": a,
-        "x": given.x,
+        "x": op.x,
         "ids": ids,
-        "bias": given.bias,
+        "bias": op.bias,
         **ints(m=m, records=records(a), experts=a.shape[2], used=used, step=x.shape[1]),
         **longs(expert_bytes=matrix_bytes(a.fmt, a.shape)),
         **strides("id", ids.strides[:2]),
-        **longs(bias_bytes=0 if given.bias is None else given.bias.strides[1]),
+        **longs(bias_bytes=0 if op.bias is None else op.bias.strides[1]),
     }
-    defines: Defines = tile_defines(a.fmt, given.x, panel, traits)
+    defines: Defines = tile_defines(a.fmt, op.x, panel, traits)
     if traits.items_take_vectors:
         item = rows_of_item(m * groups, traits)
         size, local = (-(-m // item), groups), (1, 1)
@@ -84,12 +84,12 @@ def supports_bias(product: MatmulExperts, bias: Tensor, ids: Tensor) -> bool:
 
 def group_ids(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
     """An item a group."""
-    given = GroupIds.of(node)
-    ids, (used, tokens, _, _) = given.ids, given.ids.shape
+    op = GroupIds.of(node)
+    ids, (used, tokens, _, _) = op.ids, op.ids.shape
     args: Args = {
         "out": node,
         "ids": ids,
-        **ints(experts=given.experts, used=used, pairs=used * tokens),
+        **ints(experts=op.experts, used=used, pairs=used * tokens),
         **strides("id", ids.strides[:2]),
     }
-    return [Launch("group_ids", "group_ids", args, (given.experts + 1,))]
+    return [Launch("group_ids", "group_ids", args, (op.experts + 1,))]

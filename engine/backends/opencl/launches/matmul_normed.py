@@ -72,51 +72,51 @@ def bytes_of_item(width: int) -> int:
 
 def norm_matmul(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
     """One launch for up to three products."""
-    given = NormMatmul.of(node)
-    weights = [a for a in (given.a, given.a1, given.a2) if a is not None]
+    op = NormMatmul.of(node)
+    weights = [a for a in (op.a, op.a1, op.a2) if a is not None]
     sizes = [a.shape[1] for a in weights]
     rows = rows_of_item(sum(sizes), traits)
     m0, m1, m2 = (*sizes, 0, 0)[:3]
-    parts, items = sum(-(-m // rows) for m in sizes), _items(given)
+    parts, items = sum(-(-m // rows) for m in sizes), _items(op)
     args: Args = {
-        **products(node, given),
+        **products(node, op),
         "added": None,
-        **_row(given),
-        **ints(m0=m0, m1=m1, m2=m2, records=records(given.a), each=-(-parts // items)),
+        **_row(op),
+        **ints(m0=m0, m1=m1, m2=m2, records=records(op.a), each=-(-parts // items)),
     }
     if not traits.items_take_vectors:
-        return [_by_lanes(given, given.a, sizes, "matmul", args, {}, traits)]
-    defines = _defines(given, given.a.fmt, rows, traits)
+        return [_by_lanes(op, op.a, sizes, "matmul", args, {}, traits)]
+    defines = _defines(op, op.a.fmt, rows, traits)
     return [Launch("matmul_tiled", "matmul", args, (items,), (1,), defines, packs=True)]
 
 
 def norm_gated(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
     """The activation of two products, in panels."""
-    given = NormGated.of(node)
-    gate, items = given.gate, _items(given)
+    op = NormGated.of(node)
+    gate, items = op.gate, _items(op)
     tiles = gate.shape[1] // TILE
     at_once = min(traits.tuned.tiles, -(-tiles // items))
     each = -(-tiles // (items * at_once)) * at_once  # no item begins within another's run
     args: Args = {
         "out": node,
         "gate": gate,
-        "up": given.up,
-        **_row(given),
+        "up": op.up,
+        **_row(op),
         **ints(m=gate.shape[1], records=records(gate), each=each),
     }
     if not traits.items_take_vectors:
-        act: Defines = {"ACT": given.act.upper()}
-        return [_by_lanes(given, gate, [gate.shape[1]], "gated", args, act, traits)]
+        act: Defines = {"ACT": op.act.upper()}
+        return [_by_lanes(op, gate, [gate.shape[1]], "gated", args, act, traits)]
     defines = {
-        **_defines(given, gate.fmt, TILE, traits),
-        "ACT": given.act.upper(),
+        **_defines(op, gate.fmt, TILE, traits),
+        "ACT": op.act.upper(),
         "TILES": at_once,
     }
     return [Launch("matmul_tiled", "gated", args, (items,), (1,), defines, packs=True)]
 
 
 def _by_lanes(
-    given: NormedRow,
+    op: NormedRow,
     a: Tensor,
     sizes: Sequence[int],
     kernel: str,
@@ -125,14 +125,14 @@ def _by_lanes(
     traits: DeviceTraits,
 ) -> Launch:
     """A group of lanes makes a tile of 32 rows of products of so many rows."""
-    tiles, used = sum(-(-m // TILE) for m in sizes), _bytes_of_row(given.x.shape[0])
+    tiles, used = sum(-(-m // TILE) for m in sizes), _bytes_of_row(op.x.shape[0])
     team = larger_team(team_of_lanes(traits), tiles, records(a), 1, traits, used)
     defines = {
         **SCHEMES[a.fmt].defines,
         **lane_defines(team),
-        **_row_defines(given, traits),
+        **_row_defines(op, traits),
         **more,
-        **aligned(traits, given.x, given.added, given.weight1, given.weight2),
+        **aligned(traits, op.x, op.added, op.weight1, op.weight2),
         "X_DIGITS": 1,
         "DOT4": traits.dot4,
     }
@@ -140,38 +140,38 @@ def _by_lanes(
     return Launch("matmul_tiled", kernel, args, size, (TILE, team), defines, packs=True)
 
 
-def _items(given: NormedRow) -> int:
+def _items(op: NormedRow) -> int:
     """Items that have a row of their own; 1 where groups of lanes have it in local memory."""
-    return 1 if given.own is None else given.own.shape[1]
+    return 1 if op.own is None else op.own.shape[1]
 
 
-def _row(given: NormedRow) -> Args:
+def _row(op: NormedRow) -> Args:
     """The arguments of tiled_normed.cl."""
     return {
-        "x": given.x,
-        "w1": given.weight1,
-        "r": given.added,
-        "w2": given.weight2,
-        "h": given.total,
-        "own": given.own,
-        **longs(own_bytes=0 if given.own is None else given.own.shape[0]),
-        **floats(eps1=given.eps1, eps2=given.eps2),
+        "x": op.x,
+        "w1": op.weight1,
+        "r": op.added,
+        "w2": op.weight2,
+        "h": op.total,
+        "own": op.own,
+        **longs(own_bytes=0 if op.own is None else op.own.shape[0]),
+        **floats(eps1=op.eps1, eps2=op.eps2),
     }
 
 
-def _defines(given: NormedRow, fmt: Format, rows: int, traits: DeviceTraits) -> Defines:
+def _defines(op: NormedRow, fmt: Format, rows: int, traits: DeviceTraits) -> Defines:
     return {
         **row_defines(fmt, traits),
         **vector_defines(rows, 1, traits),
-        **_row_defines(given, traits),
+        **_row_defines(op, traits),
         "CHUNK": 1,
     }
 
 
-def _row_defines(given: NormedRow, traits: DeviceTraits) -> Defines:
+def _row_defines(op: NormedRow, traits: DeviceTraits) -> Defines:
     return {
         "PANEL": 1,
-        "NORMED": given.x.shape[0],
-        "FIRST": int(given.added is not None),
+        "NORMED": op.x.shape[0],
+        "FIRST": int(op.added is not None),
         "W": vector_width(traits),
     }

@@ -32,8 +32,8 @@ def supports_plain(a: Tensor, b: Tensor) -> bool:
 
 def matmul(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
     """Items over products, batch by batch."""
-    given = Matmul.of(node)
-    a, b = given.a, given.b
+    op = Matmul.of(node)
+    a, b = op.a, op.b
     m, n, n2, n3 = node.shape
     columns = 1 if n == 1 else 4
     rows, team, defines = _item(a, b, columns, traits)
@@ -52,8 +52,8 @@ def matmul(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Laun
 
 def matmul_id(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
     """Items over rows, and over experts or pairs of token and expert, whichever are fewer."""
-    given = MatmulId.of(node)
-    a, b, ids = given.a, given.b, given.ids
+    op = MatmulId.of(node)
+    a, b, ids = op.a, op.b, op.ids
     m, used, tokens, _ = node.shape
     pairs, experts = used * tokens, a.shape[2]
     rows, team, defines = _item(a, b, 4 if pairs >= _SHARED * experts else 1, traits)

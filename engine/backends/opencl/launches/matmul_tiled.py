@@ -56,11 +56,11 @@ def supports_matmul(node: Tensor, type_of: TypeOf) -> bool:
     """Tiled weights as a whole times f32 rows, rounded unless weights are floats; what plain
     kernels can.
     """
-    given = Matmul.of(node)
-    a, b = given.a, given.b
+    op = Matmul.of(node)
+    a, b = op.a, op.b
     if not is_tiled(a, type_of):
         return readable(node, type_of) and supports_plain(a, b)
-    may_round = SCHEMES[a.fmt].exact or not given.full_precision
+    may_round = SCHEMES[a.fmt].exact or not op.full_precision
     return a.root is None and a.shape[2] == 1 and b.fmt is F32 and gapless(b) and may_round
 
 
@@ -73,8 +73,8 @@ def is_tiled(a: Tensor, type_of: TypeOf) -> bool:
 
 def matmul_tiled(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
     """One launch for up to three products."""
-    given = MatmulTiled.of(node)
-    return [_products(given, node, None, 1.0, traits)]
+    op = MatmulTiled.of(node)
+    return [_products(op, node, None, 1.0, traits)]
 
 
 def supports_matmul_add(node: Tensor, added: Tensor) -> bool:
@@ -86,41 +86,41 @@ def supports_matmul_add(node: Tensor, added: Tensor) -> bool:
 
 def matmul_add(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
     """A product and what is added to it."""
-    given = MatmulAdd.of(node)
-    product = MatmulTiled(given.a, given.x, bias=given.bias)
-    return [_products(product, node, given.added, given.factor, traits)]
+    op = MatmulAdd.of(node)
+    product = MatmulTiled(op.a, op.x, bias=op.bias)
+    return [_products(product, node, op.added, op.factor, traits)]
 
 
 def matmul_gated(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
     """The activation of two products, in panels."""
-    given = MatmulGated.of(node)
-    gate, x, m = given.gate, Quantize.of(given.x), given.gate.shape[1]
+    op = MatmulGated.of(node)
+    gate, x, m = op.gate, Quantize.of(op.x), op.gate.shape[1]
     tiles = _tiles_of_item(m, x.panels.rows, traits)
-    grid = _grid(gate.fmt, [m], given.x, tiles * TILE, traits, column_bytes=4 * TILE)
+    grid = _grid(gate.fmt, [m], op.x, tiles * TILE, traits, column_bytes=4 * TILE)
     args: Args = {
         "out": node,
         "gate": gate,
-        "up": given.up,
-        "x": given.x,
+        "up": op.up,
+        "x": op.x,
         **ints(m=m, records=records(gate), n=x.n_rows, panels=grid.each),
     }
-    defines = {**grid.defines, "ACT": given.act.upper(), "TILES": tiles}
+    defines = {**grid.defines, "ACT": op.act.upper(), "TILES": tiles}
     return [Launch(grid.family, "gated", args, grid.size, grid.local, defines, packs=True)]
 
 
 def _products(
-    given: MatmulTiled, node: Tensor, added: Tensor | None, factor: float, traits: DeviceTraits
+    op: MatmulTiled, node: Tensor, added: Tensor | None, factor: float, traits: DeviceTraits
 ) -> Launch:
-    m0, m1, m2 = (0 if a is None else a.shape[1] for a in (given.a, given.a1, given.a2))
-    rows, x = [a.shape[1] for a in given.weights], Quantize.of(given.x)
+    m0, m1, m2 = (0 if a is None else a.shape[1] for a in (op.a, op.a1, op.a2))
+    rows, x = [a.shape[1] for a in op.weights], Quantize.of(op.x)
     item = rows_of_item(sum(rows), traits)
-    grid = _grid(given.a.fmt, rows, given.x, item, traits)
+    grid = _grid(op.a.fmt, rows, op.x, item, traits)
     step = 0 if added is None or added.dims == (m0,) else added.strides[1]
     args: Args = {
-        **products(node, given),
+        **products(node, op),
         "added": added,
-        "x": given.x,
-        **ints(m0=m0, m1=m1, m2=m2, records=records(given.a), n=x.n_rows, panels=grid.each),
+        "x": op.x,
+        **ints(m0=m0, m1=m1, m2=m2, records=records(op.a), n=x.n_rows, panels=grid.each),
         **longs(step=step),
         **floats(factor=factor),
     }
@@ -322,16 +322,16 @@ def chunk_of_item(items: int, n: int, traits: DeviceTraits) -> int:
     return chunk
 
 
-def products(node: Tensor, given: MatmulTiled | NormMatmul) -> Args:
+def products(node: Tensor, op: MatmulTiled | NormMatmul) -> Args:
     """Where up to three products of the same x go, their weights, and their biases."""
     return {
         "y0": node,
-        "a0": given.a,
-        "y1": given.y1,
-        "a1": given.a1,
-        "y2": given.y2,
-        "a2": given.a2,
-        "b0": given.bias,
-        "b1": given.bias1,
-        "b2": given.bias2,
+        "a0": op.a,
+        "y1": op.y1,
+        "a1": op.a1,
+        "y2": op.y2,
+        "a2": op.a2,
+        "b0": op.bias,
+        "b1": op.bias1,
+        "b2": op.bias2,
     }

@@ -121,8 +121,8 @@ def panel_defines(panels: Panels | None) -> Defines:
 
 def quantize(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
     """One item some blocks of a row, those that fill the last panel included."""
-    given = Quantize.of(node)
-    x, panel = given.x, given.panels.rows
+    op = Quantize.of(node)
+    x, panel = op.x, op.panels.rows
     k, n1, n2, _ = x.shape
     each = _EACH if traits.items_take_vectors else 1
     args: Args = {
@@ -134,5 +134,5 @@ def quantize(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[La
     }
     size = (-(-k // BLOCK // each), node.shape[1] * panel)
     local = (1, 1) if traits.items_take_vectors else None
-    defines = {**panel_defines(given.panels), **aligned(traits, x)}
+    defines = {**panel_defines(op.panels), **aligned(traits, x)}
     return [Launch("quantize", "quantize", args, size, local, defines)]

@@ -47,36 +47,36 @@ CHANNELS = 16
 
 def supports_causal_conv(node: Tensor, type_of: TypeOf) -> bool:
     """Columns without gaps, packed weights."""
-    given = CausalConv.of(node)
-    packed = given.w.is_contiguous and gapless(given.x, given.bias)
-    return _supports(node, type_of, given.state, given.at) and packed
+    op = CausalConv.of(node)
+    packed = op.w.is_contiguous and gapless(op.x, op.bias)
+    return _supports(node, type_of, op.state, op.at) and packed
 
 
 def causal_conv(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
     """An item some channels of some columns."""
-    given = LoweredCausalConv.of(node)
-    channels, tokens = given.x.shape[:2]
-    taps, width = given.w.shape[0], vector_width(traits)
+    op = LoweredCausalConv.of(node)
+    channels, tokens = op.x.shape[:2]
+    taps, width = op.w.shape[0], vector_width(traits)
     run = RUN if traits.items_take_vectors else 1
-    parts = parts_in(given.at)
+    parts = parts_in(op.at)
     rows, runs = tokens + parts * (taps - 1), -(-channels // (run * width))
     wanted = 8 * traits.compute_units if traits.items_take_vectors else rows * runs
     per_item = max(1, rows * runs // wanted)
     size, local = items(runs * -(-rows // per_item), team_size(traits))
     args: Args = {
         "out": node,
-        "kept": given.kept,
-        "x": given.x,
-        "w": given.w,
-        "bias": given.bias,
-        "state": given.state,
-        "at": given.at,
-        "to": given.to,
+        "kept": op.kept,
+        "x": op.x,
+        "w": op.w,
+        "bias": op.bias,
+        "state": op.state,
+        "at": op.at,
+        "to": op.to,
         **ints(n0=channels, tokens=tokens, parts=parts),
-        **strides("x", given.x.strides[1:2], 1),
-        **_slots(given),
-        **ints(per_item=per_item, has_bias=given.bias is not None),
-        **ints(has_to=given.to is not None, silu=given.silu),
+        **strides("x", op.x.strides[1:2], 1),
+        **_slots(op),
+        **ints(per_item=per_item, has_bias=op.bias is not None),
+        **ints(has_to=op.to is not None, silu=op.silu),
     }
     defines = {"W": width, "RUN": run, "LOCAL": local[0], "TAPS": taps}
     return [Launch("causal_conv", "causal_conv", args, size, local, defines)]
@@ -84,56 +84,56 @@ def causal_conv(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence
 
 def supports_delta_net(node: Tensor, type_of: TypeOf) -> bool:
     """Heads without gaps, of a size that vectors divide."""
-    given = DeltaNet.of(node)
-    rows = (given.g,) if given.g.shape != given.beta.shape else ()
-    heads = gapless(given.q, given.k, given.v, *rows) and given.v.shape[0] % 4 == 0
-    return _supports(node, type_of, given.state, given.at) and heads
+    op = DeltaNet.of(node)
+    rows = (op.g,) if op.g.shape != op.beta.shape else ()
+    heads = gapless(op.q, op.k, op.v, *rows) and op.v.shape[0] % 4 == 0
+    return _supports(node, type_of, op.state, op.at) and heads
 
 
 def delta_net(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
     """An item, or a group of lanes, some columns of a head's state of a sequence."""
-    given = LoweredDeltaNet.of(node)
-    has_dt, has_to = given.dt is not None, given.to is not None
-    numbers = {**ints(tiled=given.tiled, has_d=False, has_dt=has_dt, has_to=has_to)}
-    numbers = {**numbers, **floats(eps=given.eps, least=0.0)}
-    sources = (given.q, given.k, given.v, given.beta, given.g, given.a, None)
-    rule = ("DELTA",) if given.g.shape == given.beta.shape else ("DELTA", "BY_CHANNEL")
-    return [_recurrence(node, given, sources, numbers, traits, rule)]
+    op = LoweredDeltaNet.of(node)
+    has_dt, has_to = op.dt is not None, op.to is not None
+    numbers = {**ints(tiled=op.tiled, has_d=False, has_dt=has_dt, has_to=has_to)}
+    numbers = {**numbers, **floats(eps=op.eps, least=0.0)}
+    sources = (op.q, op.k, op.v, op.beta, op.g, op.a, None)
+    rule = ("DELTA",) if op.g.shape == op.beta.shape else ("DELTA", "BY_CHANNEL")
+    return [_recurrence(node, op, sources, numbers, traits, rule)]
 
 
 def supports_ssm_scan(node: Tensor, type_of: TypeOf) -> bool:
     """Heads without gaps of a size that vectors divide, or channels with states of such a size."""
-    given = SsmScan.of(node)
-    dim, size = given.x.shape[0], given.b.shape[0]
-    each = size if given.a.shape[0] == size else dim
-    fits = each % 4 == 0 and (given.a.shape[0] == 1 or dim == 1)
-    packed = given.a.is_contiguous and gapless(given.x, given.b, given.c, given.d)
-    return _supports(node, type_of, given.state, given.at) and fits and packed
+    op = SsmScan.of(node)
+    dim, size = op.x.shape[0], op.b.shape[0]
+    each = size if op.a.shape[0] == size else dim
+    fits = each % 4 == 0 and (op.a.shape[0] == 1 or dim == 1)
+    packed = op.a.is_contiguous and gapless(op.x, op.b, op.c, op.d)
+    return _supports(node, type_of, op.state, op.at) and fits and packed
 
 
 def ssm_scan(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
     """Like delta_net, or with several channels an item."""
-    given = LoweredSsmScan.of(node)
-    if given.a.shape[0] > 1:
-        return [_channels(node, given, traits)]
-    has_d, has_dt, has_to = (t is not None for t in (given.d, given.dt, given.to))
+    op = LoweredSsmScan.of(node)
+    if op.a.shape[0] > 1:
+        return [_channels(node, op, traits)]
+    has_d, has_dt, has_to = (t is not None for t in (op.d, op.dt, op.to))
     numbers = {**ints(tiled=False, has_d=has_d, has_dt=has_dt, has_to=has_to)}
-    numbers = {**numbers, **floats(eps=0.0, least=given.least)}
-    sources = (given.c, given.b, given.x, given.delta, None, given.a, given.d)
-    return [_recurrence(node, given, sources, numbers, traits)]
+    numbers = {**numbers, **floats(eps=0.0, least=op.least)}
+    sources = (op.c, op.b, op.x, op.delta, None, op.a, op.d)
+    return [_recurrence(node, op, sources, numbers, traits)]
 
 
 def supports_token_shift(node: Tensor, type_of: TypeOf) -> bool:
     """Columns without gaps."""
-    given = TokenShift.of(node)
-    return _supports(node, type_of, given.state, given.at) and gapless(given.x, given.mix)
+    op = TokenShift.of(node)
+    return _supports(node, type_of, op.state, op.at) and gapless(op.x, op.mix)
 
 
 def token_shift(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
     """An item some channels of some columns, like causal_conv."""
-    given = LoweredTokenShift.of(node)
-    (channels, tokens), (_, own, mixes) = given.x.shape[:2], given.mix.shape[:3]
-    width, parts = vector_width(traits), parts_in(given.at)
+    op = LoweredTokenShift.of(node)
+    (channels, tokens), (_, own, mixes) = op.x.shape[:2], op.mix.shape[:3]
+    width, parts = vector_width(traits), parts_in(op.at)
     run = RUN if traits.items_take_vectors else 1
     rows, runs = mixes * tokens + parts, -(-channels // (run * width))
     wanted = 8 * traits.compute_units if traits.items_take_vectors else rows * runs
@@ -141,17 +141,17 @@ def token_shift(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence
     size, local = items(runs * -(-rows // per_item), team_size(traits))
     args: Args = {
         "out": node,
-        "kept": given.kept,
-        "x": given.x,
-        "mix": given.mix,
-        "state": given.state,
-        "at": given.at,
-        "to": given.to,
+        "kept": op.kept,
+        "x": op.x,
+        "mix": op.mix,
+        "state": op.state,
+        "at": op.at,
+        "to": op.to,
         **ints(n0=channels, tokens=tokens, mixes=mixes, parts=parts),
-        **strides("x", given.x.strides[1:2], 1),
-        **strides("mix", (given.mix.strides[1] if own > 1 else 0, given.mix.strides[2]), 1),
-        **_slots(given),
-        **ints(per_item=per_item, has_to=given.to is not None),
+        **strides("x", op.x.strides[1:2], 1),
+        **strides("mix", (op.mix.strides[1] if own > 1 else 0, op.mix.strides[2]), 1),
+        **_slots(op),
+        **ints(per_item=per_item, has_to=op.to is not None),
     }
     defines = {"W": width, "RUN": run, "LOCAL": local[0]}
     return [Launch("token_shift", "token_shift", args, size, local, defines)]
@@ -159,23 +159,23 @@ def token_shift(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence
 
 def supports_wkv(node: Tensor, type_of: TypeOf) -> bool:
     """Heads without gaps, of a size that vectors divide; what is erased packed."""
-    given = Wkv.of(node)
-    packed = [t for t in (given.erased, given.rate, given.bonus) if t is not None]
-    heads = gapless(given.q, given.k, given.v, given.g) and given.v.shape[0] % 4 == 0
+    op = Wkv.of(node)
+    packed = [t for t in (op.erased, op.rate, op.bonus) if t is not None]
+    heads = gapless(op.q, op.k, op.v, op.g) and op.v.shape[0] % 4 == 0
     whole = all(t.is_contiguous for t in packed)
-    return _supports(node, type_of, given.state, given.at) and heads and whole
+    return _supports(node, type_of, op.state, op.at) and heads and whole
 
 
 def wkv(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
     """Like delta_net."""
-    given = LoweredWkv.of(node)
-    numbers = {**ints(tiled=False, has_d=False, has_dt=False, has_to=given.to is not None)}
-    numbers = {**numbers, **floats(eps=given.eps, least=0.0)}
-    sources = (given.q, given.k, given.v, None, given.g, given.erased, given.rate or given.bonus)
-    erases = ("ERASES",) if given.erased is not None else ()
-    bonus = ("BONUS",) if given.bonus is not None else ()
+    op = LoweredWkv.of(node)
+    numbers = {**ints(tiled=False, has_d=False, has_dt=False, has_to=op.to is not None)}
+    numbers = {**numbers, **floats(eps=op.eps, least=0.0)}
+    sources = (op.q, op.k, op.v, None, op.g, op.erased, op.rate or op.bonus)
+    erases = ("ERASES",) if op.erased is not None else ()
+    bonus = ("BONUS",) if op.bonus is not None else ()
     rule = ("WKV", "BY_CHANNEL", *erases, *bonus)
-    return [_recurrence(node, given, sources, numbers, traits, rule)]
+    return [_recurrence(node, op, sources, numbers, traits, rule)]
 
 
 Maybe = Tensor | None
@@ -184,7 +184,7 @@ Sources = tuple[Tensor, Tensor, Tensor, Maybe, Maybe, Maybe, Maybe]
 
 def _recurrence(
     node: Tensor,
-    given: LoweredDeltaNet | LoweredSsmScan | LoweredWkv,
+    op: LoweredDeltaNet | LoweredSsmScan | LoweredWkv,
     sources: Sources,
     numbers: Args,
     traits: DeviceTraits,
@@ -195,26 +195,26 @@ def _recurrence(
     """
     q, k, v, step, g, a, d = sources
     (dim, heads, tokens), (key, key_heads) = v.shape[:3], q.shape[:2]
-    parts, by_channel = parts_in(given.at), "BY_CHANNEL" in rule
+    parts, by_channel = parts_in(op.at), "BY_CHANNEL" in rule
     args: Args = {
         "out": node,
-        "kept": given.kept,
+        "kept": op.kept,
         **dict(zip("qkv", (q, k, v), strict=True)),
         "step": step,
         "g": g,
         "a": a,
         "d": d,
-        "dt": None if isinstance(given, LoweredWkv) else given.dt,
-        "state": given.state,
-        "at": given.at,
-        "to": given.to,
+        "dt": None if isinstance(op, LoweredWkv) else op.dt,
+        "state": op.state,
+        "at": op.at,
+        "to": op.to,
         **ints(heads=heads, key_heads=key_heads, tokens=tokens, parts=parts),
         **strides("q", q.strides[1:3], 1),
         **strides("k", k.strides[1:3], 1),
         **strides("v", v.strides[1:3], 1),
         **strides("step", step.strides[:2] if step else (0, 0)),
         **strides("g", g.strides[by_channel : 2 + by_channel] if g else (0, 0)),
-        **_slots(given),
+        **_slots(op),
         **numbers,
     }
     defines: dict[str, int | str] = {"KEY": key, "DIM": dim, **dict.fromkeys(rule, 1)}
@@ -230,32 +230,32 @@ def _recurrence(
     return Launch("recurrence_lanes", "recurrence", args, size, local, defines)
 
 
-def _channels(node: Tensor, given: LoweredSsmScan, traits: DeviceTraits) -> Launch:
-    x, b, c, delta = given.x, given.b, given.c, given.delta
+def _channels(node: Tensor, op: LoweredSsmScan, traits: DeviceTraits) -> Launch:
+    x, b, c, delta = op.x, op.b, op.c, op.delta
     (_, heads, tokens), (state, groups) = x.shape[:3], b.shape[:2]
     width = _widest(state, vector_width(traits))
     each = CHANNELS if traits.items_take_vectors else 1
-    parts = parts_in(given.at)
+    parts = parts_in(op.at)
     size, local = items(parts * -(-heads // each), team_size(traits))
     args: Args = {
         "out": node,
-        "kept": given.kept,
+        "kept": op.kept,
         "x": x,
         "delta": delta,
         "b": b,
         "c": c,
-        "a": given.a,
-        "d": given.d,
-        "state": given.state,
-        "at": given.at,
-        "to": given.to,
+        "a": op.a,
+        "d": op.d,
+        "state": op.state,
+        "at": op.at,
+        "to": op.to,
         **ints(heads=heads, groups=groups, tokens=tokens, parts=parts),
         **strides("x", x.strides[1:3], 1),
         **strides("delta", delta.strides[:2]),
         **strides("b", b.strides[1:3], 1),
         **strides("c", c.strides[1:3], 1),
-        **_slots(given),
-        **ints(each=each, has_d=given.d is not None, has_to=given.to is not None),
+        **_slots(op),
+        **ints(each=each, has_d=op.d is not None, has_to=op.to is not None),
     }
     defines = {"W": width, "VECTORS": state // width, "LOCAL": local[0]}
     return Launch("ssm_channels", "ssm_channels", args, size, local, defines)
@@ -269,11 +269,11 @@ def _supports(node: Tensor, type_of: TypeOf, state: Tensor, at: Tensor) -> bool:
 
 
 def _slots(
-    given: LoweredCausalConv | LoweredDeltaNet | LoweredSsmScan | LoweredTokenShift | LoweredWkv,
+    op: LoweredCausalConv | LoweredDeltaNet | LoweredSsmScan | LoweredTokenShift | LoweredWkv,
 ) -> Args:
     """How far apart slots are where the state is read, and where it is kept."""
-    kept = given.kept.strides[1] if given.kept else 0
-    return longs(state1=given.state.strides[1], kept1=kept)
+    kept = op.kept.strides[1] if op.kept else 0
+    return longs(state1=op.state.strides[1], kept1=kept)
 
 
 def _widest(n: int, width: int) -> int:

@@ -26,15 +26,15 @@ from engine.graph.tensor import Tensor
 
 def supports_rope(node: Tensor, type_of: TypeOf) -> bool:
     """f32 [D, H, T] with heads without gaps."""
-    given = Rope.of(node)
-    plain = are((F32,), given.x, given.table) and gapless(given.x, given.table)
-    return readable(node, type_of) and plain and given.x.shape[3] == 1
+    op = Rope.of(node)
+    plain = are((F32,), op.x, op.table) and gapless(op.x, op.table)
+    return readable(node, type_of) and plain and op.x.shape[3] == 1
 
 
 def rope(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
     """Some heads an item that takes vectors, W pairs of a head elsewhere."""
-    given = Rope.of(node)
-    x, table = given.x, given.table
+    op = Rope.of(node)
+    x, table = op.x, op.table
     dim, heads, tokens, _ = x.shape
     half_rot, rows, team = table.shape[0] // 2, heads * tokens, team_size(traits)
     width = vector_width(traits)
@@ -50,7 +50,7 @@ def rope(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch
         **ints(dim=dim, heads=heads, rows=rows, half_rot=half_rot, pairs=pairs, per_item=per_item),
         **strides("x", x.strides[1:3], 1),
         **strides("t", table.strides[1:2], 1),
-        **ints(neox=given.neox),
+        **ints(neox=op.neox),
     }
     defines: Defines = {"W": width, "LOCAL": team}
     return [Launch("rope", "rope", args, size, local, defines)]
@@ -60,10 +60,10 @@ LOCAL = 64
 """Lanes of a group, at most."""
 
 
-def supports_rope_store(given: RopeStore, k_cache: Tensor) -> bool:
+def supports_rope_store(op: RopeStore, k_cache: Tensor) -> bool:
     """Heads without gaps, caches of one type."""
-    ids, v_cache = given.ids, given.v_cache
-    heads = (given.q, given.k, given.v, given.table)
+    ids, v_cache = op.ids, op.v_cache
+    heads = (op.q, op.k, op.v, op.table)
     if ids.fmt is not I32 or not ids.is_contiguous or k_cache.fmt not in KV_NAMES:
         return False
     caches = k_cache.fmt is v_cache.fmt and k_cache.shape[1] == v_cache.shape[1]
@@ -72,9 +72,9 @@ def supports_rope_store(given: RopeStore, k_cache: Tensor) -> bool:
 
 def rope_store(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
     """One work-item per token where items take vectors; elsewhere one per W pairs."""
-    given = RopeStore.of(node)
-    q, k, v, table = given.q, given.k, given.v, given.table
-    k_cache, v_cache = given.k_cache or node, given.v_cache
+    op = RopeStore.of(node)
+    q, k, v, table = op.q, op.k, op.v, op.table
+    k_cache, v_cache = op.k_cache or node, op.v_cache
     dim, kv_heads, tokens, _ = k.shape
     heads = q.shape[1] if q is not None else 0
     width, half_rot = vector_width(traits), table.shape[0] // 2 if table is not None else 0
@@ -93,11 +93,11 @@ def rope_store(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[
         "k": k,
         "v": v,
         "table": table,
-        "ids": given.ids,
-        "wq": given.q_weight,
-        "wk": given.k_weight,
+        "ids": op.ids,
+        "wq": op.q_weight,
+        "wk": op.k_weight,
         **ints(dim=dim, dim_v=v.shape[0], heads=heads, kv_heads=kv_heads, tokens=tokens),
-        **ints(cells=k_cache.shape[1], half_rot=half_rot, neox=given.neox),
+        **ints(cells=k_cache.shape[1], half_rot=half_rot, neox=op.neox),
         **ints(each=each, chunks=chunks),
         **strides("q", (q or k).strides[1:3], 1),
         **strides("k", k.strides[1:3], 1),
@@ -105,11 +105,11 @@ def rope_store(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[
         **strides("t", (table or k).strides[1:2], 1),
         **strides("kc", k_cache.strides[1:2], 1),
         **strides("vc", v_cache.strides[1:2], 1),
-        **ints(has_norms=given.q_weight is not None),
-        **floats(eps_q=given.q_eps, eps_k=given.k_eps),
+        **ints(has_norms=op.q_weight is not None),
+        **floats(eps_q=op.q_eps, eps_k=op.k_eps),
     }
     defines: Defines = {"KV": KV_NAMES[k_cache.fmt], "KV_BLOCK": k_cache.fmt.block, "W": width}
     if not any(n % width for n in (dim, v.shape[0], half_rot)):
-        weights = given.q_weight, given.k_weight
+        weights = op.q_weight, op.k_weight
         defines = {**defines, **aligned(traits, q, k, v, table, *weights)}
     return [Launch("rope_store", "rope_store", args, size, local, defines, packs=True)]

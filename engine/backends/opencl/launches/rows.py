@@ -27,22 +27,22 @@ from engine.graph.tensor import Tensor
 
 def supports_rows(node: Tensor, type_of: TypeOf) -> bool:
     """Tables of any type that can be read, and i32."""
-    given = Gather.of(node)
-    types = are((*ROW_NAMES, I32), given.x) and are((I32,), given.ids)
-    return readable(node, type_of) and types and gapless(given.x)
+    op = Gather.of(node)
+    types = are((*ROW_NAMES, I32), op.x) and are((I32,), op.ids)
+    return readable(node, type_of) and types and gapless(op.x)
 
 
 def rows(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
     """Items over the gathered elements."""
-    given = Gather.of(node)
-    x = given.x
+    op = Gather.of(node)
+    x = op.x
     width = BLOCK_WIDTH if x.fmt.quantized else 0
     count = rows_in(node.shape)
     per_item, size, local, defines = cover(node.shape[0], count, traits, width=width)
     args: Args = {
         "out": node,
         "x": x,
-        **_ids(given.ids),
+        **_ids(op.ids),
         **row_shape(node.shape),
         **ints(n_rows=x.shape[1]),
         **strides("x", x.strides[1:], 1),
@@ -55,16 +55,16 @@ def rows(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch
 
 def supports_set_rows(node: Tensor, type_of: TypeOf) -> bool:
     """f32 values into rows of f32, f16, bf16 or blocks."""
-    given = SetRows.of(node)
-    types = are((*FLOATS, *BLOCK_NAMES), given.target) and are((I32, I64), given.ids)
-    plain = are((F32,), given.values) and gapless(given.target, given.values)
+    op = SetRows.of(node)
+    types = are((*FLOATS, *BLOCK_NAMES), op.target) and are((I32, I64), op.ids)
+    plain = are((F32,), op.values) and gapless(op.target, op.values)
     return readable(node, type_of) and types and plain
 
 
 def set_rows(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
     """Items over the written elements or blocks."""
-    given = SetRows.of(node)
-    values, ids, block = given.values, given.ids, node.fmt.block
+    op = SetRows.of(node)
+    values, ids, block = op.values, op.ids, node.fmt.block
     shape = (values.shape[0] // block, *values.shape[1:])
     per_item, size, local, defines = cover(shape[0], rows_in(shape), traits, block)
     args: Args = {

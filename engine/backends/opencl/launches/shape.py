@@ -21,8 +21,8 @@ from engine.graph.tensor import Tensor
 
 def concat(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
     """Each source into its part of the result."""
-    given = Concat.of(node)
-    a, b, dim = given.a, given.b, given.dim
+    op = Concat.of(node)
+    a, b, dim = op.a, op.b, op.dim
     start = a.shape[dim] // (a.fmt.block if dim == 0 else 1) * node.strides[dim]
     places = [node.view(at, t.shape, node.strides[1:]) for at, t in ((0, a), (start, b))]
     return [move(place, t, traits) for place, t in zip(places, (a, b), strict=True)]
@@ -35,9 +35,9 @@ def repeat(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Laun
 
 def set_(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
     """All of the first source, then the second over it."""
-    given = Set.of(node)
-    window = node.view(given.offset, given.values.shape, given.strides[1:])
-    return [move(node, given.x, traits), move(window, given.values, traits)]
+    op = Set.of(node)
+    window = node.view(op.offset, op.values.shape, op.strides[1:])
+    return [move(node, op.x, traits), move(window, op.values, traits)]
 
 
 def pad(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
@@ -59,10 +59,10 @@ def pad(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]
 def arange(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
     """Items over elements."""
     per_item, size, local, defines = cover(node.shape[0], 1, traits)
-    given = Arange.of(node)
+    op = Arange.of(node)
     args: Args = {
         "out": node,
         **ints(n0=node.shape[0], per_item=per_item),
-        **floats(first=given.start, step=given.step),
+        **floats(first=op.start, step=op.step),
     }
     return [Launch("shape", "arange", args, size, local, defines)]

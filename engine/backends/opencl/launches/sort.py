@@ -34,9 +34,9 @@ def supports_argsort(node: Tensor, type_of: TypeOf) -> bool:
 
 def argsort(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
     """One work-group per block: a whole row, or a part of it."""
-    given = LoweredArgsort.of(node)
-    x, (n0, n1, n2, _) = given.x, given.x.shape
-    block = given.block or n0
+    op = LoweredArgsort.of(node)
+    x, (n0, n1, n2, _) = op.x, op.x.shape
+    block = op.block or n0
     assert block <= LONGEST, f"{node}: lowered rows are sorted in blocks"
     team, rows = team_size(traits), rows_in(x.shape)
     size, local = items(rows * -(-n0 // block) * team, team)
@@ -45,7 +45,7 @@ def argsort(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Lau
         "x": x,
         **ints(n0=n0, n1=n1, n2=n2),
         **strides("x", x.strides),
-        **ints(block=block, sign=_sign(given.descending)),
+        **ints(block=block, sign=_sign(op.descending)),
     }
     return [Launch("sort", "sort_blocks", args, size, local, _defines(traits))]
 
@@ -57,9 +57,9 @@ def argsort_merge(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequen
     return list(_merges(node, ArgsortMerge.of(node), traits))
 
 
-def _merges(node: Tensor, given: ArgsortMerge, traits: DeviceTraits) -> Iterator[Launch]:
-    x, (n0, n1, n2, _) = given.x, given.x.shape
-    run, source, target, rows = given.block, given.blocks, node, rows_in(given.x.shape)
+def _merges(node: Tensor, op: ArgsortMerge, traits: DeviceTraits) -> Iterator[Launch]:
+    x, (n0, n1, n2, _) = op.x, op.x.shape
+    run, source, target, rows = op.block, op.blocks, node, rows_in(op.x.shape)
     while run < n0:
         each = min(run, _EACH) if traits.items_take_vectors else 1
         size, local = items(-(-n0 // each) * rows, team_size(traits))
@@ -69,7 +69,7 @@ def _merges(node: Tensor, given: ArgsortMerge, traits: DeviceTraits) -> Iterator
             "x": x,
             **ints(n0=n0, n1=n1, n2=n2, rows=rows),
             **strides("x", x.strides),
-            **ints(run=run, each=each, sign=_sign(given.descending)),
+            **ints(run=run, each=each, sign=_sign(op.descending)),
         }
         yield Launch("sort", "merge", args, size, local, _defines(traits))
         run, source, target = 2 * run, target, source

@@ -61,10 +61,10 @@ def route_weights(nodes: NodeList, i: int) -> Fusion | None:
     made = nodes.maker(LoweredRoute, wanted.ids, i, Op.ROUTE)
     if made is None or wanted.ids.shape != made.node.shape:
         return None
-    same = wanted.logits is made.given.logits and wanted.score is made.given.score
-    if not same or made.given.weights is not None:
+    same = wanted.logits is made.op.logits and wanted.score is made.op.score
+    if not same or made.op.weights is not None:
         return None
-    both = replace(made.given, weights=result(node), gains=wanted.gains)
+    both = replace(made.op, weights=result(node), gains=wanted.gains)
     both = replace(both, normalised=wanted.normalised, scale=wanted.scale)
     return Fusion((made.place, i), in_place_of(made.node, Op.ROUTE, both))
 
@@ -80,11 +80,11 @@ def combine_add(nodes: NodeList, i: int) -> Fusion | None:
             continue
         first = nodes.maker(Combine, summed, i, Op.COMBINE)
         if first is not None:
-            fused = CombineAdd(first.given.weights, first.given.y, added)
+            fused = CombineAdd(first.op.weights, first.op.y, added)
             return Fusion((first.place, i), in_place_of(node, Op.COMBINE_ADD, fused))
         second = nodes.maker(CombineAdd, summed, i, Op.COMBINE_ADD)
-        if second is not None and second.given.more is None:
-            fused = replace(second.given, more=added)
+        if second is not None and second.op.more is None:
+            fused = replace(second.op, more=added)
             return Fusion((second.place, i), in_place_of(node, Op.COMBINE_ADD, fused))
     return None
 
@@ -94,13 +94,13 @@ def expert_bias(nodes: NodeList, i: int) -> Fusion | None:
     node = nodes[i]
     if node.op is not Op.ADD_ID:
         return None
-    given = AddId.of(node)
-    made = nodes.maker(MatmulExperts, given.a, i, Op.MATMUL_EXPERTS)
-    if made is None or given.a.shape != made.node.shape:
+    op = AddId.of(node)
+    made = nodes.maker(MatmulExperts, op.a, i, Op.MATMUL_EXPERTS)
+    if made is None or op.a.shape != made.node.shape:
         return None
-    if not supports_bias(made.given, given.b, given.ids):
+    if not supports_bias(made.op, op.b, op.ids):
         return None
-    fused = replace(made.given, bias=given.b)
+    fused = replace(made.op, bias=op.b)
     return Fusion((made.place, i), in_place_of(node, Op.MATMUL_EXPERTS, fused))
 
 
@@ -116,8 +116,8 @@ def activation_quantize(nodes: NodeList, i: int) -> Fusion | None:
     act = nodes.maker(Gated, wanted.x, i, *IN_PANELS)
     if act is None or wanted.x.shape != act.node.shape:
         return None
-    given = act.given
-    fused = ActivationQuantize(given.gate, given.up, act=str(act.node.op), panels=wanted.panels)
+    op = act.op
+    fused = ActivationQuantize(op.gate, op.up, act=str(act.node.op), panels=wanted.panels)
     if not supports_activation_quantize(fused):
         return None
     return Fusion((act.place, i), in_place_of(node, Op.ACTIVATION_QUANTIZE, fused))
@@ -133,25 +133,21 @@ def rope_store(nodes: NodeList, i: int) -> Fusion | None:
     set_v = nodes.writer(SetRows, attention.v, i, Op.SET_ROWS)
     if rope_q is None or set_k is None or set_v is None or set_k.place == set_v.place:
         return None
-    rope_k = nodes.maker(Rope, set_k.given.values, set_k.place, Op.ROPE)
+    rope_k = nodes.maker(Rope, set_k.op.values, set_k.place, Op.ROPE)
     if rope_k is None or not _fit(attention, rope_q, rope_k, set_k, set_v):
         return None
-    q, k = rope_q.given, rope_k.given
-    v = _by_head(set_v.given.values, k.x.shape[1])
+    q, k = rope_q.op, rope_k.op
+    v = _by_head(set_v.op.values, k.x.shape[1])
     if v is None:
         return None
     caches = (result(set_k.node), result(set_v.node))
-    fused = RopeStore(*(q.x, k.x, v, q.table, set_k.given.ids, None, None, *caches), neox=q.neox)
+    fused = RopeStore(*(q.x, k.x, v, q.table, set_k.op.ids, None, None, *caches), neox=q.neox)
     members = [rope_q.place, rope_k.place, set_k.place, set_v.place]
     norm_q, norm_k = _norm_of_heads(nodes, rope_q), _norm_of_heads(nodes, rope_k)
     if norm_q is not None and norm_k is not None:
         members += [norm_q.place, norm_k.place]
-        fused = replace(
-            fused, q=norm_q.given.x, q_weight=norm_q.given.weight, q_eps=norm_q.given.eps
-        )
-        fused = replace(
-            fused, k=norm_k.given.x, k_weight=norm_k.given.weight, k_eps=norm_k.given.eps
-        )
+        fused = replace(fused, q=norm_q.op.x, q_weight=norm_q.op.weight, q_eps=norm_q.op.eps)
+        fused = replace(fused, k=norm_k.op.x, k_weight=norm_k.op.weight, k_eps=norm_k.op.eps)
     if not supports_rope_store(fused, caches[0]):
         return None
     return Fusion(tuple(members), in_place_of(rope_q.node, Op.ROPE_STORE, fused))
@@ -166,10 +162,10 @@ def store_both(nodes: NodeList, i: int) -> Fusion | None:
     set_v = nodes.writer(SetRows, attention.v, i, Op.SET_ROWS)
     if set_k is None or set_v is None or set_k.place == set_v.place:
         return None
-    heads, ids = attention.k.shape[1], set_k.given.ids
-    if set_v.given.ids is not ids:
+    heads, ids = attention.k.shape[1], set_k.op.ids
+    if set_v.op.ids is not ids:
         return None
-    k, v = (_by_head(one.given.values, heads) for one in (set_k, set_v))
+    k, v = (_by_head(one.op.values, heads) for one in (set_k, set_v))
     if k is None or v is None:
         return None
     fused = RopeStore(None, k, v, None, ids, None, None, None, result(set_v.node))
@@ -195,8 +191,8 @@ def _fit(
     set_v: PlacedNode[SetRows],
 ) -> bool:
     """True if q and k are turned alike, and k and v stored alike, as heads of the same tokens."""
-    q, k, values = rope_q.given, rope_k.given, set_v.given.values
-    if q.table is not k.table or q.neox != k.neox or set_k.given.ids is not set_v.given.ids:
+    q, k, values = rope_q.op, rope_k.op, set_v.op.values
+    if q.table is not k.table or q.neox != k.neox or set_k.op.ids is not set_v.op.ids:
         return False
     dim_v, heads, tokens = attention.v.shape[0], attention.k.shape[1], q.x.shape[2]
     if k.x.shape[:3] != (q.x.shape[0], heads, tokens):
@@ -206,8 +202,8 @@ def _fit(
 
 def _norm_of_heads(nodes: NodeList, rope: PlacedNode[Rope]) -> PlacedNode[RmsNorm] | None:
     """The norm with a weight that made what is turned, head by head."""
-    norm = nodes.maker(RmsNorm, rope.given.x, rope.place, Op.RMS_NORM)
-    if norm is None or norm.node.shape != rope.given.x.shape or norm.given.weight is None:
+    norm = nodes.maker(RmsNorm, rope.op.x, rope.place, Op.RMS_NORM)
+    if norm is None or norm.node.shape != rope.op.x.shape or norm.op.weight is None:
         return None
     return norm
 
@@ -226,7 +222,7 @@ def attention_quantize(nodes: NodeList, i: int) -> Fusion | None:
     dim_v, heads, tokens, last = made.node.shape
     if dim_v % BLOCK or last != 1 or wanted.x.shape != (dim_v * heads, tokens, 1, 1):
         return None
-    fused = replace(made.given, packed=result(node), panels=wanted.panels)
+    fused = replace(made.op, packed=result(node), panels=wanted.panels)
     return Fusion((made.place, i), in_place_of(made.node, made.node.op, fused))
 
 
@@ -236,11 +232,9 @@ def attention_merged(nodes: NodeList, i: int) -> Fusion | None:
         return None
     merge = AttentionMerge.of(nodes[i])
     made = nodes.maker(LoweredAttention, merge.shares, i, Op.ATTENTION)
-    if made is None or not merges_at_once(made.given, nodes.traits):
+    if made is None or not merges_at_once(made.op, nodes.traits):
         return None
-    whole = replace(
-        made.given, packed=merge.packed, panels=merge.panels, shares=result(merge.shares)
-    )
+    whole = replace(made.op, packed=merge.packed, panels=merge.panels, shares=result(merge.shares))
     return Fusion((made.place, i), in_place_of(nodes[i], Op.ATTENTION, whole))
 
 
@@ -248,19 +242,19 @@ def attention_stored(nodes: NodeList, i: int) -> Fusion | None:
     """Attention of one token, and what turns its query and stores its key and value."""
     if nodes[i].op is not Op.ATTENTION:
         return None
-    given = LoweredAttention.of(nodes[i])
-    made = nodes.maker(RopeStore, given.q, i, Op.ROPE_STORE)
-    if made is None or given.table is not None or not stores_at_once(given, nodes.traits):
+    op = LoweredAttention.of(nodes[i])
+    made = nodes.maker(RopeStore, op.q, i, Op.ROPE_STORE)
+    if made is None or op.table is not None or not stores_at_once(op, nodes.traits):
         return None
-    store = made.given
-    if store.q is None or store.k_cache is None or given.q.shape != made.node.shape:
+    store = made.op
+    if store.q is None or store.k_cache is None or op.q.shape != made.node.shape:
         return None
-    caches = ((given.k, store.k_cache), (given.v, store.v_cache))
+    caches = ((op.k, store.k_cache), (op.v, store.v_cache))
     if not all(_reads_cache(read, cache) for read, cache in caches):
         return None
     names = ("table", "ids", "q_weight", "k_weight", "k_cache", "v_cache", "neox", "q_eps", "k_eps")
     fused = replace(
-        given,
+        op,
         q=store.q,
         new_k=store.k,
         new_v=store.v,
@@ -286,16 +280,16 @@ def matmul_bias(nodes: NodeList, i: int) -> Fusion | None:
     is_bias = bias.role is Role.WEIGHT and bias.dims == node.shape[:1]
     if made is None or not is_bias or not supports_matmul_add(node, bias):
         return None
-    given = made.given
-    ys = (made.node, given.y1, given.y2)
+    op = made.op
+    ys = (made.node, op.y1, op.y2)
     k, y = next((k, y) for k, y in enumerate(ys) if y and y.storage is product.storage)
     if not (product.shape == node.shape == y.shape and product.is_contiguous):
         return None
     if k == 0:
-        fused = replace(given, bias=bias)
+        fused = replace(op, bias=bias)
         return Fusion((made.place, i), in_place_of(node, Op.MATMUL_TILED, fused))
     both = {f"y{k}": result(node), f"bias{k}": bias}
-    fused = replace(given, **both)
+    fused = replace(op, **both)
     return Fusion((made.place, i), in_place_of(made.node, Op.MATMUL_TILED, fused))
 
 
@@ -310,13 +304,13 @@ def matmul_add(nodes: NodeList, i: int) -> Fusion | None:
         members, factor = [i], 1.0
         scaled = nodes.maker(Scale, product, i, Op.SCALE)
         if scaled is not None and scaled.node.shape == node.shape:
-            members, factor, product = [scaled.place, i], scaled.given.factor, scaled.given.x
+            members, factor, product = [scaled.place, i], scaled.op.factor, scaled.op.x
         made = nodes.maker(MatmulTiled, product, members[0], Op.MATMUL_TILED)
         if made is None or not (product.shape == node.shape == made.node.shape):
             continue
-        if len(made.given.weights) == 1 and supports_matmul_add(node, added):
-            given = made.given
-            fused = MatmulAdd(given.a, given.x, added, given.bias, factor=factor)
+        if len(made.op.weights) == 1 and supports_matmul_add(node, added):
+            op = made.op
+            fused = MatmulAdd(op.a, op.x, added, op.bias, factor=factor)
             return Fusion((made.place, *members), in_place_of(node, Op.MATMUL_ADD, fused))
     return None
 
@@ -328,23 +322,23 @@ def matmul_gated(nodes: NodeList, i: int) -> Fusion | None:
         return None
     act = ActivationQuantize.of(node)
     made = nodes.writer(MatmulTiled, act.gate, i, Op.MATMUL_TILED)
-    if made is None or act.up is None or len(made.given.weights) != 2 or made.given.has_biases:
+    if made is None or act.up is None or len(made.op.weights) != 2 or made.op.has_biases:
         return None
-    given, second = made.given, made.given.y1
+    op, second = made.op, made.op.y1
     assert second is not None
-    weights = dict(zip((made.node.storage, second.storage), given.weights, strict=True))
+    weights = dict(zip((made.node.storage, second.storage), op.weights, strict=True))
     both = (act.gate, act.up)
     whole = all(t.shape == made.node.shape and t.is_contiguous and t.offset == 0 for t in both)
     if not whole or {t.storage for t in both} != weights.keys():
         return None
-    if Quantize.of(given.x).panels != act.panels:
+    if Quantize.of(op.x).panels != act.panels:
         return None
     # An item makes a whole tile: that must leave something to do for every core.
     traits = nodes.traits
     if traits.items_take_vectors and made.node.shape[0] < TILE * traits.compute_units:
         return None
     gate, up = (weights[t.storage] for t in both)
-    fused = MatmulGated(gate, given.x, up, act=act.act, panels=act.panels)
+    fused = MatmulGated(gate, op.x, up, act=act.act, panels=act.panels)
     return Fusion((made.place, i), in_place_of(node, Op.MATMUL_GATED, fused))
 
 

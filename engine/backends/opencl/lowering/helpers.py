@@ -72,14 +72,14 @@ def split_attention(attention: Tensor, traits: DeviceTraits) -> tuple[Tensor, ..
 
     The merge writes the storage of `attention`; the shares [Dv + 2, H, T, chunks] are their own.
     """
-    given = FusedAttention.of(attention)
-    chunks = split_of(given, traits).chunks
+    op = FusedAttention.of(attention)
+    chunks = split_of(op, traits).chunks
     if chunks == 1:
         return (attention,)
     dim_v, heads, n_tokens, _ = attention.shape
-    shares = node(Op.ATTENTION, F32, (dim_v + 2, heads, n_tokens, chunks), given)
+    shares = node(Op.ATTENTION, F32, (dim_v + 2, heads, n_tokens, chunks), op)
     shares = shares.named(f"{attention.name} (shares)")
-    merge = AttentionMerge(shares, given.sinks)
+    merge = AttentionMerge(shares, op.sinks)
     return shares, in_place_of(attention, Op.ATTENTION_MERGE, merge)
 
 
@@ -89,13 +89,13 @@ def split_argsort(argsort: Tensor) -> tuple[Tensor, ...]:
     Merging goes back and forth between both storages and ends in the second one's: the blocks are
     such that it takes an odd number of steps.
     """
-    given, n = Argsort.of(argsort), argsort.shape[0]
+    op, n = Argsort.of(argsort), argsort.shape[0]
     if n <= LONGEST:
         return (argsort,)
     block = SORT_BLOCK if _merges(n, SORT_BLOCK) % 2 else 2 * SORT_BLOCK
-    parts = LoweredArgsort(given.x, descending=given.descending, block=block)
+    parts = LoweredArgsort(op.x, descending=op.descending, block=block)
     blocks = node(Op.ARGSORT, I32, argsort.shape, parts).named(f"{argsort.name} (blocks)")
-    merge = ArgsortMerge(given.x, blocks, descending=given.descending, block=block)
+    merge = ArgsortMerge(op.x, blocks, descending=op.descending, block=block)
     return blocks, in_place_of(argsort, Op.ARGSORT_MERGE, merge)
 
 
@@ -103,19 +103,19 @@ def split_best(best: Tensor) -> tuple[Tensor, ...]:
     """The largest of each row as the device finds them: those of every block, then those of these,
     until one block holds all.
     """
-    given, rest = Best.of(best), best.shape[1:]
-    pairs = given.x.shape[0]
+    op, rest = Best.of(best), best.shape[1:]
+    pairs = op.x.shape[0]
     made: list[Tensor] = []
     while pairs > BEST_BLOCK:
         blocks = -(-pairs // BEST_BLOCK)
-        pairs = given.k * blocks
-        op = Op.BEST_MERGE if made else Op.BEST
-        arguments = BestMerge(made[-1], k=given.k) if made else given
-        parts = node(op, F32, (2 * pairs, *rest), arguments)
+        pairs = op.k * blocks
+        code = Op.BEST_MERGE if made else Op.BEST
+        arguments = BestMerge(made[-1], k=op.k) if made else op
+        parts = node(code, F32, (2 * pairs, *rest), arguments)
         made.append(parts.named(f"{best.name} ({blocks} blocks)"))
     if not made:
         return (best,)
-    return *made, in_place_of(best, Op.BEST_MERGE, BestMerge(made[-1], k=given.k))
+    return *made, in_place_of(best, Op.BEST_MERGE, BestMerge(made[-1], k=op.k))
 
 
 def _merges(n: int, block: int) -> int:

@@ -117,8 +117,8 @@ def _products(nodes: Sequence[Tensor], x: Tensor) -> list[Tensor]:
     results = [result(node) for node in others]
     further = [(Matmul.of(node).a, y) for node, y in zip(others, results, strict=True)]
     pairs = [source for pair in further for source in pair]
-    given = MatmulTiled(Matmul.of(first).a, x, *pairs)
-    return [in_place_of(first, Op.MATMUL_TILED, given), *results]
+    op = MatmulTiled(Matmul.of(first).a, x, *pairs)
+    return [in_place_of(first, Op.MATMUL_TILED, op), *results]
 
 
 IN_PLACE: Mapping[Op, tuple[int, ...]] = {

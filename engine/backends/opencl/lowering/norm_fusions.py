@@ -85,7 +85,7 @@ def norm_add_norm_quantize(nodes: NodeList, i: int) -> Fusion | None:
     first = _chain(nodes, last.x, i)
     if first is None or last.panels is None or last.writes:
         return None
-    both = replace(first.given, weight2=last.weight2, bias2=last.bias2, panels=last.panels)
+    both = replace(first.op, weight2=last.weight2, bias2=last.bias2, panels=last.panels)
     both = replace(both, norm2=last.norm2, eps2=last.eps2, total=result(first.node))
     return Fusion((first.place, i), in_place_of(node, Op.NORM_CHAIN, both))
 
@@ -99,7 +99,7 @@ def norm_add_quantize(nodes: NodeList, i: int) -> Fusion | None:
     first = _chain(nodes, wanted.x, i)
     if first is None:
         return None
-    chain = replace(first.given, panels=wanted.panels, total=result(first.node))
+    chain = replace(first.op, panels=wanted.panels, total=result(first.node))
     return Fusion((first.place, i), in_place_of(node, Op.NORM_CHAIN, chain))
 
 
@@ -107,12 +107,12 @@ def norm_matmul(nodes: NodeList, i: int) -> Fusion | None:
     """A norm of one row, and products that nobody but them reads it for."""
     if nodes[i].op is not Op.MATMUL_TILED:
         return None
-    given = MatmulTiled.of(nodes[i])
-    found = _normed_row(nodes, given.x, given.weights, i)
+    op = MatmulTiled.of(nodes[i])
+    found = _normed_row(nodes, op.x, op.weights, i)
     if found is None:
         return None
     members, row = found
-    products = {name: getattr(given, name) for name in _PRODUCTS}
+    products = {name: getattr(op, name) for name in _PRODUCTS}
     fused = NormMatmul(**row, **products)
     return Fusion(members, in_place_of(nodes[i], Op.NORM_MATMUL, fused))
 
@@ -121,12 +121,12 @@ def norm_gated(nodes: NodeList, i: int) -> Fusion | None:
     """The same of gate and up, and their activation in panels."""
     if nodes[i].op is not Op.MATMUL_GATED:
         return None
-    given = MatmulGated.of(nodes[i])
-    found = _normed_row(nodes, given.x, (given.gate, given.up), i)
+    op = MatmulGated.of(nodes[i])
+    found = _normed_row(nodes, op.x, (op.gate, op.up), i)
     if found is None:
         return None
     members, row = found
-    fused = NormGated(**row, gate=given.gate, up=given.up, act=given.act)
+    fused = NormGated(**row, gate=op.gate, up=op.up, act=op.act)
     return Fusion(members, in_place_of(nodes[i], Op.NORM_GATED, fused))
 
 
@@ -138,11 +138,11 @@ def feed_chain(nodes: NodeList, i: int) -> Fusion | None:
     gated = nodes.maker(NormGated, last.x, i, Op.NORM_GATED)
     if gated is None:
         return None
-    row = gated.given
+    row = gated.op
     mix = nodes.maker(MatmulAdd, row.x, gated.place, Op.MATMUL_ADD)
     if mix is None or row.own is None or row.added is not None or row.weight1 is not None:
         return None
-    first, h = mix.given, nodes.maker(MatmulAdd, last.added, i, Op.MATMUL_ADD)
+    first, h = mix.op, nodes.maker(MatmulAdd, last.added, i, Op.MATMUL_ADD)
     plain = all(one.bias is None and one.factor == 1.0 for one in (first, last))
     if h is None or h.place != mix.place or not plain or first.added.shape != mix.node.shape:
         return None
@@ -178,23 +178,23 @@ def _normed_row(
     chain = nodes.maker(NormChain, x, i, Op.NORM_CHAIN)
     if chain is None or Quantize.of(x).n_rows > 1:
         return None
-    given = chain.given
-    width, sizes = given.x.shape[0], [a.shape[1] for a in weights]
+    op = chain.op
+    width, sizes = op.x.shape[0], [a.shape[1] for a in weights]
     items, lanes = items_of_normed(width, sizes, nodes.traits), not nodes.traits.items_take_vectors
     groups = sizes[:1] if nodes[i].op is Op.MATMUL_GATED else sizes  # a group makes gate and up
     if not (lanes_normalise(width, groups, nodes.traits) if lanes else items):
         return None
-    if given.panels is None or given.panels.bits != 12 or given.norm2 != "rms" or given.bias2:
+    if op.panels is None or op.panels.bits != 12 or op.norm2 != "rms" or op.bias2:
         return None
-    adds = given.norm1 == "rms" and given.bias1 is None and given.added is not None
-    if given.writes and not adds:
+    adds = op.norm1 == "rms" and op.bias1 is None and op.added is not None
+    if op.writes and not adds:
         return None
-    same = {name: getattr(given, name) for name in _ROW}
+    same = {name: getattr(op, name) for name in _ROW}
     if lanes:
         others = nodes.readers(chain.node) - {i}
-        shared = others and not given.writes and all(nodes[o].op in _READERS for o in others)
+        shared = others and not op.writes and all(nodes[o].op in _READERS for o in others)
         return ((i,) if shared else (chain.place, i)), {**same, "own": None}
-    own = make_node(Op.QUANTIZE, I8, (bytes_of_item(width), items), Unary(given.x))
+    own = make_node(Op.QUANTIZE, I8, (bytes_of_item(width), items), Unary(op.x))
     return (chain.place, i), {**same, "own": result(own.named(f"{x.name} (each)"))}
 
 
@@ -217,16 +217,16 @@ def _norm(nodes: NodeList, normed: Tensor, i: int) -> PlacedNode[RmsNorm] | None
 
 def _first(norm: PlacedNode[RmsNorm]) -> NormChain:
     """The chain that is that norm alone."""
-    given = norm.given
-    kind: NormKind = "layer" if isinstance(given, LayerNorm) else "rms"
-    bias = given.bias if isinstance(given, LayerNorm) else None
-    return NormChain(given.x, given.weight, bias, norm1=kind, eps1=given.eps)
+    op = norm.op
+    kind: NormKind = "layer" if isinstance(op, LayerNorm) else "rms"
+    bias = op.bias if isinstance(op, LayerNorm) else None
+    return NormChain(op.x, op.weight, bias, norm1=kind, eps1=op.eps)
 
 
 def _chain(nodes: NodeList, total: Tensor, i: int) -> PlacedNode[NormChain] | None:
     """The norm and sum that made a tensor, which no panels follow yet."""
     first = nodes.maker(NormChain, total, i, Op.NORM_CHAIN)
-    if first is None or first.given.panels is not None or total.shape != first.node.shape:
+    if first is None or first.op.panels is not None or total.shape != first.node.shape:
         return None
     return first
 

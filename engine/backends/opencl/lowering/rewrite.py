@@ -26,11 +26,11 @@ class Fusion:
 
 @dataclass(frozen=True)
 class PlacedNode(Generic[A]):
-    """A node of the list, its place, and what it is computed from."""
+    """A node of the list, its place, and its operation with operands and numbers."""
 
     place: int
     node: Tensor
-    given: A
+    op: A
 
 
 class NodeList:

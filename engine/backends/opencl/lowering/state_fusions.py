@@ -40,17 +40,17 @@ def state_store(nodes: NodeList, i: int) -> Fusion | None:
         return None
     store = SetRows.of(nodes[i])
     tail = store.values
-    for op, kind in RECURRENT.items():
-        made = nodes.writer(kind, tail, i, op)
-        if made is None or made.given.kept is not None:
+    for code, kind in RECURRENT.items():
+        made = nodes.writer(kind, tail, i, code)
+        if made is None or made.op.kept is not None:
             continue
         first = made.node.offset + made.node.nbytes - tail.nbytes
-        size, parts = store.target.shape[0], parts_in(made.given.at)
+        size, parts = store.target.shape[0], parts_in(made.op.at)
         whole = tail.shape == (size, parts, 1, 1) and tail.offset == first
         plain = store.target.fmt is F32 and store.ids.fmt is I32 and tail.is_contiguous
         if whole and plain and not nodes.reads_behind(made.node, first, i):
-            given = replace(made.given, to=store.ids, kept=result(nodes[i]))
-            return Fusion((made.place, i), in_place_of(made.node, op, given))
+            op = replace(made.op, to=store.ids, kept=result(nodes[i]))
+            return Fusion((made.place, i), in_place_of(made.node, code, op))
     return None
 
 
@@ -58,19 +58,19 @@ def scan_steps(nodes: NodeList, i: int) -> Fusion | None:
     """A scan whose steps of time are softplus of a product and a bias, maybe bounded below."""
     if nodes[i].op is not Op.SSM_SCAN:
         return None
-    given = LoweredSsmScan.of(nodes[i])
-    if given.dt is not None or given.a.shape[0] > 1:
+    op = LoweredSsmScan.of(nodes[i])
+    if op.dt is not None or op.a.shape[0] > 1:
         return None
-    bound = nodes.maker(Clamp, given.delta, i, Op.CLAMP)
-    if bound is not None and bound.given.high != float("inf"):
+    bound = nodes.maker(Clamp, op.delta, i, Op.CLAMP)
+    if bound is not None and bound.op.high != float("inf"):
         return None
-    softened = _softened(nodes, given.delta if bound is None else bound.given.x, i)
+    softened = _softened(nodes, op.delta if bound is None else bound.op.x, i)
     if softened is None:
         return None
     members, delta, dt = softened
-    least = 0.0 if bound is None else bound.given.low
+    least = 0.0 if bound is None else bound.op.low
     members += (i,) if bound is None else (bound.place, i)
-    fused = replace(given, delta=delta.view(0, given.delta.dims, delta.strides[1:2]), dt=dt)
+    fused = replace(op, delta=delta.view(0, op.delta.dims, delta.strides[1:2]), dt=dt)
     return Fusion(members, in_place_of(nodes[i], Op.SSM_SCAN, replace(fused, least=least)))
 
 
@@ -78,21 +78,21 @@ def delta_gates(nodes: NodeList, i: int) -> Fusion | None:
     """A delta rule whose heads decay by softplus(product + bias) a, and step by a sigmoid."""
     if nodes[i].op is not Op.DELTA_NET:
         return None
-    given = LoweredDeltaNet.of(nodes[i])
-    step = nodes.maker(Gated, given.beta, i, Op.SIGMOID)
-    decay = nodes.maker(Binary, given.g, i, Op.MUL)
-    by_channel = given.g.shape != given.beta.shape
-    if given.dt is not None or step is None or decay is None or by_channel:
+    op = LoweredDeltaNet.of(nodes[i])
+    step = nodes.maker(Gated, op.beta, i, Op.SIGMOID)
+    decay = nodes.maker(Binary, op.g, i, Op.MUL)
+    by_channel = op.g.shape != op.beta.shape
+    if op.dt is not None or step is None or decay is None or by_channel:
         return None
-    softened, a, beta = _softened(nodes, decay.given.a, i), decay.given.b, step.given.gate
-    if softened is None or not _is_row(a, decay.given.a):
+    softened, a, beta = _softened(nodes, decay.op.a, i), decay.op.b, step.op.gate
+    if softened is None or not _is_row(a, decay.op.a):
         return None
     members, alpha, dt = softened
-    heads, n = given.g.shape[:2]
+    heads, n = op.g.shape[:2]
     if not (alpha.is_contiguous and beta.is_contiguous):
         return None
     fused = replace(
-        given, g=alpha.reshape(heads, n), beta=beta.reshape(heads, n), dt=dt, a=a.reshape(heads)
+        op, g=alpha.reshape(heads, n), beta=beta.reshape(heads, n), dt=dt, a=a.reshape(heads)
     )
     places = (*members, decay.place, step.place, i)
     return Fusion(places, in_place_of(nodes[i], Op.DELTA_NET, fused))
@@ -101,15 +101,15 @@ def delta_gates(nodes: NodeList, i: int) -> Fusion | None:
 def _softened(
     nodes: NodeList, x: Tensor, before: int
 ) -> tuple[tuple[int, ...], Tensor, Tensor] | None:
-    """Where softplus(given + dt) was made that is `x`, and both: dt is one for each head."""
+    """Where softplus(x + dt) was made that is `x`, and both: dt is one for each head."""
     made = nodes.maker(Unary, x, before, Op.SOFTPLUS)
     if made is None:
         return None
-    total: PlacedNode[Binary] | None = nodes.maker(Binary, made.given.x, made.place, Op.ADD)
-    if total is None or not _is_row(total.given.b, total.given.a):
+    total: PlacedNode[Binary] | None = nodes.maker(Binary, made.op.x, made.place, Op.ADD)
+    if total is None or not _is_row(total.op.b, total.op.a):
         return None
-    given, dt = total.given.a, total.given.b
-    return (total.place, made.place), given, dt.reshape(dt.nelements)
+    delta, dt = total.op.a, total.op.b
+    return (total.place, made.place), delta, dt.reshape(dt.nelements)
 
 
 def _is_row(b: Tensor, a: Tensor) -> bool:
