@@ -119,8 +119,8 @@ class RemoteAnswer:
     def _with_pictures(self, error: ServerFailed) -> ServerFailed:
         words = error.server_text.lower()
         if self._shows and error.status >= 400 and any(word in words for word in BLIND):
-            cause = f"{error.status}: {error.server_text}"
-            problem = f"its model does not accept pictures ({cause}); remove them"
+            status, text = error.status, error.server_text
+            problem = f"its model does not accept pictures ({status}: {text}); remove them"
             return ServerFailed(error.name, problem, status=error.status)
         return error
 

@@ -309,7 +309,7 @@ from engine.settings import EngineOptions
 from engine.worker import Worker
 
 worker = Worker()
-list(worker.ask(Load(1, sys.argv[1], EngineOptions(device="host"))))
+list(worker.run(Load(1, sys.argv[1], EngineOptions(device="host"))))
 worker.send(Generate(2, prompt="zzzzzzzz", sampling=Sampling(0.0, frequency_penalty=-100)))
 print(worker.pid, flush=True)
 while True:

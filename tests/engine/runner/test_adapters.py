@@ -237,7 +237,7 @@ def test_the_worker_scales_them_without_loading(worker: Worker, path: Path, adap
         request = Generate(
             worker.new_id(), prompt="the other", sampling=GREEDY, max_tokens=6, endless=True, **more
         )
-        *told, end = worker.ask(request)
+        *told, end = worker.run(request)
         assert isinstance(end, Finished)
         return "".join(p.text for p in told if isinstance(p, Piece)), end.stats.n_cached
 

@@ -73,7 +73,7 @@ def test_nobody_asks_for_what_nobody_sees(
     view.probes.switch.click()  # type: ignore[attr-defined]
     assert wanted().probes == ["ffn_out-3"]
     engine.say(ProbedTokens(number, 50, [], problem="probe: no room"))
-    assert "no room" in view.probes.says.text()  # type: ignore[attr-defined]
+    assert "no room" in view.probes.caption.text()  # type: ignore[attr-defined]
 
 
 def test_a_column_selects_its_token(window: MainWindow, engine: ScriptedEngine) -> None:

@@ -216,7 +216,7 @@ def test_a_strip_keeps_the_latest_tokens(show: Show) -> None:
     assert plot.cells.shape == (5, 8)
     assert plot.value(4, 7) == 14
     assert plot.value(0, 0) == 3
-    assert plot.says(4, 7) == "layer 4, token 10: 14"
+    assert plot.describe(4, 7) == "layer 4, token 10: 14"
     assert plot.at == (0, 7), "a cursor at the end stays at the end"
     area = plot.cell_area(4, 7)
     at = QPoint(round(area.left() + 3), round(area.top() + 3))

@@ -140,7 +140,7 @@ def test_an_allocation_that_fails_in_any_step_claims_nothing(backend, pool, size
 
 def test_all_are_freed_where_one_cannot_be(backend, pool, monkeypatch):
     buffers = [allocate(backend, 1 << 10) for _ in range(3)]
-    monkeypatch.setattr(pool, "tell", failing_once())
+    monkeypatch.setattr(pool, "on_change", failing_once())
     with pytest.raises(DeviceError):
         load.free([Location(one, 0) for one in buffers])
     assert not pool.taken
