@@ -22,7 +22,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "files",
         metavar="FILE",
         nargs="*",
-        help="a text file each; - or none: one text per line from standard input",
+        help="a text file each; without one, or for -: a text per line of standard input",
     )
     parser.add_argument("--text", metavar="T", action="append", help="a text; repeatable")
     parser.add_argument("--top", type=positive, metavar="N", help="print the best N only")

@@ -17,6 +17,7 @@ NO_TEXT = {
     "app/defaults/places.py",
     "app/defaults/suggest.py",
     "app/fetch/index.py",
+    "app/commands/rerank.py",
     "app/fetch/ranges.py",
     "app/fetch/search.py",
     "app/fetch/transfer.py",

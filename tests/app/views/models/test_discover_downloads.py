@@ -149,7 +149,7 @@ def test_a_limited_rate_says_for_how_long(page: DiscoverView, hub: FakeHub, qtbo
 
 def test_one_full_stop_ends_a_problem(page: DiscoverView, caplog: pytest.LogCaptureFixture) -> None:
     for problem in ("no answer", "no answer."):
-        page.state.fail("offline", problem)
+        page.state.fail("failed", problem)
         assert page.notice.text().startswith("no answer. Models that you have")
     caplog.clear()
 
