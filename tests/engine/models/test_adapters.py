@@ -37,6 +37,7 @@ from tests.truth.compare import nmse
 
 UNCHANGED = re.compile(
     r"conv|ssm_[ad]$|ssm_norm|\.bias$|indexer|attn_[qk]_norm|position_embd|per_layer_token_embd"
+    r"|_lerp_|time_mix_(first|decay)\.|blk\.0\.time_mix_v\d"
 )
 """What is no matrix that multiplies, and tables that are looked up."""
 SCALE, ALPHA, RANK = 0.15, 8.0, 4
