@@ -40,7 +40,7 @@ class Overflow(QWidget):
         self.words = label("", "warn", "small", wrap=True)
         self.words.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         self.choice = WhenFullChoice(bench)
-        self.longer = Button("", self._use_longer, "link")
+        self.longer = Button(tr("Reload"), self._use_longer, "link")
         self._n_ctx: int | None = None  # what `longer` offers
         self.parts = Button(tr("Choose parts…"), self._choose_parts, "link")
         steps = hbox(self.longer, self.parts, STRETCH, self.choice)
@@ -77,7 +77,7 @@ class Overflow(QWidget):
         n_ctx = self._n_ctx = self._bench.session.longer_context(needed)
         self.longer.setVisible(n_ctx is not None)
         if n_ctx is not None:
-            self.longer.setText(tr("Reload with {n_ctx} tokens", n_ctx=grouped(n_ctx)))
+            self.longer.set_text(tr("Reload with {n_ctx} tokens", n_ctx=grouped(n_ctx)))
 
     def _use_longer(self) -> None:
         """Load the model again with a context in which the message fits, and remember that."""
