@@ -71,9 +71,7 @@ class PairView(QWidget):
         self._bench, self._pair = bench, bench.pair
         self.sides = tuple(_Half(bench, number) for number in SIDES)
         self.question = GrowingEdit(tr("Question for both"))
-        self.question.setPlaceholderText(
-            tr("The question; leave it empty to send the last one again")
-        )
+        self.question.set_placeholder(tr("The question; leave it empty to send the last one again"))
         self.question.submitted.connect(self._send)
         self.send = Button(tr("Send to both"), self._send, kind="primary")
         self.stop = Button(tr("Stop"), lambda: self._pair.stop())

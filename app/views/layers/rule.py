@@ -32,7 +32,7 @@ class RuleField(QWidget):
         self.field = GrowingEdit(tr("Placement rule"), takes_escape=True)
         self.field.setProperty("plain", "false")
         self.field.document().setDocumentMargin(MARGIN)
-        self.field.setPlaceholderText(tr("Automatic. Or type a rule: 0-11=intel:0, out=host"))
+        self.field.set_placeholder(tr("Automatic. Or type a rule: 0-11=intel:0, out=host"))
         self.field.textChanged.connect(self._typed)
         self.field.submitted.connect(self._submit)
         self.field.cancelled.connect(self._forget)

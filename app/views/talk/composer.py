@@ -41,7 +41,7 @@ class Composer(QWidget):
         self.bench = bench
         surface(self, "canvas")
         self.field = GrowingEdit(tr("Message"), hands_on_long=True)
-        self.field.setPlaceholderText(tr("Message"))
+        self.field.set_placeholder(tr("Message"))
         self.field.submitted.connect(self.send)
         self.field.above_wanted.connect(self.edit_last_wanted)
         self.field.slash_typed.connect(self._slash_typed)
@@ -225,7 +225,7 @@ class Composer(QWidget):
         begins = (
             tr("Text to continue") if model is not None and model.chat == "none" else tr("Message")
         )
-        self.field.setPlaceholderText(
+        self.field.set_placeholder(
             tr("Logged request from {served} (read-only)", served=served) if served else begins
         )
         self.other.refresh()

@@ -287,7 +287,7 @@ class GrowingEdit(QPlainTextEdit):
         if event.type() == QEvent.Type.FontChange:
             self._fit()
 
-    def setPlaceholderText(self, text: str) -> None:  # noqa: N802
+    def set_placeholder(self, text: str) -> None:
         """Set and draw it: Qt leaves the one before until the field is drawn for another reason."""
         if text != self.placeholderText():
             super().setPlaceholderText(text)

@@ -270,14 +270,14 @@ def test_right_to_left(field: GrowingEdit) -> None:
 
 
 def test_other_words_in_an_empty_field_are_drawn_at_once(field: GrowingEdit, qtbot: QtBot) -> None:
-    field.setPlaceholderText("Message")
+    field.set_placeholder("Message")
     come_to_rest(field)
     paints = Paints()
     field.viewport().installEventFilter(paints)
-    field.setPlaceholderText("Message")
+    field.set_placeholder("Message")
     come_to_rest(field)
     assert paints.areas == []
-    field.setPlaceholderText("Text to continue")
+    field.set_placeholder("Text to continue")
     come_to_rest(field)
     assert field.viewport().rect() in paints.areas
 
