@@ -192,6 +192,8 @@ def test_models(own_home: Path) -> None:
         "size": file.stat().st_size,
         "origin": "own",
         "projector": False,
+        "adapter": False,
+        "adapts": None,
         "projector_path": None,
         "projector_problem": None,
         "architecture": "llama",

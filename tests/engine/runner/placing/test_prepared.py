@@ -145,7 +145,7 @@ def test_mapped_weights_are_not_counted_as_free_memory(
     with closing(load_model(path, options(device))) as model:
         keep(model)
     with monkeypatch.context() as patch:
-        patch.setattr(pool, "asks", (lambda: (1 << 33, "system"),))
+        patch.setattr(pool, "sources", (lambda: (1 << 33, "system"),))
         pool.measure()
         limit, left = pool.limit, pool.left
         with closing(load_model(path, options(device))) as model:
