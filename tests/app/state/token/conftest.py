@@ -5,7 +5,7 @@ import pytest
 from app.state.workbench import Workbench
 from tests.app.helpers.gui import bench, engine, one_theme, quiet, theme
 from tests.app.helpers.scripted import ScriptedEngine
-from tests.app.state.token.question_maker import WORDS
+from tests.app.state.token.asking import WORDS
 
 __all__ = ["bench", "engine", "one_theme", "quiet", "theme"]
 

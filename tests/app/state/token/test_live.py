@@ -8,7 +8,7 @@ from app.state.workbench import Workbench
 from engine.protocol import Examine, Generate, Live, Look, TokenInside
 from tests.app.helpers import inside
 from tests.app.helpers.scripted import ScriptedEngine
-from tests.app.state.token.question_maker import asked
+from tests.app.state.token.asking import asked
 
 
 def told(engine: ScriptedEngine, index: int, **fields: object) -> TokenInside:

@@ -20,7 +20,7 @@ from engine.protocol import (
 )
 from tests.app.helpers import inside
 from tests.app.helpers.scripted import ScriptedEngine, token
-from tests.app.state.token.question_maker import WORDS, asked
+from tests.app.state.token.asking import WORDS, asked
 
 
 @pytest.fixture
