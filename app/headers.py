@@ -45,7 +45,7 @@ class Headers:
     def __init__(self) -> None:
         self._path = cache_folder() / "headers.sealed"
         self._kept: _Kept = {}
-        self._asked: _Kept = {}
+        self._used: _Kept = {}
         with contextlib.suppress(OSError, *UNREADABLE):
             self._kept = msgspec.msgpack.decode(read_sealed(self._path, MAGIC), type=_Kept)
 
@@ -58,12 +58,12 @@ class Headers:
                 self._kept[key] = stamp, read_header(paths[0])
             except OSError as error:  # of the disk or of permissions: another time it may be read
                 return Header(problem=problem(error))
-        self._asked[key] = self._kept[key]
+        self._used[key] = self._kept[key]
         return self._kept[key][1]
 
     def save(self, all_listed: bool) -> None:
         """Keep the answers; with `all_listed` those of other files are gone."""
-        headers = self._asked if all_listed else self._kept
+        headers = self._used if all_listed else self._kept
         with contextlib.suppress(OSError):
             write_sealed(self._path, MAGIC, msgspec.msgpack.encode(headers))
 

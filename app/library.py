@@ -16,7 +16,7 @@ from engine.errors import BadFile, ModelNotFound
 from engine.gguf import projectors
 from engine.settings import EngineOptions, model_folders
 
-ENDS = 1 << 18  # bytes at a file's start and end that tell it from others of its size
+ENDS = 1 << 18  # bytes at a file's start and end that identify it among others of its size
 
 
 @dataclass(frozen=True)

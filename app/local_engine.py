@@ -255,7 +255,7 @@ class _Writer(threading.Thread):
 
 
 class _Reader(threading.Thread):
-    """Hears one worker until it dies or is no longer wanted, and takes it down then."""
+    """Reads one worker until it dies or is no longer wanted, and takes it down then."""
 
     def __init__(self, engine: LocalEngine, worker: Worker, writer: _Writer) -> None:
         super().__init__(name="engine reader", daemon=True)

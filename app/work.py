@@ -73,7 +73,7 @@ class Work:
         return self._cancelled
 
     def report(self, *values: Any) -> None:
-        """Tell how far it is, from its thread; only the latest of a frame is delivered."""
+        """Report progress from its thread; only the latest of a frame is delivered."""
         if self._jobs is not None:
             self._jobs.inbox.put((self, "progress", values))
 

@@ -1,1 +1,1 @@
-"""OpenCL C: one kernel family per file, included files in `parts`. README.md tells more."""
+"""OpenCL C: one kernel family per file, included files in `parts`. README.md has more."""

@@ -27,6 +27,8 @@ BANNED = (
     *("are no multiple", "so many", "as many", "that is there", "is not there"),
 )
 BANNED_WORDS = re.compile(rf"\b({'|'.join(BANNED)})\b", re.IGNORECASE)
+SPOKEN = {"tell", "tells", "told", "hear", "hears", "heard", "asked", "said", "says", "obey"}
+SPOKEN_PROSE = re.compile(r"\b(tells?|told|hears?|heard|obeys?)\b", re.IGNORECASE)
 FIELD = re.compile(r"\{\w+[^{} ]*\}")  # of str.format
 NOT_PROSE = re.compile(r"CREATE |SELECT |DELETE |INSERT |UPDATE |\(\?|\\\\[a-z]\+")
 GUIDES = ("README.md",)
@@ -118,6 +120,51 @@ def test_docstrings_begin_with_a_subject_or_a_verb() -> None:
     listed = "\n".join(found[-20:])
     assert count <= MOST_FRAGMENTS, f"{count} docstrings begin as fragments, the last:\n{listed}"
     assert count == MOST_FRAGMENTS, f"{count} are left: set MOST_FRAGMENTS to {count}"
+
+
+def names(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Names that a module defines: classes, functions, parameters, variables, attributes."""
+    for node in nodes(tree):
+        line = getattr(node, "lineno", 1)
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield line, node.name
+        elif isinstance(node, ast.arg):
+            yield line, node.arg
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield line, node.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield line, node.attr
+
+
+def spoken(tree: ast.Module) -> list[str]:
+    """Names of parts that speak or listen, each with its line."""
+    parts = r"[A-Z]?[a-z]+"
+    return [
+        f"{line}: {name}"
+        for line, name in names(tree)
+        if SPOKEN & {part.lower() for part in re.findall(parts, name)}
+    ]
+
+
+def test_no_name_speaks_or_listens() -> None:
+    found = []
+    for path in _modules("app", "engine", "kernels_cl"):
+        found += [f"{path.relative_to(ROOT)}:{one}" for one in spoken(tree_of(path))]
+    assert not found, "\n".join(found)
+
+
+def test_no_part_of_the_program_speaks_or_listens() -> None:
+    found = []
+    for path in _modules("app", "engine", "kernels_cl"):
+        for line, text in _docstrings(tree_of(path)):
+            if match := SPOKEN_PROSE.search(text):
+                found.append(f"{path.relative_to(ROOT)}:{line}: {match[0]!r}")
+    assert not found, "\n".join(found)
+
+
+def test_a_bad_name_is_found() -> None:
+    tree = ast.parse("def hear(x):\n    self._said = told = x\n    heartbeat = 1\n")
+    assert spoken(tree) == ["1: hear", "2: _said", "2: told"]
 
 
 def test_a_bad_sentence_is_found() -> None:

@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
         found = engine.get(Rank(engine.new_id(), args.query, [text for _, text in texts]))
     best = sorted(range(len(texts)), key=lambda i: -found.scores[i])[: args.top]
     if args.json:
-        print_json(_told(loaded, args.query, found, texts, best))
+        print_json(_as_json(loaded, args.query, found, texts, best))
     else:
         _print(found, texts, best)
     return 0
@@ -58,7 +58,7 @@ def _texts(files: list[str], passed: list[str]) -> list[tuple[str, str]]:
     return texts
 
 
-def _told(
+def _as_json(
     loaded: Loaded, query: str, found: Ranked, texts: list[tuple[str, str]], best: list[int]
 ) -> dict[str, Any]:
     results = []

@@ -92,7 +92,7 @@ class Job:
     _last: float = field(default=0.0, init=False)
 
     def check(self) -> None:
-        """Raises FetchStopped once the fetch has been told to stop."""
+        """Raises FetchStopped once the fetch is to stop."""
         if self.cancelled():
             raise FetchStopped(self.name)
 
@@ -104,7 +104,7 @@ class Job:
             self.progress(FetchProgress(stage, done, total, self.along))
 
     def wait(self, seconds: float) -> None:
-        """Sleeps, unless told to stop."""
+        """Sleeps, unless the fetch is to stop."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             self.check()
@@ -112,7 +112,7 @@ class Job:
 
     @contextmanager
     def locked(self, path: Path) -> Iterator[None]:
-        """Keeps another process from fetching the same; waits for it, unless told to stop."""
+        """Keeps another process from fetching the same; waits for it, unless it is to stop."""
         from filelock import FileLock, Timeout
 
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
 """Parser of `/chat/completions` streams: chunks of several dialects as typed pieces.
 
 Thoughts come as `reasoning_content` (llama-server, LM Studio, SGLang, Cutaway) or `reasoning`
-(vLLM, Ollama). Told together with the answer they stand between think marks, as the models write
+(vLLM, Ollama). Within the answer they stand between think marks, as the models write
 them.
 """
 

@@ -220,7 +220,7 @@ def _device(device: DeviceFindings) -> Iterator[str]:
             yield from _profile(row, profile)
     if device.properties is not None:
         yield from ("", f"### Properties reported by the driver for {plain(device.row.id)}", "")
-        yield from _facts(device.properties.says)
+        yield from _facts(device.properties.values)
 
 
 def _cases(device: DeviceFindings) -> Iterator[str]:

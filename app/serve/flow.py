@@ -181,7 +181,7 @@ class SlotQueue:
         self._closing = reason
 
     def refuse_waiting(self, reason: str) -> None:
-        """Tell all that wait that it is over."""
+        """End all that wait with an error."""
         for _, waiter in self._waiting:
             if not waiter.done():
                 waiter.set_exception(unavailable(reason))

@@ -36,7 +36,7 @@ PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 
 async def root(call: HttpCall) -> Reply:
-    """Tell programs that look for a server at its bare address that there is one."""
+    """Answer programs that look for a server at its bare address."""
     return Whole(b"Cutaway is running", "text/plain; charset=utf-8")
 
 

@@ -102,8 +102,8 @@ class Serving:
         return running is None or not (running.turns.busy or running.turns.waiting)
 
     def stop(self, patience: float = PATIENCE) -> None:
-        """Take no more requests, let answers go on for so many seconds, tell the others that it is
-        over, and end. Harmless when done twice.
+        """Take no more requests, let answers go on for so many seconds, end the
+        others with an error, and end. Harmless when done twice.
         """
         thread = self._thread
         if thread is None:

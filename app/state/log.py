@@ -46,7 +46,7 @@ class LogState(QObject):
         self.dropped.emit(n)
 
     def close(self) -> None:
-        """Hear no more. Harmless when done twice."""
+        """Take no more records. Harmless when done twice."""
         root = logging.getLogger()
         if self._handler in root.handlers:
             root.removeHandler(self._handler)

@@ -284,7 +284,7 @@ class _Settings(QWidget):
         return OwnSampling(**values)
 
     def names(self, other: "_Settings") -> tuple[str, str]:
-        """Names that tell both sides apart, in few words."""
+        """Names that distinguish both sides, in few words."""
         if self.model.currentData() != other.model.currentData():
             return self._title, other._title
         names = self._name, other._name

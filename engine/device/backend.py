@@ -331,7 +331,7 @@ class Backend(ABC):
 
     @abstractmethod
     def watch_builds(self, progress: Callable[[int, int], None]) -> None:
-        """Tell `progress` (built, wanted) while kernels are built, from now on."""
+        """Call `progress` with (built, wanted) while kernels are built, from now on."""
 
     def measure(self, wanted: bool) -> None:  # noqa: B027  nothing to do where it is no slower
         """Keep the times of what is queued from now on, which `run_recorded` and the spans of

@@ -157,7 +157,7 @@ _device_pools: dict[str, MeasuredPool] = {}
 def device_pool(key: str, size: int, *asks: FreeMemorySource) -> MeasuredPool:
     """The pool of a device with memory of its own; devices of one `key` share it.
 
-    A key that is a PCI address (`pci:01:00.0`) lets NVIDIA's library tell what is free.
+    A key that is a PCI address (`pci:01:00.0`) lets NVIDIA's library say what is free.
     """
     with _making:
         if key not in _device_pools:

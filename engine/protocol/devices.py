@@ -67,7 +67,7 @@ class DeviceProperties(msgspec.Struct, frozen=True):
     """
 
     device: str
-    says: dict[str, Any]
+    values: dict[str, Any]
     platform: str
     traits: dict[str, Any]
     tuned: dict[str, int]

@@ -124,7 +124,7 @@ class LayersState(QObject):
         self._other: PlacedFile | None = None
         self._added: list[str] = []
         self._lanes: tuple[object, Repriced, list[Lane]] | None = None  # of the key at its front
-        self._shown = self._has_asked_devices = self._base_requested = False
+        self._shown = self._devices_requested = self._base_requested = False
         self._requested_rule: str | None = None
         self._base_question, self._question = Latest(client), Latest(client)
         self.typed = TypedRule(client, self.changed.emit)
@@ -226,8 +226,8 @@ class LayersState(QObject):
     def shown(self, shown: bool) -> None:
         """Set whether the view is visible."""
         self._shown = shown
-        if shown and not self._has_asked_devices:
-            self._has_asked_devices = True
+        if shown and not self._devices_requested:
+            self._devices_requested = True
             self._client.send(ListDevices(0), fail=lambda _: None)
         if shown:
             self._send()
@@ -450,7 +450,7 @@ class LayersState(QObject):
 
     def _on_restarted(self) -> None:
         """A fresh engine knows no questions of the one before."""
-        self.problem, self._has_asked_devices = "", False
+        self.problem, self._devices_requested = "", False
         self._send_again()
         self.shown(self._shown)
 

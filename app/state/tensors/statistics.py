@@ -17,7 +17,7 @@ BINS = 120
 OUTLIERS = 12
 
 OnProgress = Callable[[int, int], bool]
-"""Hears how much is done of how much; whether to go on."""
+"""Takes how much is done of how much; returns whether to go on."""
 
 
 class Outlier(NamedTuple):

@@ -212,7 +212,7 @@ class MapForm(QWidget):
 
     @property
     def foreseen(self) -> str:
-        """Cost of the map, as far as the file and the last answer tell."""
+        """Cost of the map, as far as the file and the last answer show."""
         tokens = self._read or self.counter.count or 0
         seeds = self.seeds.value() if self.is_noisy else 1
         found = self._bench.runs.foreseen(tokens, self.grid.currentData(), seeds)

@@ -75,7 +75,7 @@ class Chooser(QWidget):
         super().__init__()
         self.setAccessibleName(tr("Choose a model"))
         self._bench = bench
-        self._asked_devices = False
+        self._devices_requested = False
         self.table = Table(TableRows(MODELS, self), tr("Models"), stretch=(0,))
         self.options = OptionsView(bench)
         self.storage = StorageBar(bench.storage)
@@ -164,8 +164,8 @@ class Chooser(QWidget):
     def refresh(self) -> None:
         """Look at the disk and the devices again; to be called when it is opened."""
         self._bench.library.refresh()
-        if not self._asked_devices:
-            self._asked_devices = True
+        if not self._devices_requested:
+            self._devices_requested = True
             self._bench.client.send(ListDevices(0))
         self._choose_open_one(always=True)
 

@@ -89,7 +89,7 @@ class TokenText(Painted):
         self.update()
 
     def light(self, lights: Sequence[Light]) -> None:
-        """Light parts of the text, in order; bands are then told by their underlines alone."""
+        """Light parts of the text, in order; bands then show as underlines alone."""
         if list(lights) != list(self.lights):
             self.lights = lights
             self.update()

@@ -271,7 +271,7 @@ class Notices(QWidget):
             self.problem("session", error)
 
     def _log_appended(self, count: int) -> None:
-        """Tell that something inside the window failed; the log has the details."""
+        """Show that something inside the window failed; the log has the details."""
         lines = self._bench.log.lines[-count:]
         if any(line.source == SOURCE and line.level >= logging.ERROR for line in lines):
             text = tr("An error occurred. You can continue; details are in the log.")

@@ -16,7 +16,7 @@ from engine.graph.tensor import Tensor
 
 # The device starts on these while the rest is still being enqueued.
 FIRST_BATCH = 32
-# As many launches tell when a device's clock was the host's.
+# From as many launches it is known when a device's clock was the host's.
 CLOCKED = 32
 
 Number = np.int32 | np.int64 | np.float32
@@ -89,7 +89,7 @@ class OpenCLCommands(Commands):
 def _spans(events: Sequence[cl.Event], looks: Sequence[int]) -> Spans:
     """Times of events on the host's clock: each was enqueued between two readings of it.
 
-    Some of them tell the clock as well as all do, and each question takes a driver its time.
+    Some of them show the clock as well as all do, and each question takes a driver its time.
     """
     if not events:
         return np.empty((2, 0), np.int64)

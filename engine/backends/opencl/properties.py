@@ -36,7 +36,7 @@ def properties(device: Device) -> DeviceProperties:
     traits = {name: value for name, value in asdict(device.info.traits).items() if name != "tuned"}
     return DeviceProperties(
         device=device.info.name,
-        says={name: value for name, value in values.items() if value is not None},
+        values={name: value for name, value in values.items() if value is not None},
         platform=device.handle.platform.version.strip(),
         traits=traits,
         tuned=msgspec.structs.asdict(device.info.traits.tuned),

@@ -14,4 +14,4 @@ Weights = PlainWeights[PreNormBlock[NormedAttention, FeedForward]]
 
 
 class Model(Decoder[Params, Weights]):
-    """Numbers and tensors tell how layers differ."""
+    """Numbers and tensors show how layers differ."""

@@ -8,5 +8,5 @@ TOWER = f"^(?:{'|'.join(map(re.escape, PREFIXES))})"
 
 
 def is_vision(name: str) -> bool:
-    """True if a tensor belongs to the part that sees images (or hears)."""
+    """True if a tensor belongs to the part for images (or sound)."""
     return name.startswith(PREFIXES)

@@ -23,7 +23,7 @@ from engine.weights.params import Range, read_params
 MMPROJ = "clip"
 FRAME = ("base", "build")
 IGNORED = ("a.", "mm.a.")
-"""What hears, in files that also see."""
+"""Parts for sound, in files that have one for images."""
 VALUES = Range(-1e6, 1e6)
 """Of a learned row."""
 

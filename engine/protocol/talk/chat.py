@@ -207,7 +207,7 @@ class TokenInfo(msgspec.Struct, frozen=True):
 
 class Piece(Reply, frozen=True):
     """Text that is certain by now, and the tokens drawn since the last piece. Of an answer that is
-    told `apart` it is of one kind, without the marks; a call is reported by its parts.
+    sent `apart` it is of one kind, without the marks; a call is reported by its parts.
     """
 
     text: str
@@ -301,7 +301,7 @@ class Generate(Request[Finished], frozen=True):
     variables of the chat template, such as `enable_thinking`. `bias` is added to the logits of
     tokens by their ids. With `endless` the answer goes on behind a token that ends it. `stop_loops`
     ends an answer that repeats itself, unless it has a form or is `endless`. `apart` has
-    thoughts, answer and calls told as pieces of their own; `prompt_logprobs` requests the
+    thoughts, answer and calls sent as pieces of their own; `prompt_logprobs` requests the
     prompt's tokens, as `logprobs` does for the answer's, in a first piece without text. `chat` is
     a key of the chat, whose cells may be kept on the disk where the engine does that; None where
     they may not. `lora` are scales of adapters by their numbers, 0 for those that it does not name;

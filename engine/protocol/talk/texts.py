@@ -98,7 +98,7 @@ class SlotRow(msgspec.Struct, frozen=True):
 
 class SlotTable(Reply, frozen=True):
     """The slots, how many requests wait for one, and the cells that hold every token. Where there
-    are several slots it is told to everybody with id 0 as they change, at most ten times a second.
+    are several slots it goes to everybody with id 0 as they change, at most ten times a second.
     """
 
     slots: list[SlotRow]

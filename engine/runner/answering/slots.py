@@ -34,7 +34,7 @@ class Slots:
     def __init__(self, model: LoadedModel) -> None:
         self.model = model
         numbers = range(model.built.n_sequences)
-        several = len(numbers) > 1  # of people who are not to hear of each other
+        several = len(numbers) > 1  # of people who must not see each other's text
         self.sequences = [
             Sequenced(model.stepper, model.viewer, number=n, is_strict=several) for n in numbers
         ]

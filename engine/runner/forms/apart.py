@@ -63,7 +63,7 @@ class Apart:
         self._reader = AnswerReader(form, _types(request), end or None)
         tools = request.tools
         self._most_calls = None if tools.several and not tools.only else 1
-        self._arguments: dict[int, str] = {}  # told so far, by the call's number
+        self._arguments: dict[int, str] = {}  # sent so far, by the call's number
         self.n_calls = 0
         self.is_cut = False
         parts = self._reader.push(prefix)

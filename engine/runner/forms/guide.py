@@ -62,7 +62,7 @@ class Forming:
             self._made = Constraint(self._words, grammar)
         except CutawayError as error:
             self._made = error
-        except Exception as error:  # noqa: BLE001  told to who asked
+        except Exception as error:  # noqa: BLE001  the client gets it
             self._made = BadForm(f"unexpected {type(error).__name__}: {error}")
         self._ended.set()
 
@@ -103,9 +103,7 @@ def rule_of(
 
 
 class Guide:
-    """Holds an answer to a rule. It is asked about logits, then told of the token drawn, then of
-    the text that this gave.
-    """
+    """Holds an answer to a rule: masks logits, takes the token drawn, then the text it made."""
 
     def __init__(self, words: FormWords, rule: AnswerRule, begun: str) -> None:
         """`begun` is what there is of the answer."""

@@ -1,1 +1,1 @@
-"""Where a model goes: decided, foreseen to the byte, and told."""
+"""Where a model goes: decided, foreseen to the byte, and explained."""

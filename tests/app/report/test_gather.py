@@ -62,8 +62,8 @@ def test_a_device(device: str) -> None:
     assert (report.problems, findings.problems, report.stopped) == ({}, {}, False)
     assert findings.row.id == device
     assert findings.properties is not None
-    assert findings.properties.says["NAME"]
-    assert findings.properties.says["MAX_COMPUTE_UNITS"] == findings.row.compute_units
+    assert findings.properties.values["NAME"]
+    assert findings.properties.values["MAX_COMPUTE_UNITS"] == findings.row.compute_units
     assert findings.roof is not None
     assert findings.roof.bytes_per_s > 1e8
     assert {case.status for case in findings.cases} == {"passed"}

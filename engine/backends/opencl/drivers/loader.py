@@ -85,7 +85,7 @@ set_bytes: Callable[[cl.Kernel, int, bytes], None] = getattr(
 )
 
 
-# pyopencl always makes an event of a launch, and does not know what some vendors' devices tell.
+# pyopencl always makes an event of a launch, and lacks some vendors' device queries.
 _library = ctypes.CDLL(str(import_module("pyopencl._cl").__file__))
 SUB_GROUP_SIZES = 0x4108
 

@@ -50,7 +50,7 @@ def build_options() -> list[str]:
 
 
 def limit_drivers() -> None:
-    """Tell drivers that are not yet loaded."""
+    """Limit the vectors of drivers that are not yet loaded."""
     if narrow := limit():
         os.environ["CL_CONFIG_CPU_TARGET_ARCH"] = narrow.intel
 
