@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     with CommandEngine(resolve(args.model), options, embeds=True) as engine:
         loaded = engine.start()
         found = engine.get(Rank(engine.new_id(), args.query, [text for _, text in texts]))
-    best = sorted(range(len(texts)), key=lambda i: -found.scores[i])[: args.top]
+    best = found.best(args.top)
     if args.json:
         print_json(_as_json(loaded, args.query, found, texts, best))
     else:

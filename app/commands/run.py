@@ -157,6 +157,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="write the text between the prompt and this one (code models)",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object after the answer")
+    _add_answer_options(parser)
+    add_sampling_options(parser)
+    add_edit_options(parser)
+    add_server_options(parser)
+    add_engine_options(parser)
+
+
+def _add_answer_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("answer")
     group.add_argument(
         "--max-tokens",
@@ -187,10 +195,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="random seed; the same seed gives the same answer (random)",
     )
-    add_sampling_options(parser)
-    add_edit_options(parser)
-    add_server_options(parser)
-    add_engine_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -11,7 +11,7 @@ from app.serve.web.body import decoded
 from app.serve.web.refusal import Refusal, error
 from app.serve.web.site import Dialect, HttpCall
 from app.serve.web.stream import Reply, json
-from engine.protocol import Rank
+from engine.protocol import Rank, Ranked
 
 PATHS = ("/v1/rerank", "/v2/rerank", "/v1/reranking", "/rerank", "/reranking")
 
@@ -40,9 +40,9 @@ async def rerank(call: HttpCall) -> Reply:
     model = await call.model(body.model)
     field, texts = _texts(body)
     found = await _ranked(call, body.query, field, texts)
-    best = sorted(range(len(texts)), key=lambda i: -found.scores[i])[: body.top_n]
+    best = found.best(body.top_n)
     if body.texts is not None:
-        rows = [{"index": i, "score": found.scores[i]} for i in best]
+        rows: list[dict[str, Any]] = [{"index": i, "score": found.scores[i]} for i in best]
         if body.return_text:
             rows = [row | {"text": texts[i]} for i, row in zip(best, rows, strict=True)]
         return json(rows)
@@ -66,7 +66,7 @@ def _texts(body: RankBody) -> tuple[str, list[str]]:
     return field, texts
 
 
-async def _ranked(call: HttpCall, query: str, field: str, texts: list[str]) -> Any:
+async def _ranked(call: HttpCall, query: str, field: str, texts: list[str]) -> Ranked:
     try:
         with await call.gate.turns.enter(1):
             return await call.gate.get(Rank(0, query, texts))

@@ -248,7 +248,7 @@ class Backend(ABC):
         self, buffer_type: BufferType, size: int, owner: Owner, zeros: bool = True
     ) -> Buffer:
         """New memory; raises `NoMem` by the pool's limit or the driver's word. Without `zeros` it
-        holds anything, and may not be touched yet: who requests that fills it at once.
+        holds anything, and may not be touched yet: a caller of that fills it at once.
         """
 
     def adopt(self, buffer: Buffer) -> bool:

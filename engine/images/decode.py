@@ -82,7 +82,7 @@ class Picture:
 
 
 class _Reads(io.BytesIO):
-    """Bytes that may be requested so often: files of endless tiny blocks end with an error."""
+    """Bytes that may be read so often: files of endless tiny blocks end with an error."""
 
     left = MOST_READS
 
@@ -224,7 +224,7 @@ def _frames(image: Image.Image) -> list[str]:
 
 
 def _unknown(data: bytes) -> str:
-    """Why the bytes are no picture, where that can be reported."""
+    """Why the bytes are no picture, where that is known."""
     advice = "save it as PNG or JPEG"
     if data[4:8] == b"ftyp" and data[8:12] in (b"heic", b"heix", b"hevc", b"mif1", b"msf1"):
         return f"HEIC is not read; {advice}"

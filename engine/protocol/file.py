@@ -7,7 +7,7 @@ from engine.protocol.message import Reply, Request
 
 class MetaRow(msgspec.Struct, frozen=True):
     """A pair as text. Of an array `value` shows the first values, `count` how many there are, and
-    `digest` shows two arrays apart; `count` None is no array.
+    `digest` distinguishes two arrays; `count` None is no array.
     """
 
     key: str

@@ -118,7 +118,7 @@ class BenchParallel(Request[ParallelTimed], frozen=True):
 
 class Cost(msgspec.Struct, frozen=True):
     """Time of a group of launches in a step: the median over steps; `by` kernel, op, role or
-    split. `bytes` and `flops` are what their shapes request.
+    split. `bytes` and `flops` are what their shapes need.
     """
 
     by: str

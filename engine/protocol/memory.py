@@ -22,7 +22,7 @@ class MemoryRow(msgspec.Struct, frozen=True):
 
 
 class PoolRow(msgspec.Struct, frozen=True):
-    """Memory that devices share, in bytes. `free` None where nobody shows; `source` says who does.
+    """Memory that devices share, in bytes. `free` None where unknown; `source` says who knows.
 
     `limit` is what the engine allows itself, `used` what it holds.
     """
@@ -73,7 +73,7 @@ class PredictedMemory(ForeseenMemory, frozen=True):
 class MemoryEvent(msgspec.Struct, frozen=True):
     """An allocation: allocate, free or refuse. `used` is what the pool's devices hold after it.
 
-    `time_ns` counts from 1970; `name` shows single buffers apart where there is need.
+    `time_ns` counts from 1970; `name` distinguishes single buffers where there is need.
     """
 
     time_ns: int

@@ -11,7 +11,7 @@ StageName = Literal[
 
 
 class WireMessage(msgspec.Struct, frozen=True, tag=True):
-    """Base of all messages; `id` is the request's. On the wire the class's name shows them apart.
+    """Base of all messages; `id` is the request's. On the wire the class's name stands with it.
 
     A subclass that is a base of others is never sent.
     """

@@ -47,8 +47,7 @@ def rank_in_parts(
     """Yield the ranks that each step completes, as `pooled_in_parts`.
 
     Raises `GivesNoScores` where a model has none, `BadFile` for one that does not say how two texts
-    are put together, `BadSetting` for an empty query and
-    for texts that are too long, `Cancelled`.
+    are put together, `BadSetting` for an empty query and for texts that are too long, `Cancelled`.
     """
     built = model.built
     head = built.head

@@ -44,7 +44,7 @@ class _Place(QWidget):
 
 
 class AxesBar(QWidget):
-    """Shows of what a person chooses; hidden where a tensor has no more than rows and columns."""
+    """Emits what a person chooses; hidden where a tensor has no more than rows and columns."""
 
     changed = Signal()
 

@@ -19,7 +19,7 @@ NEAR = 12  # pixels from a dot within which it is meant
 
 @dataclass(frozen=True)
 class PlotDot:
-    """One dot: `says` is what it is in words, `letter` stands in it beside its colour."""
+    """One dot: `description` is what it is in words, `letter` stands in it beside its colour."""
 
     x: float
     y: float

@@ -120,7 +120,7 @@ class ChooserButton(Button):
         self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
 
     def say(self, name: str, text: str) -> None:
-        """`says` is for the tool tip and for screen readers."""
+        """`text` is for the tool tip and for screen readers."""
         self.setText(f"{name}  ▾")
         set_tip(self, text)
         self.setAccessibleName(text)

@@ -66,7 +66,7 @@ class LaunchNode(msgspec.Struct, frozen=True):
     """A launch made from some nodes: `kernels` one after the other, with their `defines`.
 
     `nodes` are what it computes or helps to, none for a helper. `bytes` and `flops` are what its
-    shapes request; `step` is its time in the arenas' lives.
+    shapes need; `step` is its time in the arenas' lives.
     """
 
     split: int

@@ -26,7 +26,7 @@ class RecordedStep(msgspec.Struct, frozen=True):
     recorded step began, for `step_ns` by the host's clock.
 
     Of each launch: its place in `AnswerRecorded.kinds` i32, `starts` and `ends` i64 in nanoseconds
-    since the step began, the bytes (`sizes`) and operations (`flops`) i64 that its shapes request.
+    since the step began, the bytes (`sizes`) and operations (`flops`) i64 that its shapes need.
     """
 
     phase: Phase

@@ -70,6 +70,10 @@ class Ranked(Reply, frozen=True):
     scores: list[float]
     n_tokens: list[int]
 
+    def best(self, most: int | None = None) -> list[int]:
+        """Indices of the texts, the best first; at most so many."""
+        return sorted(range(len(self.scores)), key=lambda i: -self.scores[i])[:most]
+
 
 class Rank(Request[Ranked], frozen=True):
     """How well each text fits the query, by the head of a reranker's file: probabilities or any

@@ -55,7 +55,7 @@ class Drafts:
 
     @property
     def uses_model(self) -> bool:
-        """True if a model may be requested the next draft."""
+        """True if a model may make the next draft."""
         return self._model is not None and not self.account.resting
 
     def propose(self, most: int, guesses: int = 0) -> Draft:

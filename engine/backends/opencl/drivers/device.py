@@ -247,7 +247,7 @@ def _units(handle: cl.Device, is_cpu: bool, extensions: Sequence[str]) -> int:
 
 
 def _vector_ints(handle: cl.Device, is_cpu: bool) -> int:
-    """32-bit elements of a processor's vector register, or the number that settings request."""
+    """32-bit elements of a processor's vector register, or the number in the settings."""
     own, narrow = int(handle.native_vector_width_int), limit()
     return min(own, narrow.ints) if is_cpu and narrow else own
 
