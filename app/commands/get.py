@@ -81,5 +81,5 @@ def agreed(name: str) -> bool:
     model = KNOWN.get(name)
     if not model or not model.terms or not interactive():
         return False
-    print(f"{name} is licensed under the {model.terms.title}: {model.terms.url}", file=sys.stderr)
+    print(f"{name} is licensed under {model.terms.title}: {model.terms.url}", file=sys.stderr)
     return confirm("Do you accept them?")

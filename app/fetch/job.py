@@ -73,7 +73,7 @@ class TermsNotAccepted(CutawayError):
     def __init__(self, name: str, terms: Terms) -> None:
         self.name, self.terms = name, terms
         super().__init__(
-            f"{name} is licensed under the {terms.title}: read {terms.url}, then accept them with "
+            f"{name} is licensed under {terms.title}: read {terms.url}, then accept them with "
             f"`cutaway get {name} --accept-terms`"
         )
 

@@ -72,8 +72,9 @@ def flags() -> set[str]:
 
 
 def _cpuinfo() -> str:
-    place = Path("/proc/cpuinfo")
-    return place.read_text("ascii", "replace") if place.exists() else ""
+    if sys.platform != "linux":
+        return ""
+    return Path("/proc/cpuinfo").read_text("ascii", "replace")
 
 
 def _flags_in(cpuinfo: str) -> set[str]:
