@@ -171,12 +171,10 @@ def _grid(
         digits = Quantize.of(x).panels.digits
         sums = 2 * panel if digits and panel > 1 else panel
         defines |= {"CHUNK": most * panel, **vector_defines(min(item, TILE), sums, traits)}
-        crossed = _crossed(panel, traits)
-        keeps = has_wide_vectors(traits) and not crossed
         if Quantize.of(x).panels.bits == 8:
             defines["STAGED"] = 1
-        elif panel > 1 and not digits and SCHEMES[fmt].stages(panels, keeps):
-            defines |= {"STAGED": 1, "CROSSED": crossed}
+        elif panel > 1 and not digits and SCHEMES[fmt].stages(panels):
+            defines |= {"STAGED": 1, "CROSSED": _crossed(panel, traits)}
         return _Grid(-(-panels // groups), (items, groups), (1, 1), defines)
     if is_wide(fmt, Quantize.of(x).n_rows, traits) or Quantize.of(x).panels.bits == 16:
         return _wide_grid(rows, x, bool(column_bytes), defines, traits)

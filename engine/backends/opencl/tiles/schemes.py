@@ -70,13 +70,11 @@ class Scheme:
         """Elements of a row in a record."""
         return BLOCK * self.blocks
 
-    def stages(self, panels: int, keeps: bool) -> bool:
+    def stages(self, panels: int) -> bool:
         """True if it pays to unpack weights first (tiled_stage.cl), for so many panels of x: where
-        that takes long, and for several panels, unless the registers are many and keep what is
-        unpacked at once. It can where one sum of 32 products will do.
+        that takes long, and for several panels. It can where one sum of 32 products will do.
         """
-        pays = panels > 1 and (self.scales > 0 or not keeps)
-        return (self.sums == 1 or self.scales > 0) and (pays or self.high > 0)
+        return (self.sums == 1 or self.scales > 0) and (panels > 1 or self.high > 0)
 
     def fours(self, most: int = MOST_OF_8_BITS) -> int:
         """Products of four codes and four activations of at most `most` that are added in 16 bits,
@@ -184,7 +182,7 @@ class FloatScheme:
     repacked: ClassVar[bool] = False
     elements: ClassVar[int] = BLOCK
 
-    def stages(self, panels: int, keeps: bool) -> bool:
+    def stages(self, panels: int) -> bool:
         """Never: there is nothing to unpack."""
         return False
 
