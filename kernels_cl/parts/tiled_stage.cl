@@ -145,9 +145,12 @@ static void begin_products(ints products[PANEL][VECTORS], const Stage *stage, in
 #endif
 }
 
-// products += of two neighbouring pairs of codes and a panel of x.
-static void add_pairs(ints products[PANEL][VECTORS], const pairs codes[2][VECTORS], Columns x, int b,
-                      int p) {
+#define PAIRS_AT_ONCE (CROSSED ? 2 : 1)
+
+// products += of neighbouring pairs of codes and a panel of x. Of one pair compilers make a product
+// that adds to its sum (VNNI); of two in a row only to the first, as the second would wait for it.
+static void add_pairs(ints products[PANEL][VECTORS], const pairs codes[PAIRS_AT_ONCE][VECTORS],
+                      Columns x, int b, int p) {
 #pragma unroll
   for (int i = 0; i < CROSSED; i++) {
     const __global int *pairs_x = (const __global int *)X_AT(x, i, b) + p;
@@ -157,7 +160,7 @@ static void add_pairs(ints products[PANEL][VECTORS], const pairs codes[2][VECTOR
       products[i][v] += madd(codes[0][v] + x1, codes[1][v] + x0);
   }
 #pragma unroll
-  for (int k = 0; k < 2; k++)
+  for (int k = 0; k < PAIRS_AT_ONCE; k++)
 #pragma unroll
     for (int i = CROSSED; i < PANEL; i++) {
       int pair_x = ((const __global int *)X_AT(x, i, b))[p + k];
@@ -217,8 +220,10 @@ static void add_stage(float sums[PANEL][ROWS], const Stage *stage, int part, Col
     begin_products(products, stage, part, x, b);
 #if LANES == 8
 #pragma unroll 2  // of four, sixteen registers do not hold the sums any more
+#elif CROSSED == 0
+#pragma unroll 1
 #endif
-    for (int p = 0; p < 16; p += 2) add_pairs(products, codes + p, x, b, p);
+    for (int p = 0; p < 16; p += PAIRS_AT_ONCE) add_pairs(products, codes + p, x, b, p);
 #endif
 #pragma unroll
     for (int i = 0; i < PANEL; i++) {
