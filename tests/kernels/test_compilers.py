@@ -227,7 +227,7 @@ def test_clang_takes_the_tiles_of_every_format(compiled: Compile, fmt: Format, t
         compiled("matmul_wide", target, *defines, *one, "-DX_BITS=16", "-DACT=SILU")
     if target == ANY:
         vectors = ["-DROWS=32", "-DVECTORS=2", "-DPANEL=4", "-DCHUNK=64"]
-        staged = ["-DSTAGED=1"] if scheme.stages(panels=2) else []
+        staged = ["-DSTAGED=1"] if scheme.stages(rows=8) else []
         compiled("matmul_tiled", target, *defines, *vectors, *staged)
         if isinstance(scheme, Scheme):
             _vectors_of_bytes(compiled, scheme, vectors)

@@ -173,7 +173,7 @@ def _grid(
         defines |= {"CHUNK": most * panel, **vector_defines(min(item, TILE), sums, traits)}
         if Quantize.of(x).panels.bits == 8:
             defines["STAGED"] = 1
-        elif panel > 1 and not digits and SCHEMES[fmt].stages(panels):
+        elif panel > 1 and not digits and SCHEMES[fmt].stages(panels * panel):
             defines |= {"STAGED": 1, "CROSSED": _crossed(panel, traits)}
         return _Grid(-(-panels // groups), (items, groups), (1, 1), defines)
     if is_wide(fmt, Quantize.of(x).n_rows, traits) or Quantize.of(x).panels.bits == 16:

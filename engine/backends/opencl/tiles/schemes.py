@@ -20,6 +20,7 @@ BLOCK = 32
 """Elements of K that make a block of a record."""
 
 MOST_OF_8_BITS, MOST_OF_DIGIT, MOST_OF_16_BITS = 127, 32, 32767
+_ROWS_OF_REGISTERS = 4
 
 Defines = dict[str, int | str]
 
@@ -70,11 +71,12 @@ class Scheme:
         """Elements of a row in a record."""
         return BLOCK * self.blocks
 
-    def stages(self, panels: int) -> bool:
-        """True if it pays to unpack weights first (tiled_stage.cl), for so many panels of x: where
-        that takes long, and for several panels. It can where one sum of 32 products will do.
+    def stages(self, rows: int) -> bool:
+        """True if it pays to unpack weights first (tiled_stage.cl), for so many rows of x: where
+        that takes long, and for more than registers hold sums of beside what is unpacked. It can
+        where one sum of 32 products will do.
         """
-        return (self.sums == 1 or self.scales > 0) and (panels > 1 or self.high > 0)
+        return (self.sums == 1 or self.scales > 0) and (rows > _ROWS_OF_REGISTERS or self.high > 0)
 
     def fours(self, most: int = MOST_OF_8_BITS) -> int:
         """Products of four codes and four activations of at most `most` that are added in 16 bits,
@@ -182,7 +184,7 @@ class FloatScheme:
     repacked: ClassVar[bool] = False
     elements: ClassVar[int] = BLOCK
 
-    def stages(self, panels: int) -> bool:
+    def stages(self, rows: int) -> bool:
         """Never: there is nothing to unpack."""
         return False
 
