@@ -147,8 +147,9 @@ static void begin_products(ints products[PANEL][VECTORS], const Stage *stage, in
 
 #define PAIRS_AT_ONCE (CROSSED ? 2 : 1)
 
-// products += of neighbouring pairs of codes and a panel of x. Of one pair compilers make a product
-// that adds to its sum (VNNI); of two in a row only to the first, as the second would wait for it.
+// products += of neighbouring pairs of codes and a panel of x. With VNNI one instruction multiplies a
+// pair and adds to its sum. Compilers use it for each pair that comes alone; of two in a row they add
+// one by itself, so that it need not wait for the other.
 static void add_pairs(ints products[PANEL][VECTORS], const pairs codes[PAIRS_AT_ONCE][VECTORS],
                       Columns x, int b, int p) {
 #pragma unroll

@@ -129,8 +129,8 @@ WITH_SHARED void add_unmoved(ints sums[SUMS], const RECORDS_IN char *a, int lane
 // The sum that pair p belongs to; a number that is known where there is but one.
 #define SUM_OF(p) (SUMS == 1 ? 0 : (p) * SUMS / 16)
 
-// Words that compilers see at once. Of several rows of x registers hold the sums and little more, and
-// what compilers would like to keep goes to the stack.
+// Words that compilers see at once. With several rows of x registers hold the sums and little more,
+// and what compilers would like to keep goes to the stack.
 #if PANEL == 1 || HIGH || SUMS == 2
   #define WORDS_AT_ONCE WORDS
 #else

@@ -9,6 +9,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
+from app import turn
 from app.widgets.controls.growing_edit import GrowingEdit
 from app.widgets.controls.hidden_text import LONGEST, SHOWN
 from app.widgets.markdown.laid import cursor_x
@@ -47,6 +48,12 @@ def field(qtbot: QtBot) -> GrowingEdit:
     return field
 
 
+@pytest.fixture
+def short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Turns so short that a quick machine does not fill a long text in one."""
+    monkeypatch.setattr(turn, "BUDGET", 0.001)
+
+
 def longest(field: GrowingEdit) -> int:
     """Letters of the longest line that Qt lays out."""
     block, most = field.document().begin(), 0
@@ -78,13 +85,13 @@ def shown(field: GrowingEdit) -> str:
 
 
 def test_a_long_text_comes_in_turns_and_is_whole_from_the_beginning(
-    field: GrowingEdit, qtbot: QtBot
+    field: GrowingEdit, qtbot: QtBot, short_turns: None
 ) -> None:
     changes: list[str] = []
     field.textChanged.connect(lambda: changes.append(field.text))
     field.set_text(LINES)
     assert field.text == LINES
-    assert 0 < len(shown(field)) < len(LINES)
+    assert 0 < len(shown(field)) < len(LINES) / 4
     assert not field.blank
     assert field.long
     qtbot.waitUntil(lambda: shown(field) == LINES)
@@ -124,7 +131,7 @@ def test_what_a_person_does_meanwhile_is_done_to_all_of_it(field: GrowingEdit, a
 
 
 def test_a_long_paste_comes_in_turns_and_is_undone_at_once(
-    field: GrowingEdit, qtbot: QtBot
+    field: GrowingEdit, qtbot: QtBot, short_turns: None
 ) -> None:
     field.set_text("above <gone> below")
     cursor = field.textCursor()
@@ -136,7 +143,7 @@ def test_a_long_paste_comes_in_turns_and_is_undone_at_once(
     paste(field, LINES.replace("\n", "\r\n"))
     whole = f"above {LINES} below"
     assert changes == [whole]
-    assert len(shown(field)) < len(whole)
+    assert len(shown(field)) < len(whole) / 4
     qtbot.waitUntil(lambda: shown(field) == whole)
     assert field.text == whole
     assert field.hidden.text(0, field.textCursor().position()) == f"above {LINES}"

@@ -72,9 +72,9 @@ class Scheme:
         return BLOCK * self.blocks
 
     def stages(self, rows: int) -> bool:
-        """True if it pays to unpack weights first (tiled_stage.cl), for so many rows of x: where
-        that takes long, and for more than registers hold sums of beside what is unpacked. It can
-        where one sum of 32 products will do.
+        """True if it pays to unpack weights first (tiled_stage.cl) for so many rows of x: for
+        formats that take long to unpack, and for more rows than registers hold sums of. Only
+        formats with one sum of 32 products allow it.
         """
         return (self.sums == 1 or self.scales > 0) and (rows > _ROWS_OF_REGISTERS or self.high > 0)
 
