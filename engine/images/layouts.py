@@ -4,6 +4,7 @@ A tower file's `plan` calls them. Defaults are the markers that the published vo
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from math import isqrt
 from typing import TypeVar
 
@@ -407,7 +408,7 @@ def kimi(
         return ImagePlan((view,), (Text(before), Rows(0, 0, view.rows), Text(after)))
 
     capped = most if limits.rows is None else min(most, limits.rows * merge**2)
-    return largest(plan, (most, *range(capped, 0, -(merge**2))), limits)
+    return largest(plan, chain((most,), range(capped, 0, -(merge**2))), limits)
 
 
 def gemma4(

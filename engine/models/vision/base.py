@@ -28,6 +28,8 @@ from engine.weights.params import COUNT, EPSILON, Meta, Range
 
 SIDE = Range(1, 1 << 14)
 """Of a picture or a patch, in pixels."""
+BLOCKS = Range(1, 1 << 10)
+"""Of a tower: the largest have about 60."""
 CHANNELS = Range(1, 1 << 16)
 """Of a tower's vectors."""
 CLIP_MEAN = (0.48145466, 0.4578275, 0.40821073)
@@ -62,7 +64,7 @@ class TextHost:
 class TowerParams:
     """Hyperparameters that towers share, by their GGUF keys."""
 
-    n_layer: Annotated[int, Meta("vision.block_count", COUNT)]
+    n_layer: Annotated[int, Meta("vision.block_count", BLOCKS)]
     n_embd: Annotated[int, Meta("vision.embedding_length", CHANNELS)]
     n_head: Annotated[int, Meta("vision.attention.head_count", COUNT)]
     image_size: Annotated[int, Meta("vision.image_size", SIDE)]
