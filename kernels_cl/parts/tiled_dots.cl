@@ -124,6 +124,7 @@ WITH_SHARED void add_dots(ints sums[PANEL][VECTORS][SUMS], const RECORDS_IN char
 // Add the products of a block of LANES x VECTORS rows and PANEL rows of x.
 static void add_dots(ints sums[PANEL][VECTORS][SUMS], const __global char *a, int lane, Columns x,
                      int b) {
+  fetch_ahead(a, 0, 1);
   #pragma unroll
   for (int start = 0; start < FOURS; start += SPAN) {
     Sum low[PANEL][VECTORS], high[PANEL][VECTORS];

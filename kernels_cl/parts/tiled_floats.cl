@@ -2,8 +2,6 @@
 // and whose x stays f32. A record is 32 elements of K one after the other, each of all rows.
 #ifdef FLOATS
 
-  #define RECORD (32 * TILE * SIZE(FLOATS))
-
   #define LANES_AT(p, i, lane) CAT(lanes_, FLOATS)(p, i, lane)
   #define lanes_f32(p, i, lane) LOAD_LANES((const RECORDS_IN float *)(p) + (i) * TILE + (lane))
   #define lanes_f16(p, i, lane) HALF_AT(p, i, lane)
@@ -12,11 +10,13 @@
 // Add one record: `a` is its start, x its rows from block b on.
 WITH_SHARED void add_record(floats acc[PANEL][VECTORS], const RECORDS_IN char *a, int lane,
                                 Columns x, int b) {
-  fetch_ahead(a, RECORD);
 #if LANES == 1
   #pragma unroll 1
 #endif
   for (int from = 0; from < 32; from += 4) {
+#if LANES > 1
+    fetch_ahead(a, from / 4, 8);
+#endif
 #pragma unroll
     for (int k = from; k < from + 4; k++) {
       floats from_a[VECTORS];

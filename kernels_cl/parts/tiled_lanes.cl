@@ -59,6 +59,15 @@
 
 #define TILE 32  // rows whose numbers stand side by side
 
+// Bytes of a record, of what stands at its start, and of a block.
+#ifdef FLOATS
+  #define RECORD (32 * TILE * SIZE(FLOATS))
+#else
+  #define HEAD (2 * TILE * HALVES)
+  #define BLOCK (TILE * (4 * (WORDS + HIGH) + SCALES))
+  #define RECORD (HEAD + BLOCKS * BLOCK)
+#endif
+
 #if LANES == 16 && !defined(__clang__)
   #undef LANES
   #define LANES 8    // sums take vectors of 32 shorts, which OpenCL C does not have
@@ -120,12 +129,15 @@ typedef const X_IN char *Columns;
   #define X_AT(x, i, b) ((x) + ((long)(b) * PANEL + (i)) * X_BYTES)
 #endif
 
-// With few rows of x memory is the limit: fetch what is needed some microseconds later. Unrolled, as
-// Clang takes vectors of halves apart that are loaded before a loop and used behind it.
-WITH_SHARED void fetch_ahead(const RECORDS_IN char *a, int bytes) {
+// With few rows of x memory is the limit: fetch what is needed some microseconds later, a part of a
+// block's bytes at a time. A core waits for some twelve lines of its cache at once, and further ones
+// hold up what it computes. Unrolled, as Clang takes vectors of halves apart that are loaded before a
+// loop and used behind it.
+WITH_SHARED void fetch_ahead(const RECORDS_IN char *a, const int part, const int parts) {
 #if defined(AHEAD) && !defined(SHARED)
+  const int bytes = RECORD / BLOCKS / parts;
   #pragma unroll
-  for (int i = 0; i < bytes; i += 64) fetch(a + AHEAD + i, 64);
+  for (int i = 0; i < bytes; i += 64) fetch(a + AHEAD + part * bytes + i, 64);
 #endif
 }
 

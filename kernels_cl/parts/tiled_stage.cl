@@ -28,6 +28,7 @@
 #endif
 
 #define STAGE 8  // blocks unpacked together: a record, or eight records of one
+#define STAGE_BYTES (STAGE / BLOCKS * RECORD)
 #define PARTS_OF_ITEM (ROWS / LANES)
 
 typedef struct {
@@ -101,8 +102,20 @@ static void unpack_block(Stage *stage, int b, int part, const __global char *blo
 #endif
 }
 
+// The next stage is fetched little by little (fetch_ahead has why): while one is unpacked its last
+// quarter, the rest while that meets panels, of which `calls` are made.
+#define BYTES_OF_UNPACKING (STAGE_BYTES / 4)
+#define BYTES_OF_PART (BYTES_OF_UNPACKING / (STAGE * PARTS_OF_ITEM))
+#define BYTES_OF_PAIR(calls) ((STAGE_BYTES - BYTES_OF_UNPACKING) / (16 * STAGE * (calls)) + 1)
+static void fetch_next(const __global char *first, int bytes) {
+#ifdef AHEAD
+  fetch(first, bytes);
+#endif
+}
+
 // Unpack `blocks` blocks of an item's rows.
 static void unpack(Stage *stage, const __global char *a, int first, int blocks) {
+  const __global char *ahead = a + 2 * STAGE_BYTES - BYTES_OF_UNPACKING;
   for (int r = 0; r < blocks / BLOCKS; r++, a += RECORD) {
     for (int part = 0; part < PARTS_OF_ITEM; part++) {
       int lane = first + part * LANES;
@@ -114,9 +127,9 @@ static void unpack(Stage *stage, const __global char *a, int first, int blocks) 
     }
     for (int k = 0; k < BLOCKS; k++) {
       const __global char *block = a + HEAD + k * BLOCK;
-      fetch_ahead(block, RECORD / BLOCKS);
-      for (int part = 0; part < PARTS_OF_ITEM; part++) {
+      for (int part = 0; part < PARTS_OF_ITEM; part++, ahead += BYTES_OF_PART) {
         int lane = first + part * LANES;
+        fetch_next(ahead, BYTES_OF_PART);
         unpack_block(stage, r * BLOCKS + k, part, block, lane);
 #if MINIMA && SCALES > 0
         for (int s = 0; s < SUMS; s++)
@@ -202,9 +215,9 @@ static void add_scaled(float sums[PANEL][ROWS], floats acc[PANEL][VECTORS], cons
 #endif
 
 // sums[i][row] += of VECTORS vectors of rows from `part` on, with `blocks` blocks of a panel of x.
-// Meanwhile the `next` panel is fetched.
+// Meanwhile the `next` panel is fetched, and from `ahead` on some `bytes` with each pair.
 static void add_stage(float sums[PANEL][ROWS], const Stage *stage, int part, Columns x, int blocks,
-                      Columns next) {
+                      Columns next, const __global char *ahead, int bytes) {
   floats acc[PANEL][VECTORS];
 #if BLOCKS == 1
   load_sums(acc, sums, part);
@@ -216,6 +229,7 @@ static void add_stage(float sums[PANEL][ROWS], const Stage *stage, int part, Col
     ints products[PANEL][VECTORS];
     fetch(X_AT(next, 0, b), PANEL * X_BYTES);
 #if X_BITS == 8
+    fetch_next(ahead + b * 16 * bytes, 16 * bytes);
     add_bytes(products, codes, stage->scales[b][part / VECTORS], x, b);
 #else
     begin_products(products, stage, part, x, b);
@@ -224,7 +238,10 @@ static void add_stage(float sums[PANEL][ROWS], const Stage *stage, int part, Col
 #elif CROSSED == 0
 #pragma unroll 1
 #endif
-    for (int p = 0; p < 16; p += PAIRS_AT_ONCE) add_pairs(products, codes + p, x, b, p);
+    for (int p = 0; p < 16; p += PAIRS_AT_ONCE) {
+      fetch_next(ahead + (b * 16 + p) * bytes, PAIRS_AT_ONCE * 64);
+      add_pairs(products, codes + p, x, b, p);
+    }
 #endif
 #pragma unroll
     for (int i = 0; i < PANEL; i++) {
@@ -279,14 +296,19 @@ static void make_rows(float sums[CHUNK][ROWS], const __global char *a, int lane,
   for (int b = 0; b < records * BLOCKS; b += STAGE) {
     int blocks = min(STAGE, records * BLOCKS - b);
     unpack(&stage, a, lane, blocks);
-    a += STAGE / BLOCKS * RECORD;
+    a += STAGE_BYTES;
+    const __global char *ahead = a;
     for (int panel = 0; panel < panels; panel++) {
       Columns here = x + panel * panel_bytes + (long)b * PANEL * X_BYTES;
       Columns next = panel + 1 < panels ? here + panel_bytes : x + (long)(b + STAGE) * PANEL * X_BYTES;
-      int part_of_records = STAGE / BLOCKS * RECORD / panels;
-      fetch(a + panel * part_of_records, part_of_records);
-      for (int part = 0; part < PARTS_OF_ITEM; part += VECTORS)
-        add_stage(sums + panel * PANEL, &stage, part, here, blocks, next);
+#ifdef AHEAD
+      int bytes = BYTES_OF_PAIR(panels * PARTS_OF_ITEM / VECTORS);
+#else
+      int bytes = STAGE_BYTES / panels;
+      fetch(a + panel * bytes, bytes);
+#endif
+      for (int part = 0; part < PARTS_OF_ITEM; part += VECTORS, ahead += 16 * STAGE * bytes)
+        add_stage(sums + panel * PANEL, &stage, part, here, blocks, next, ahead, bytes);
     }
   }
 }

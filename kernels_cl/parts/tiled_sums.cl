@@ -32,9 +32,6 @@
 
 #ifndef FLOATS
 
-#define HEAD (2 * TILE * HALVES)
-#define BLOCK (TILE * (4 * (WORDS + HIGH) + SCALES))
-#define RECORD (HEAD + BLOCKS * BLOCK)
 #define MINIMA (HALVES == 2 && (SCALES > 0 || SUMS == 1))
 
 // A half, and a word, of every lane's row.
@@ -167,10 +164,14 @@ WITH_SHARED void add_products(ints sums[PANEL][VECTORS][SUMS], const RECORDS_IN 
 #elif defined(UNMOVED)
 #pragma unroll
   for (int v = 0; v < VECTORS; v++)
+  {
+    fetch_ahead(a, v, VECTORS);
     add_unmoved(sums[0][v], a, lane + v * LANES, (const __global int *)X_AT(x, 0, b));
+  }
 #else
 #pragma unroll WORDS_AT_ONCE
   for (int j = 0; j < WORDS; j++) {
+    fetch_ahead(a, j, WORDS);
 #pragma unroll
     for (int t = 0; t < PAIRS; t++) {
       const int p = PAIR_NUMBER(j, t);
@@ -245,7 +246,6 @@ WITH_SHARED void add_record(floats acc[PANEL][VECTORS], const RECORDS_IN char *a
   for (int k = 0; k < BLOCKS; k++) {
     const RECORDS_IN char *block = a + HEAD + k * BLOCK;
     ints sums[PANEL][VECTORS][SUMS];
-    fetch_ahead(block, RECORD / BLOCKS);
     add_products(sums, block + TILE * SCALES, lane, x, b + k);
 #pragma unroll
     for (int i = 0; i < PANEL; i++) {
@@ -345,7 +345,6 @@ WITH_SHARED void add_record(floats acc[PANEL][VECTORS], const RECORDS_IN char *a
     const RECORDS_IN char *block = a + HEAD + k * BLOCK;
     ints sums[PANEL][VECTORS][SUMS];
     floats block_d[VECTORS][SUMS], block_m[VECTORS][SUMS];
-    fetch_ahead(block, RECORD / BLOCKS);
 #pragma unroll
     for (int v = 0; v < VECTORS; v++) {
 #pragma unroll

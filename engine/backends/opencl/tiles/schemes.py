@@ -20,7 +20,8 @@ BLOCK = 32
 """Elements of K that make a block of a record."""
 
 MOST_OF_8_BITS, MOST_OF_DIGIT, MOST_OF_16_BITS = 127, 32, 32767
-_ROWS_OF_REGISTERS = 4
+_ROWS_OF_REGISTERS, _ROWS_OF_HIGH = 4, 2
+"""Most rows of x that meet weights as these are unpacked, and those where codes have further bits."""
 
 Defines = dict[str, int | str]
 
@@ -76,7 +77,8 @@ class Scheme:
         formats that take long to unpack, and for more rows than registers hold sums of. Only
         formats with one sum of 32 products allow it.
         """
-        return (self.sums == 1 or self.scales > 0) and (rows > _ROWS_OF_REGISTERS or self.high > 0)
+        most = _ROWS_OF_HIGH if self.high else _ROWS_OF_REGISTERS
+        return (self.sums == 1 or self.scales > 0) and rows > most
 
     def fours(self, most: int = MOST_OF_8_BITS) -> int:
         """Products of four codes and four activations of at most `most` that are added in 16 bits,

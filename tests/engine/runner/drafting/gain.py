@@ -48,9 +48,9 @@ def main(path: str, device: str | None = None) -> None:
             f"{n} drafts: {1000 * seconds:.1f} ms a step, {seconds / times[0]:.2f} of one without"
         )
     for name, chances in CHANCES.items():
-        tokens = 1 + sum(accumulate(chances, mul))
-        gain = tokens * times[0] / times[len(chances)]
-        print(f"right at {name}: {tokens:.2f} tokens a step, {gain:.2f} times")
+        for n, tokens in enumerate(accumulate(accumulate(chances, mul), initial=1.0)):
+            gain = tokens * times[0] / times[n]
+            print(f"right at {name}, {n} drafts: {tokens:.2f} tokens a step, {gain:.2f} times")
 
 
 if __name__ == "__main__":
