@@ -21,7 +21,7 @@ BLOCK = 32
 
 MOST_OF_8_BITS, MOST_OF_DIGIT, MOST_OF_16_BITS = 127, 32, 32767
 _ROWS_OF_REGISTERS, _ROWS_OF_HIGH = 4, 2
-"""Most rows of x that meet weights as these are unpacked, and those where codes have further bits."""
+"""Most rows of x that meet weights as these are unpacked, and where codes have further bits."""
 
 Defines = dict[str, int | str]
 
