@@ -109,7 +109,9 @@ def test_panels_as_they_are(either: OpenCLBackend, panel: int) -> None:
 
 
 def test_rows_of_a_panel_and_their_form() -> None:
-    """Narrow vectors with instructions for bytes take up to three rows, in digits."""
+    """Vectors with instructions for bytes take up to three rows, in digits; wide ones where such an
+    instruction adds four products.
+    """
     narrow = DeviceTraits(True, 2, 4096, 1 << 15, vector_ints=8, vector_bytes=True)
     plain, wide = replace(narrow, vector_bytes=False), replace(narrow, vector_ints=16)
     rows = (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 512)
@@ -121,3 +123,6 @@ def test_rows_of_a_panel_and_their_form() -> None:
     assert [in_digits(Q8_0, panel, narrow) for panel in (1, 2, 3, 4)] == [True, False, True, False]
     assert not any(in_digits(Q6_K, panel, plain) for panel in (1, 2, 3, 4))
     assert [in_digits(Q6_K, panel, wide) for panel in (1, 2, 4, 8)] == [True, False, False, False]
+    fours = replace(wide, vnni=True)
+    assert [panel_rows(n, fours) for n in rows] == [1, 2, 3, 4, 8, 8, 8, 8, 4, 4, 8]
+    assert [in_digits(Q6_K, panel, fours) for panel in (1, 2, 3, 4)] == [True, True, True, False]

@@ -27,7 +27,7 @@ WIDE_ITEMS, WIDE_BYTES = 128, 18 << 10
 # registers are wide, adding pairs of those to 32 bits is one instruction, so more.
 _FOURS, _FOURS_OF_WIDE = 2, 8
 
-# Most rows of a panel that narrow vectors multiply as digits.
+# Most rows of a panel that vectors multiply as digits.
 _ROWS_IN_DIGITS = 3
 
 # Blocks per item that takes vectors: a launch for one row must be worth its price.
@@ -63,11 +63,11 @@ def in_digits(fmt: Format, panel: int, traits: DeviceTraits) -> bool:
 
 def _most_in_digits(traits: DeviceTraits) -> int:
     """Rows of a panel that vectors multiply as digits, at most. Wide ones have registers for pairs
-    of many.
+    of many, which are quicker where four bytes are not one instruction.
     """
     if not has_bytes(traits):
         return 0
-    return 1 if has_wide_vectors(traits) else _ROWS_IN_DIGITS
+    return 1 if has_wide_vectors(traits) and not traits.vnni else _ROWS_IN_DIGITS
 
 
 def is_wide(fmt: Format, rows: int, traits: DeviceTraits) -> bool:
@@ -87,7 +87,8 @@ def panel_rows(rows: int, traits: DeviceTraits, scattered: bool = False) -> int:
         return 4 if rows <= 4 else traits.tuned.lane_panel
     most = traits.tuned.panel if has_wide_vectors(traits) else 4
     sizes = [size for size in (8, 4, 2) if size <= most]
-    few = rows <= 2 * _ROWS_IN_DIGITS and not scattered
+    panels = 1 if has_wide_vectors(traits) else 2
+    few = rows <= panels * _ROWS_IN_DIGITS and not scattered
     if few and _most_in_digits(traits) == _ROWS_IN_DIGITS:
         sizes.append(_ROWS_IN_DIGITS)
     return min(sizes, key=lambda size: -(-rows // size) * (size + 1))
