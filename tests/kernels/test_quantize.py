@@ -119,10 +119,32 @@ def test_rows_of_a_panel_and_their_form() -> None:
     assert panel_rows(6, narrow, scattered=True) == 2
     assert [panel_rows(n, plain) for n in rows] == [1, 2, 4, 4, 2, 2, 4, 4, 4, 4, 4]
     assert [panel_rows(n, wide) for n in rows] == [1, 2, 4, 4, 8, 8, 8, 8, 4, 4, 8]
-    assert [in_digits(Q6_K, panel, narrow) for panel in (1, 2, 3, 4)] == [True, True, True, False]
-    assert [in_digits(Q8_0, panel, narrow) for panel in (1, 2, 3, 4)] == [True, False, True, False]
-    assert not any(in_digits(Q6_K, panel, plain) for panel in (1, 2, 3, 4))
-    assert [in_digits(Q6_K, panel, wide) for panel in (1, 2, 4, 8)] == [True, False, False, False]
+    assert [in_digits(Q6_K, panel, panel, narrow) for panel in (1, 2, 3, 4)] == [
+        True,
+        True,
+        True,
+        False,
+    ]
+    assert [in_digits(Q8_0, panel, panel, narrow) for panel in (1, 2, 3, 4)] == [
+        True,
+        False,
+        True,
+        False,
+    ]
+    assert not any(in_digits(Q6_K, panel, panel, plain) for panel in (1, 2, 3, 4))
+    assert [in_digits(Q6_K, panel, panel, wide) for panel in (1, 2, 4, 8)] == [
+        True,
+        False,
+        False,
+        False,
+    ]
     fours = replace(wide, vnni=True)
     assert [panel_rows(n, fours) for n in rows] == [1, 2, 3, 4, 8, 8, 8, 8, 4, 4, 8]
-    assert [in_digits(Q6_K, panel, fours) for panel in (1, 2, 3, 4)] == [True, True, True, False]
+    assert [in_digits(Q6_K, panel, panel, fours) for panel in (1, 2, 4, 8)] == [
+        True,
+        True,
+        True,
+        False,
+    ]
+    assert in_digits(Q6_K, 6, 3, narrow)
+    assert not in_digits(Q6_K, 12, 4, fours)

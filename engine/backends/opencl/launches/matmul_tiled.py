@@ -232,7 +232,7 @@ def tile_defines(fmt: Format, x: Tensor, panel: int, traits: DeviceTraits) -> di
 
 def row_defines(fmt: Format, traits: DeviceTraits) -> dict[str, int | str]:
     """Build options of a program for vectors whose items make the panels of one row themselves."""
-    panels = Panels(1, 12, in_digits(fmt, 1, traits))
+    panels = Panels(1, 12, in_digits(fmt, 1, 1, traits))
     defines = {**SCHEMES[fmt].defines, **panel_defines(panels), "PANEL": 1}
     return defines | {"AHEAD": traits.tuned.ahead, **_byte_defines(fmt, panels, traits)}
 

@@ -27,8 +27,8 @@ WIDE_ITEMS, WIDE_BYTES = 128, 18 << 10
 # registers are wide, adding pairs of those to 32 bits is one instruction, so more.
 _FOURS, _FOURS_OF_WIDE = 2, 8
 
-# Most rows of a panel that vectors multiply as digits.
-_ROWS_IN_DIGITS = 3
+# Most rows of a panel that narrow vectors multiply as digits, and wide ones.
+_ROWS_IN_DIGITS, _ROWS_OF_WIDE = 3, 4
 
 # Blocks per item that takes vectors: a launch for one row must be worth its price.
 _EACH = 64
@@ -49,16 +49,18 @@ def has_bytes(traits: DeviceTraits) -> bool:
     return traits.items_take_vectors and traits.vector_bytes
 
 
-def in_digits(fmt: Format, panel: int, traits: DeviceTraits) -> bool:
+def in_digits(fmt: Format, rows: int, panel: int, traits: DeviceTraits) -> bool:
     """True if activations of 12 bits are two digits: always for lanes that multiply bytes, for
-    vectors where a product has few rows at a time. A panel is written and read in the same way.
+    vectors where a product has few of its rows at a time, for wide ones where it has no more.
+    A panel is written and read in the same way.
 
     To unpack codes into bytes takes half as many instructions as into pairs, but every row's sums
     are widened then: of codes that are bytes, so often that two rows are quicker in pairs.
     """
     scheme = SCHEMES[fmt]
     as_pairs = panel == 2 and not isinstance(scheme, FloatScheme) and scheme.words == 8
-    return has_dots(traits) or (panel <= _most_in_digits(traits) and not as_pairs)
+    several = has_wide_vectors(traits) and rows > panel
+    return has_dots(traits) or (panel <= _most_in_digits(traits) and not several and not as_pairs)
 
 
 def _most_in_digits(traits: DeviceTraits) -> int:
@@ -67,7 +69,9 @@ def _most_in_digits(traits: DeviceTraits) -> int:
     """
     if not has_bytes(traits):
         return 0
-    return 1 if has_wide_vectors(traits) and not traits.vnni else _ROWS_IN_DIGITS
+    if has_wide_vectors(traits):
+        return _ROWS_OF_WIDE if traits.vnni else 1
+    return _ROWS_IN_DIGITS
 
 
 def is_wide(fmt: Format, rows: int, traits: DeviceTraits) -> bool:
@@ -89,7 +93,7 @@ def panel_rows(rows: int, traits: DeviceTraits, scattered: bool = False) -> int:
     sizes = [size for size in (8, 4, 2) if size <= most]
     panels = 1 if has_wide_vectors(traits) else 2
     few = rows <= panels * _ROWS_IN_DIGITS and not scattered
-    if few and _most_in_digits(traits) == _ROWS_IN_DIGITS:
+    if few and _most_in_digits(traits) >= _ROWS_IN_DIGITS:
         sizes.append(_ROWS_IN_DIGITS)
     return min(sizes, key=lambda size: -(-rows // size) * (size + 1))
 

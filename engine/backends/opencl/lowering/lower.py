@@ -91,8 +91,9 @@ def lower(
 
 def _panels(x: Tensor, weight: Tensor, rows: int, scattered: bool, traits: DeviceTraits) -> Tensor:
     """x as a product with `weight` reads it, so many rows a panel; or `scattered` rows together."""
-    bits = panel_bits(weight.fmt, x.nelements // x.shape[0], rows, traits)
-    digits = has_dots(traits) if scattered else in_digits(weight.fmt, rows, traits)
+    all_rows = x.nelements // x.shape[0]
+    bits = panel_bits(weight.fmt, all_rows, rows, traits)
+    digits = has_dots(traits) if scattered else in_digits(weight.fmt, all_rows, rows, traits)
     return panels_of(x, Panels(rows, bits, bits == 12 and digits))
 
 
