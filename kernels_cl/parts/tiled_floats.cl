@@ -14,7 +14,7 @@ WITH_SHARED void add_record(floats acc[PANEL][VECTORS], const RECORDS_IN char *a
   #pragma unroll 1
 #endif
   for (int from = 0; from < 32; from += 4) {
-#if LANES > 1
+#if LANES > 1  // not even an empty call for GPUs: with one Intel's compiler needs scratch memory
     fetch_ahead(a, from / 4, 8);
 #endif
 #pragma unroll

@@ -102,8 +102,8 @@ static void unpack_block(Stage *stage, int b, int part, const __global char *blo
 #endif
 }
 
-// The next stage is fetched little by little (fetch_ahead has why): while one is unpacked its last
-// quarter, the rest while that meets panels, of which `calls` are made.
+// With few rows of x the next stage is fetched little by little (fetch_ahead explains why): its last
+// quarter while one is unpacked, the rest during so many `calls` of add_stage.
 #define BYTES_OF_UNPACKING (STAGE_BYTES / 4)
 #define BYTES_OF_PART (BYTES_OF_UNPACKING / (STAGE * PARTS_OF_ITEM))
 #define BYTES_OF_PAIR(calls) ((STAGE_BYTES - BYTES_OF_UNPACKING) / (16 * STAGE * (calls)) + 1)
@@ -215,7 +215,7 @@ static void add_scaled(float sums[PANEL][ROWS], floats acc[PANEL][VECTORS], cons
 #endif
 
 // sums[i][row] += of VECTORS vectors of rows from `part` on, with `blocks` blocks of a panel of x.
-// Meanwhile the `next` panel is fetched, and from `ahead` on some `bytes` with each pair.
+// Meanwhile the `next` panel is fetched, and with each pair so many `bytes` from `ahead` on.
 static void add_stage(float sums[PANEL][ROWS], const Stage *stage, int part, Columns x, int blocks,
                       Columns next, const __global char *ahead, int bytes) {
   floats acc[PANEL][VECTORS];

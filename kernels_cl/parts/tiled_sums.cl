@@ -163,8 +163,7 @@ WITH_SHARED void add_products(ints sums[PANEL][VECTORS][SUMS], const RECORDS_IN 
   add_dots(sums, a, lane, x, b);
 #elif defined(UNMOVED)
 #pragma unroll
-  for (int v = 0; v < VECTORS; v++)
-  {
+  for (int v = 0; v < VECTORS; v++) {
     fetch_ahead(a, v, VECTORS);
     add_unmoved(sums[0][v], a, lane + v * LANES, (const __global int *)X_AT(x, 0, b));
   }

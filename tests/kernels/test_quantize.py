@@ -11,7 +11,7 @@ from engine.backends.opencl.backend import OpenCLBackend
 from engine.backends.opencl.launch import DeviceTraits
 from engine.backends.opencl.launches.quantize import in_digits, panel_rows
 from engine.backends.opencl.lowering.helpers import panels_of
-from engine.gguf.formats import F32, Q6_K, Q8_0
+from engine.gguf.formats import F32, Q6_K, Q8_0, Format
 from engine.graph.lowered import Panels
 from engine.graph.tensor import Tensor
 from engine.selftest.guarded import Array, run_all
@@ -108,9 +108,14 @@ def test_panels_as_they_are(either: OpenCLBackend, panel: int) -> None:
     np.testing.assert_array_equal(got.reshape(-1, 96), want)
 
 
+def panels_in_digits(fmt: Format, traits: DeviceTraits) -> list[int]:
+    """Rows of a panel that are digits, where a product has no more."""
+    return [panel for panel in (1, 2, 3, 4, 8) if in_digits(fmt, panel, panel, traits)]
+
+
 def test_rows_of_a_panel_and_their_form() -> None:
-    """Vectors with instructions for bytes take up to three rows, in digits; wide ones where such an
-    instruction adds four products.
+    """Vectors with instructions for bytes take up to three rows in digits; wide ones up to four,
+    where one instruction adds four products (VNNI), and else one.
     """
     narrow = DeviceTraits(True, 2, 4096, 1 << 15, vector_ints=8, vector_bytes=True)
     plain, wide = replace(narrow, vector_bytes=False), replace(narrow, vector_ints=16)
@@ -119,32 +124,12 @@ def test_rows_of_a_panel_and_their_form() -> None:
     assert panel_rows(6, narrow, scattered=True) == 2
     assert [panel_rows(n, plain) for n in rows] == [1, 2, 4, 4, 2, 2, 4, 4, 4, 4, 4]
     assert [panel_rows(n, wide) for n in rows] == [1, 2, 4, 4, 8, 8, 8, 8, 4, 4, 8]
-    assert [in_digits(Q6_K, panel, panel, narrow) for panel in (1, 2, 3, 4)] == [
-        True,
-        True,
-        True,
-        False,
-    ]
-    assert [in_digits(Q8_0, panel, panel, narrow) for panel in (1, 2, 3, 4)] == [
-        True,
-        False,
-        True,
-        False,
-    ]
-    assert not any(in_digits(Q6_K, panel, panel, plain) for panel in (1, 2, 3, 4))
-    assert [in_digits(Q6_K, panel, panel, wide) for panel in (1, 2, 4, 8)] == [
-        True,
-        False,
-        False,
-        False,
-    ]
+    assert panels_in_digits(Q6_K, narrow) == [1, 2, 3]
+    assert panels_in_digits(Q8_0, narrow) == [1, 3]
+    assert panels_in_digits(Q6_K, plain) == []
+    assert panels_in_digits(Q6_K, wide) == [1]
     fours = replace(wide, vnni=True)
     assert [panel_rows(n, fours) for n in rows] == [1, 2, 3, 4, 8, 8, 8, 8, 4, 4, 8]
-    assert [in_digits(Q6_K, panel, panel, fours) for panel in (1, 2, 4, 8)] == [
-        True,
-        True,
-        True,
-        False,
-    ]
+    assert panels_in_digits(Q6_K, fours) == [1, 2, 3, 4]
     assert in_digits(Q6_K, 6, 3, narrow)
     assert not in_digits(Q6_K, 12, 4, fours)

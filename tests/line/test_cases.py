@@ -86,7 +86,7 @@ def test_items_are_made_of_those_that_may_run(tmp_path: Path) -> None:
     def collected(marks: str, case: str = "") -> tuple[list[str], int]:
         plugin, of = Collected(), str(tmp_path / "test_a_table.py") + case
         words = ["-c", str(tmp_path / "pytest.ini"), "--collect-only", "-q", "-s", "-m", marks, of]
-        # One that looks for unraisable errors searches the whole heap for garbage five times.
+        # The plugin for unraisable errors searches the whole heap for garbage five times.
         for name in ("cacheprovider", "faulthandler", "unraisableexception"):
             words += ["-p", f"no:{name}"]
         pytest.main(words, [plugin])

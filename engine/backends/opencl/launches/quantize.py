@@ -27,7 +27,7 @@ WIDE_ITEMS, WIDE_BYTES = 128, 18 << 10
 # registers are wide, adding pairs of those to 32 bits is one instruction, so more.
 _FOURS, _FOURS_OF_WIDE = 2, 8
 
-# Most rows of a panel that narrow vectors multiply as digits, and wide ones.
+# Most rows of a panel that narrow vectors multiply as digits, and that wide ones do.
 _ROWS_IN_DIGITS, _ROWS_OF_WIDE = 3, 4
 
 # Blocks per item that takes vectors: a launch for one row must be worth its price.
@@ -50,17 +50,17 @@ def has_bytes(traits: DeviceTraits) -> bool:
 
 
 def in_digits(fmt: Format, rows: int, panel: int, traits: DeviceTraits) -> bool:
-    """True if activations of 12 bits are two digits: always for lanes that multiply bytes, for
-    vectors where a product has few of its rows at a time, for wide ones where it has no more.
-    A panel is written and read in the same way.
+    """True if the 12-bit activations of a product of so many `rows`, `panel` at a time, are two
+    digits: always for lanes that multiply bytes; for vectors where a panel has few rows; for wide
+    vectors where one panel also has all of them. A panel is written and read in the same way.
 
     To unpack codes into bytes takes half as many instructions as into pairs, but every row's sums
     are widened then: of codes that are bytes, so often that two rows are quicker in pairs.
     """
     scheme = SCHEMES[fmt]
     as_pairs = panel == 2 and not isinstance(scheme, FloatScheme) and scheme.words == 8
-    several = has_wide_vectors(traits) and rows > panel
-    return has_dots(traits) or (panel <= _most_in_digits(traits) and not several and not as_pairs)
+    fits = rows <= panel or not has_wide_vectors(traits)
+    return has_dots(traits) or (panel <= _most_in_digits(traits) and fits and not as_pairs)
 
 
 def _most_in_digits(traits: DeviceTraits) -> int:

@@ -79,8 +79,8 @@ def lower(
             parts = (in_place_of(node, Op.MATMUL_EXPERTS, experts),)
         elif node in together and node is together[node][0]:
             a, b = Matmul.of(node).a, Matmul.of(node).b
-            rows = panel_rows(b.nelements // b.shape[0], traits)
-            x = once(_panels(b, a, rows, False, traits))
+            panel = panel_rows(b.nelements // b.shape[0], traits)
+            x = once(_panels(b, a, panel, False, traits))
             parts = _products(together[node], x)
         elif node in together:
             parts = ()
@@ -89,12 +89,12 @@ def lower(
     return tuple(lowered)
 
 
-def _panels(x: Tensor, weight: Tensor, rows: int, scattered: bool, traits: DeviceTraits) -> Tensor:
-    """x as a product with `weight` reads it, so many rows a panel; or `scattered` rows together."""
-    all_rows = x.nelements // x.shape[0]
-    bits = panel_bits(weight.fmt, all_rows, rows, traits)
-    digits = has_dots(traits) if scattered else in_digits(weight.fmt, all_rows, rows, traits)
-    return panels_of(x, Panels(rows, bits, bits == 12 and digits))
+def _panels(x: Tensor, weight: Tensor, panel: int, scattered: bool, traits: DeviceTraits) -> Tensor:
+    """x as a product with `weight` reads it, `panel` rows together, which may be `scattered`."""
+    rows = x.nelements // x.shape[0]
+    bits = panel_bits(weight.fmt, rows, panel, traits)
+    digits = has_dots(traits) if scattered else in_digits(weight.fmt, rows, panel, traits)
+    return panels_of(x, Panels(panel, bits, bits == 12 and digits))
 
 
 def _together(nodes: Sequence[Tensor], type_of: TypeOf) -> dict[Tensor, list[Tensor]]:

@@ -21,7 +21,9 @@ BLOCK = 32
 
 MOST_OF_8_BITS, MOST_OF_DIGIT, MOST_OF_16_BITS = 127, 32, 32767
 _ROWS_OF_REGISTERS, _ROWS_OF_HIGH = 4, 2
-"""Most rows of x that meet weights as these are unpacked, and where codes have further bits."""
+"""Most rows of x that are multiplied while weights are unpacked: of formats without further bits of
+codes (`high`), and with.
+"""
 
 Defines = dict[str, int | str]
 
@@ -73,9 +75,9 @@ class Scheme:
         return BLOCK * self.blocks
 
     def stages(self, rows: int) -> bool:
-        """True if it pays to unpack weights first (tiled_stage.cl) for so many rows of x: for
-        formats that take long to unpack, and for more rows than registers hold sums of. Only
-        formats with one sum of 32 products allow it.
+        """True if it pays to unpack weights first (tiled_stage.cl) for so many rows of x: for more
+        than registers hold sums of, for fewer where unpacking takes long. Only formats with one
+        sum of 32 products allow it.
         """
         most = _ROWS_OF_HIGH if self.high else _ROWS_OF_REGISTERS
         return (self.sums == 1 or self.scales > 0) and rows > most
