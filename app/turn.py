@@ -22,6 +22,7 @@ _dispatcher: QAbstractEventDispatcher | None = None  # whose turns are watched
 _waiting: deque[tuple[QObject, Callable[[], None]]] = deque()
 _goes_on = False  # `_go_on` is called soon
 _ends: float | None = None  # when the time of this turn is over; None before the first question
+_number = 0  # of this turn
 
 
 def left() -> float:
@@ -32,6 +33,12 @@ def left() -> float:
     if _ends is None:
         _ends = now + BUDGET
     return max(0.0, _ends - now)
+
+
+def number() -> int:
+    """Return the number of this turn: one more than the last one's."""
+    _watch()
+    return _number
 
 
 def later(owner: QObject, work: Callable[[], None]) -> None:
@@ -86,5 +93,6 @@ def _watch() -> None:
 
 
 def _begin() -> None:
-    global _ends
+    global _ends, _number
     _ends = None
+    _number += 1

@@ -13,6 +13,7 @@ from app.views.talk.message import MessageView
 from app.widgets.tokens.text import TokenText
 from app.window.main_window import MainWindow
 from tests.app.helpers.scripted import ScriptedEngine
+from tests.app.helpers.seeing import until
 from tests.app.window.selecting import LEFT, answer, press
 
 
@@ -91,7 +92,7 @@ def test_the_legend_of_tokens_goes_from_one_of_a_band_to_the_next(
     for n in range(30):
         client.write(f" more{n}", chance=0.2 if n in (7, 21) else 0.95)
     client.end(n=30)
-    QApplication.processEvents()
+    until(lambda: 3 in window.talk.chat.column.live)
     message, found = window.bench.chat.path[3].id, []
     for _ in range(3):
         choose(window, 3)

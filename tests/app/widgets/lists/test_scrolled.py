@@ -1,8 +1,10 @@
 """Rows near the viewport become widgets, a few at a time."""
 
+import pytest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
+from app import turn
 from app.widgets.lists.scrolled import AT_ONCE, Row, ScrolledRows
 
 
@@ -39,6 +41,23 @@ def test_a_jump_makes_few_widgets_before_the_window_has_its_turn(qtbot: QtBot) -
     shown = [row for row in rows.live.values() if 0 <= row.y() < 800 - 50]
     assert len(shown) >= 14
     assert bar.value() < 50 * 4
+
+
+def test_a_row_appended_where_the_turn_has_no_time_left_is_made_in_the_next(
+    qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turn, "BUDGET", 0.0)
+    rows = ScrolledRows(lambda _: Plain(), lambda rows, width: [50] * len(rows), 600)
+    qtbot.addWidget(rows)
+    rows.resize(600, 800)
+    rows.show()
+    rows.set_rows(0, 1)
+    qtbot.waitUntil(lambda: set(rows.live) == {0})
+    QApplication.processEvents()
+    rows.set_rows(1, 2)
+    rows.set_rows(2, 3)
+    assert set(rows.live) == {0, 1}
+    qtbot.waitUntil(lambda: set(rows.live) == {0, 1, 2})
 
 
 def test_rows_out_of_sight_are_laid_out_when_they_come_near(qtbot: QtBot) -> None:
