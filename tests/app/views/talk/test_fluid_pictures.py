@@ -13,8 +13,8 @@ from PIL import Image
 from PySide6.QtCore import Qt, QTimer
 
 from app.window.main_window import MainWindow
-from tests.app.helpers.seeing import attach, opened, until, whole
 from tests.app.helpers.scripted import ScriptedEngine
+from tests.app.helpers.seeing import attach, opened, until, whole
 from tests.bounds import holds_once, slowness
 
 pytestmark = [pytest.mark.usefixtures("small_heap"), pytest.mark.alone]
