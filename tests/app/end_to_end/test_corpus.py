@@ -1,11 +1,10 @@
 """The corpus of files, dropped on the window: the text or one sentence, and the window lives on."""
 
 import re
-import time
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import Qt, QTimer
+from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
@@ -16,29 +15,12 @@ from engine.gguf import open_gguf
 from engine.settings import EngineOptions
 from engine.tokenizer import load_tokenizer
 from tests.app.documents.corpus import CORPUS, Entry, make
+from tests.app.helpers.turns import Turns
 from tests.app.window.test_drops import drag, drop, files
 from tests.bounds import slowness
 
 pytestmark = pytest.mark.alone
 LONGEST_TURN = 0.050
-
-
-class Turns:
-    """Processor time of the window's thread between two ticks of a timer of 10 ms."""
-
-    def __init__(self) -> None:
-        self.longest = 0.0
-        self._last = time.thread_time()
-        self._timer = QTimer(interval=10, timerType=Qt.TimerType.PreciseTimer)
-        self._timer.timeout.connect(self._tick)
-        self._timer.start()
-
-    def _tick(self) -> None:
-        now = time.thread_time()
-        self.longest, self._last = max(self.longest, now - self._last), now
-
-    def restart(self) -> None:
-        self.longest, self._last = 0.0, time.thread_time()
 
 
 @pytest.fixture

@@ -3,46 +3,21 @@
 Processor time of the window's thread is measured, as in `test_fluid`.
 """
 
-import time
 from itertools import count
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
-from PySide6.QtCore import Qt, QTimer
 
 from app.window.main_window import MainWindow
 from tests.app.helpers.scripted import ScriptedEngine
 from tests.app.helpers.seeing import attach, opened, until, whole
+from tests.app.helpers.turns import Turns
 from tests.bounds import holds_once, slowness
 
 pytestmark = [pytest.mark.usefixtures("small_heap"), pytest.mark.alone]
 AT_WORST = 0.050
-
-
-class Turns:
-    """What each turn of the loop takes of the processor, in this thread."""
-
-    def __init__(self) -> None:
-        self.longest, self.n, self._last = 0.0, 0, time.thread_time()
-        self._probe = QTimer(interval=5, timerType=Qt.TimerType.PreciseTimer)
-        self._probe.timeout.connect(self._turn)
-        self._probe.start()
-
-    def _turn(self) -> None:
-        now = time.thread_time()
-        self.longest = max(self.longest, now - self._last)
-        self._last = now
-        self.n += 1
-
-    def stop(self) -> None:
-        self._probe.stop()
-
-    def end_one(self) -> None:
-        """What a person does next is of another turn."""
-        n = self.n
-        until(lambda: self.n > n)
 
 
 def test_24_megapixels(window: MainWindow, tmp_path: Path) -> None:
