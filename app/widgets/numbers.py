@@ -56,6 +56,17 @@ def duration(seconds: float | None) -> str:
     return tr("{minutes} min {rest} s", minutes=minutes, rest=rest)
 
 
+def whole_duration(seconds: float) -> str:
+    """A time that is estimated, or still runs: whole seconds, one at least, minutes, then hours."""
+    minutes, rest = divmod(max(1, round(seconds)), 60)
+    if not minutes:
+        return f"{rest} s"
+    hours, minutes = divmod(minutes, 60)
+    if not hours:
+        return tr("{minutes} min {rest} s", minutes=minutes, rest=rest)
+    return tr("{hours} h {minutes} min", hours=hours, minutes=minutes)
+
+
 def milliseconds(ns: int) -> str:
     """Nanoseconds as milliseconds, without the unit."""
     return decimal(f"{ns / 1e6:.2f}")

@@ -16,7 +16,7 @@ from app.theme.tokens import GRID, PADDING
 from app.widgets.basics import TEXT_SIZE, Button, label, set_shown, set_tone
 from app.widgets.controls.elided import ElidedLabel
 from app.widgets.layouts import STRETCH, hbox, vbox
-from app.widgets.numbers import duration, file_size
+from app.widgets.numbers import file_size, whole_duration
 
 ENDED = ("done", "stopped")
 WIDEST = 560  # pixels at normal text; beyond it a button is too far from its model
@@ -185,7 +185,8 @@ def _progress(item: Download) -> str:
     if item.stage == "waiting":
         return tr("Waiting for other downloads …")
     stage = "" if item.stage == "download" else f"{item.stage.capitalize()} …"
-    left = tr("{left_s} left", left_s=duration(item.left_s)) if item.left_s is not None else ""
+    seconds = item.left_s
+    left = tr("{left_s} left", left_s=whole_duration(seconds)) if seconds is not None else ""
     return " · ".join(part for part in (stage, done, left) if part) or tr("Starting …")
 
 

@@ -28,7 +28,7 @@ from app.widgets.basics import Button, IconButton, label
 from app.widgets.controls.elided import ElidedLabel
 from app.widgets.layouts import STRETCH, hbox, vbox
 from app.widgets.markdown.view import MarkdownView
-from app.widgets.numbers import duration, grouped, local_time
+from app.widgets.numbers import duration, grouped, local_time, whole_duration
 from app.widgets.tips import set_tip
 from app.widgets.tokens.lights import Light
 from app.words import STAGES
@@ -268,7 +268,7 @@ class Thought(QWidget):
         if self._parts.thinking and self._row.answering:
             words = tr(
                 "Thinking for {monotonic}",
-                monotonic=duration(int(time.monotonic() - self._began) + 1),
+                monotonic=whole_duration(time.monotonic() - self._began),
             )
         else:
             took = self._took if self._took is not None else self._estimate()

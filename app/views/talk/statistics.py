@@ -4,7 +4,7 @@ from app.language import tr, tr_n
 from app.state.session import StageProgress
 from app.state.talk.edits import all_words
 from app.state.talk.message import Message
-from app.widgets.numbers import duration, grouped
+from app.widgets.numbers import duration, grouped, whole_duration
 from app.words import STAGES
 from engine.protocol import Stats
 
@@ -69,12 +69,7 @@ def stage_left(stage: StageProgress) -> str:
     """The time it may take still; empty where that is not known, or under a second."""
     if stage.left_s is None or stage.left_s < 1:
         return ""
-    seconds = stage.left_s
-    return (
-        tr("about {seconds:.0f} s", seconds=seconds)
-        if seconds < 100
-        else tr("about {seconds:.0f} min", seconds=seconds / 60)
-    )
+    return tr("about {seconds}", seconds=whole_duration(stage.left_s))
 
 
 def details(message: Message) -> str:

@@ -24,7 +24,7 @@ from app.widgets.controls.elided import ElidedLabel
 from app.widgets.controls.offer import Offer
 from app.widgets.focus import focus_first, has_focus
 from app.widgets.layouts import hbox, vbox
-from app.widgets.numbers import duration, file_size
+from app.widgets.numbers import file_size, whole_duration
 
 FETCH_MB = round(sum(part.size for part in SMOLLM2.parts) / 1e6)
 PICTURE, WIDTH = 64, 480
@@ -243,6 +243,6 @@ class _Progress(QWidget):
         )
         parts += [f"{file_size(download.rate)}/s"] if download.rate else []
         if download.left_s is not None:
-            parts.append(tr("{value} left", value=duration(max(1.0, download.left_s))))
+            parts.append(tr("{value} left", value=whole_duration(download.left_s)))
         numbers = tr("stopping …") if download.state == "stopping" else " · ".join(parts)
         self.show_part(text, download.done, download.total, numbers)

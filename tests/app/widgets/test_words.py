@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.widgets.numbers import UNKNOWN, duration, grouped, mib
+from app.widgets.numbers import UNKNOWN, duration, grouped, mib, whole_duration
 from app.window.palette import score
 
 MIB = 1 << 20
@@ -37,6 +37,21 @@ def test_sizes(size: int | None, text: str) -> None:
 )
 def test_times(seconds: float | None, text: str) -> None:
     assert duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.2, "1 s"),
+        (14.0, "14 s"),
+        (59.6, "1 min 0 s"),
+        (3599, "59 min 59 s"),
+        (3600, "1 h 0 min"),
+        (90_000, "25 h 0 min"),
+    ],
+)
+def test_whole_times(seconds: float, text: str) -> None:
+    assert whole_duration(seconds) == text
 
 
 def test_counts() -> None:
