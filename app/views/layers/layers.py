@@ -251,7 +251,7 @@ class LayersView(QWidget):
         self.automatic.setEnabled(some and not state.is_automatic)
         self._show_measure(some)
         self.add.setVisible(some and bool(state.unused_devices()))
-        for widget in (self.figures, self._switch, self.rule, self.apply):
+        for widget in (self._caption, self.figures, self._switch, self.rule, self.apply):
             widget.setVisible(some)
         self.chart.setVisible(some and not self._as_table)
         self._show_shade()
@@ -319,7 +319,7 @@ class LayersView(QWidget):
             self.automatic,
             self.add,
             self.measure,
-            (self._caption, 1),
+            STRETCH,
             self._switch,
             spacing=GRID // 2,
         )
@@ -343,6 +343,7 @@ class LayersView(QWidget):
         second = hbox((self.figures, 1), (self.colour, Qt.AlignmentFlag.AlignTop), spacing=GRID)
         vbox(
             head,
+            self._caption,
             second,
             (self.area, 1),
             divider(),
