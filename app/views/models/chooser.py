@@ -147,6 +147,7 @@ class Chooser(QWidget):
             self._put(SERVERS, self._area)
         view.opening.connect(self.done)
         view.editing.connect(lambda: QTimer.singleShot(0, self._show_form))
+        view.form.refused.connect(lambda: QTimer.singleShot(0, self._show_problem))
         return view
 
     def _put(self, at: int, page: QWidget) -> None:
@@ -194,6 +195,10 @@ class Chooser(QWidget):
         """Scroll to the form: to its end, and back to its beginning where both do not fit."""
         for field in (self.servers.form.save, self.servers.form.name):
             self._area.ensureWidgetVisible(field)
+
+    def _show_problem(self) -> None:
+        """Scroll to why the form was refused, and to its buttons."""
+        self._area.ensureWidgetVisible(self.servers.form.save)
 
     def _show_models(self) -> None:
         library = self._bench.library

@@ -29,6 +29,7 @@ class ServerForm(QWidget):
     """
 
     done = Signal()
+    refused = Signal()  # the problem stands above the buttons
 
     def __init__(self, servers: ServersState) -> None:
         super().__init__()
@@ -50,7 +51,7 @@ class ServerForm(QWidget):
         self.headers.setTabChangesFocus(True)
         set_height(self.headers, LINES * 24)
         self._warns = label(tone="warn", wrap=True)
-        self._problem = label(tone="bad", wrap=True)
+        self.problem_text = label(tone="bad", wrap=True)
         certificates = hbox(
             (self.ca, 1),
             Button(tr("Choose…"), self._choose_ca, name=tr("Choose a certificate file")),
@@ -62,7 +63,11 @@ class ServerForm(QWidget):
         )
         buttons = hbox(STRETCH, self.cancel, self.save, spacing=GRID)
         vbox(
-            self._form(certificates), self._problem, buttons, on=self, margins=(GRID, GRID, 0, GRID)
+            self._form(certificates),
+            self.problem_text,
+            buttons,
+            on=self,
+            margins=(GRID, GRID, 0, GRID),
         )
         for field in (self.name, self.url, self.key, self.ca):
             field.returnPressed.connect(self._save)
@@ -88,7 +93,7 @@ class ServerForm(QWidget):
     @property
     def problem(self) -> str:
         """Why it was not saved."""
-        return self._problem.text()
+        return self.problem_text.text()
 
     def show_server(self, server: ServerState | None) -> None:
         """A new one, or one that is to be changed; a key is never shown."""
@@ -106,8 +111,8 @@ class ServerForm(QWidget):
         self._changed()
 
     def _changed(self) -> None:
-        self._problem.clear()
-        self._problem.hide()
+        self.problem_text.clear()
+        self.problem_text.hide()
         open_way = Connection("", self.url.text().strip()).shows_key
         self.clear.setVisible(open_way)
         self._warns.setVisible(open_way)
@@ -134,8 +139,9 @@ class ServerForm(QWidget):
             self._servers.save(connection, key, self._instead)
         except (CutawayError, ValueError) as error:
             text = str(error)
-            self._problem.setText(f"{text[:1].upper()}{text[1:]}.")
-            self._problem.show()
+            self.problem_text.setText(f"{text[:1].upper()}{text[1:]}.")
+            self.problem_text.show()
+            self.refused.emit()
             return
         self.key.clear()
         self.done.emit()

@@ -11,6 +11,7 @@ from app.window.panes.inspector import SeenPage
 from app.window.panes.pages import PAGES
 from engine.protocol import Failed, Generate, Progress
 from tests.app.helpers.scripted import ScriptedEngine
+from tests.app.helpers.seeing import until
 from tests.app.window.scenes.server_scenes import MODELS, on_server, servers
 
 
@@ -75,6 +76,21 @@ def test_what_cannot_be_saved_says_why(
         form.save.click()
         (server,) = window.bench.servers.all
         assert server.connection.key_in_clear
+
+
+def test_a_refusal_is_scrolled_into_view(window: MainWindow) -> None:
+    window.resize(1100, 600)
+    servers(window)
+    window.sheets.chooser.servers.edit(None)
+    form = window.sheets.chooser.servers.form
+    QTest.qWait(10)
+    form.url.setText("http://lab.example.org:8085/v1")
+    form.key.setText("secret")
+    QTest.qWait(10)
+    assert form.save.visibleRegion().isEmpty()
+    QTest.keyClick(form.name, Qt.Key.Key_Return)
+    for part in (form.problem_text, form.save):
+        until(lambda part=part: part.visibleRegion().boundingRect().size() == part.size())
 
 
 def test_a_server_is_changed_and_removed(window: MainWindow, engine: ScriptedEngine) -> None:
