@@ -19,7 +19,7 @@ from app.state.workbench import Workbench
 from app.theme import fonts
 from app.widgets.basics import Button, label
 from app.widgets.layouts import hbox
-from app.widgets.numbers import UNKNOWN, duration
+from app.widgets.numbers import UNKNOWN, whole_duration
 
 BETWEEN = "; "
 """Between paths of a field."""
@@ -104,4 +104,4 @@ def time_of(bench: Workbench, tokens: float) -> str:
     """How long so many tokens take, read as fast as the last prompt was."""
     latest = bench.chat.latest
     rate = latest.stats.prefill_rate if latest is not None and latest.stats is not None else 0
-    return duration(tokens / rate) if rate else UNKNOWN
+    return whole_duration(tokens / rate) if rate else UNKNOWN
