@@ -107,7 +107,7 @@ def _run(words: list[str]) -> int:
         command = _command(words[0])
         parser = Parser(prog=f"cutaway {command.NAME}", description=command.HELP)
         command.configure(parser)
-        args = _parse(parser, words[1:])
+        args = _parse(parser, words[1:], getattr(command, "MIXED", False))
         if args is None:
             return OK
         _check_settings()
@@ -139,9 +139,9 @@ def _check_settings() -> None:
         setting.get()
 
 
-def _parse(parser: Parser, words: list[str]) -> argparse.Namespace | None:
+def _parse(parser: Parser, words: list[str], mixed: bool) -> argparse.Namespace | None:
     try:
-        return parser.parse_args(words)
+        return parser.parse_intermixed_args(words) if mixed else parser.parse_args(words)
     except SystemExit:  # --help, which argparse has answered
         return None
 

@@ -121,6 +121,7 @@ if TYPE_CHECKING:
 
 NAME = "run"
 HELP = "chat with a model, or get one answer"
+MIXED = True  # options may stand between MODEL and PROMPT
 
 DEFAULT_MODEL = "smollm2-135m"
 MOST_TOKENS = 4096
@@ -133,8 +134,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "model", metavar="MODEL", nargs="?", help="path, stored name or org/repo[:quant]"
     )
     parser.add_argument(
-        "-p", "--prompt", metavar="TEXT", help="answer this and exit; default: stdin, or a chat"
+        "words", metavar="PROMPT", nargs="?", help="answer this and exit; default: stdin, or a chat"
     )
+    parser.add_argument("-p", "--prompt", metavar="TEXT", help="the same, where MODEL is left out")
     parser.add_argument(
         "--image",
         action="append",
@@ -167,7 +169,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def _add_answer_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("answer")
     group.add_argument(
-        "--max-tokens",
+        *("-n", "--max-tokens"),
         type=count,
         metavar="N",
         help=f"maximum tokens of an answer ({MOST_TOKENS} for one answer, the context in a chat)",
@@ -204,9 +206,12 @@ def run(args: argparse.Namespace) -> int:
     system = _utf8("--system", args.system)
     if args.suffix is not None and (args.image or args.tool or args.mcp or args.system):
         raise BadSetting("--suffix", args.suffix, "a prompt alone, without pictures and tools")
-    plain = args.prompt is not None or args.suffix is not None or args.json
+    if args.words is not None and args.prompt is not None:
+        raise BadSetting("-p", args.prompt, "one prompt: behind MODEL, or with -p")
+    given = args.words if args.prompt is None else args.prompt
+    plain = given is not None or args.suffix is not None or args.json
     chats = not plain and _is_terminal()
-    prompt = None if chats else _prompt(args.prompt, "-" in args.file)
+    prompt = None if chats else _prompt(given, "-" in args.file)
     documents = [_document(name) for name in args.file]
     tools = tools_of(args, documents)
 
@@ -345,7 +350,7 @@ def _document(name: str) -> "Document":
 def _prompt(value: str | None, stdin_is_file: bool) -> str:
     """Return the prompt: the option, or all of stdin without its last newline."""
     if value is not None:
-        text = _utf8("-p", value) or ""
+        text = _utf8("prompt", value) or ""
     elif stdin_is_file or sys.stdin is None or sys.stdin.isatty():
         text = ""
     else:
@@ -355,7 +360,7 @@ def _prompt(value: str | None, stdin_is_file: bool) -> str:
         except UnicodeDecodeError as error:
             raise BadSetting("stdin", error.object[error.start], "UTF-8 text") from None
     if not text.strip():
-        raise BadSetting("prompt", text, "some text: -p TEXT, or on stdin")
+        raise BadSetting("prompt", text, "some text: behind MODEL, with -p, or on stdin")
     return text
 
 

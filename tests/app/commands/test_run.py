@@ -272,8 +272,10 @@ def test_a_base_model_continues_and_says_so(tiny_base_path: Path) -> None:
         (("--when-full", "explode"), ("--when-full",)),
         (("--device", "nvidia:9"), ("nvidia:9",)),
         (("--kv", "q1"), ("--kv",)),
-        (("-p", " \n"), ("prompt", "-p TEXT")),
-        (("-p", "\udcff"), ("-p", "UTF-8")),
+        (("-p", " \n"), ("prompt", "-p")),
+        (("-p", "\udcff"), ("prompt", "UTF-8")),
+        (("b",), ("-p", "one prompt")),
+        (("b", "c"), ("c", "cutaway run --help")),
         (("--stop", "\udcff"), ("--stop", "UTF-8")),
     ],
 )
@@ -284,6 +286,15 @@ def test_bad_requests(
     ended = subprocess.CompletedProcess(words, status, *capsys.readouterr())
     assert_one_line_error(ended, *parts, status=status or 1)
     assert status in (1, 2)
+
+
+def test_a_prompt_behind_the_model_and_options(tiny: str) -> None:
+    options = ("--temp", "0", "-n", "5")
+    plain = run_here("run", tiny, "-p", "a b", *options)
+    assert plain.returncode == 0
+    assert plain.stdout.strip()
+    for words in ((tiny, *options, "a b"), (*options, tiny, "a b"), (tiny, "a b", *options)):
+        assert run_here("run", *words).stdout == plain.stdout
 
 
 def test_bad_stdin(tiny: str) -> None:
