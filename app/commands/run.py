@@ -207,7 +207,7 @@ def run(args: argparse.Namespace) -> int:
     if args.suffix is not None and (args.image or args.tool or args.mcp or args.system):
         raise BadSetting("--suffix", args.suffix, "a prompt alone, without pictures and tools")
     if args.words is not None and args.prompt is not None:
-        raise BadSetting("-p", args.prompt, "one prompt: behind MODEL, or with -p")
+        raise BadSetting("-p", args.prompt, "one prompt: after MODEL, or with -p")
     given = args.words if args.prompt is None else args.prompt
     plain = given is not None or args.suffix is not None or args.json
     chats = not plain and _is_terminal()
@@ -360,7 +360,7 @@ def _prompt(value: str | None, stdin_is_file: bool) -> str:
         except UnicodeDecodeError as error:
             raise BadSetting("stdin", error.object[error.start], "UTF-8 text") from None
     if not text.strip():
-        raise BadSetting("prompt", text, "some text: behind MODEL, with -p, or on stdin")
+        raise BadSetting("prompt", text, "some text: after MODEL, with -p, or on stdin")
     return text
 
 
