@@ -64,3 +64,10 @@ def test_a_block_that_predicts_is_always_right(tmp_path: Path) -> None:
         end = many.end(1)
         assert isinstance(end, Finished)
         assert end.stats.n_accepted >= 0.9 * end.stats.n_drafted > 10
+
+
+def test_one_that_counts(tmp_path: Path) -> None:
+    size = dense("llama", 0, (2, 256, 512, 4, 2, 64, 512))
+    with load(write(tmp_path / "made.gguf", size, counts=True), device="host", ctx=64) as model:
+        ((_, logits),) = model.logits(ids(3, 20))
+        assert logits.argmax(-1).tolist() == [token + 1 for token in ids(3, 20)]

@@ -5,7 +5,8 @@
 NAME is one of SHAPES below or of sizes.py. Matrices are Q4_K and Q6_K, as in Q4_K_M files, or all
 of FORMAT; weights are as large as makes all layers' results, and so the logits, finite. Of a shape
 with a block that predicts further tokens (mtp), layers add nothing, so that the block is always
-right: `cutaway bench FILE --spec TEXT --spec-type mtp` then times steps of drafts.
+right; so do those of one that "counts", where each token is followed by the next id. `gain` and
+`edited` of `tests.engine.runner.drafting` measure with these what speculation gains.
 """
 
 import sys
@@ -15,7 +16,7 @@ from math import prod
 from pathlib import Path
 
 import numpy as np
-from gguf import GGML_QUANT_SIZES
+from gguf import GGML_QUANT_SIZES, dequantize
 from gguf import GGMLQuantizationType as Type
 
 from engine.gguf.values import ValueType
@@ -40,6 +41,8 @@ Q8_0, Q4_K, Q6_K = Type.Q8_0, Type.Q4_K, Type.Q6_K
 BLOCKS: Mapping[int, tuple[int, int]] = {int(kind): size for kind, size in GGML_QUANT_SIZES.items()}
 """Of each type: weights and bytes of a block."""
 CHUNK = 1 << 22  # blocks' bytes drawn at once
+ROWS = 1 << 10  # rows made floats at once
+HEAD = "output.weight"
 MOE = {**attention(1024, 16, 4, 128), **experts(1024, 768, 24), **vectors(NORMS, 1024), **HEADS}
 
 HYBRID = qwen35("qwen35", 1.0e9, (24, 1024, 3584, 8, 2, 256, 248320), 16)
@@ -73,6 +76,7 @@ SHAPES: Mapping[str, Size] = {
         whole(16, 1024, 65536, lambda i: MOE, tied=True),
     ),
     "8b": SIZES["llama-3.1-8b"],
+    "8b-counts": SIZES["llama-3.1-8b"],
     "8b-4layers": dense("llama", 0, (4, 4096, 14336, 32, 8, 128, 128256)),
     "30b-experts": SIZES["qwen3-30b-a3b"],
     "hybrid-1b": HYBRID,
@@ -165,6 +169,14 @@ def scales_of(kind: int, gain: float) -> tuple[int, np.ndarray]:
     return at, np.array([d, minimum * d] if minimum else [d], "<f2")
 
 
+def before(head: bytes, shape: Sequence[int], kind: int) -> Iterator[bytes]:
+    """Rows of embeddings, each the row of the next id in `head`; the first follows the last."""
+    rows = np.frombuffer(head, np.uint8).reshape(shape[1], -1)
+    for at in range(0, shape[1], ROWS):
+        ids = np.arange(at + 1, min(at + ROWS, shape[1]) + 1) % shape[1]
+        yield dequantize(rows[ids], Type(kind)).astype("<f2").tobytes()
+
+
 def _floats(name: str, shape: Sequence[int], draws: np.random.Generator) -> np.ndarray:
     size = prod(shape)
     if name.endswith("ssm_a"):
@@ -176,8 +188,12 @@ def _floats(name: str, shape: Sequence[int], draws: np.random.Generator) -> np.n
     return 0.6 / np.sqrt(shape[0]) * draws.standard_normal(size)
 
 
-def write(path: Path, size: Size, seed: int = 1, flat: int | None = None) -> Path:
-    """The whole file; its matrices are `flat` where it is given."""
+def write(
+    path: Path, size: Size, seed: int = 1, flat: int | None = None, counts: bool = False
+) -> Path:
+    """The whole file; its matrices are `flat` where it is given. The likeliest token after each is
+    the next id where it `counts`, which is for sizes with a matrix of their own for the logits.
+    """
     pairs = {"general.architecture": pair(size.arch), "general.name": pair(path.stem)}
     pairs |= {f"{size.arch}.{key}": pair(value) for key, value in size.keys.items()}
     pairs["tokenizer.ggml.model"], pairs["tokenizer.ggml.pre"] = pair("gpt2"), pair("qwen2")
@@ -187,21 +203,28 @@ def write(path: Path, size: Size, seed: int = 1, flat: int | None = None) -> Pat
     pairs["tokenizer.ggml.token_type"] = (ValueType.ARRAY, (ValueType.INT32, [1] * size.v))
     pairs["tokenizer.ggml.merges"] = (ValueType.ARRAY, (ValueType.STRING, ["w 0"]))
     kinds = {name: kind_of(name, size, flat) for name in size.shapes}
+    if counts:
+        kinds["token_embd.weight"] = F16
     tensors, offsets, end = {}, {}, 0
     for name, shape in size.shapes.items():
         weights, nbytes = BLOCKS[kinds[name]]
         tensors[name] = Blocks(kinds[name], shape, b"")
         offsets[name] = end
         end += padded(prod(shape) // weights * nbytes, 32)
-    draws, silent = np.random.default_rng(seed), "nextn_predict_layers" in size.keys
+    draws, silent = np.random.default_rng(seed), counts or "nextn_predict_layers" in size.keys
+    head = b"".join(drawn(HEAD, size.shapes[HEAD], kinds[HEAD], draws)) if counts else b""
     with path.open("wb") as file:
         header = Draft(pairs, tensors, offsets=offsets).header()
         start = padded(len(header), 32)
         file.write(header)
         for name, shape in size.shapes.items():
             file.seek(start + offsets[name])
-            for part in drawn(name, shape, kinds[name], draws, silent):
-                file.write(part)
+            if counts and name == HEAD:
+                file.write(head)
+            elif counts and name.startswith("token_embd"):
+                file.writelines(before(head, shape, kinds[HEAD]))
+            else:
+                file.writelines(drawn(name, shape, kinds[name], draws, silent))
         file.truncate(start + end)
     return path
 
@@ -209,7 +232,8 @@ def write(path: Path, size: Size, seed: int = 1, flat: int | None = None) -> Pat
 def main() -> None:
     name, path, *formats = sys.argv[1:]
     flat = Type[formats[0]] if formats else None
-    print(write(Path(path), {**SIZES, **SHAPES}[name], flat=flat))  # noqa: T201  a command for people
+    made = write(Path(path), {**SIZES, **SHAPES}[name], flat=flat, counts=name.endswith("counts"))
+    print(made)  # noqa: T201  a command for people
 
 
 if __name__ == "__main__":
