@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple, Protocol
 
 from engine.runner.drafting.economy import MOST, Account, Chances
-from engine.runner.drafting.ngram import NGrams
+from engine.runner.drafting.rewritten import SURE, Rewritten
 
 
 class Draft(NamedTuple):
@@ -27,10 +27,6 @@ class Form(Protocol):
         """How many of these may follow one after the other."""
 
 
-SURE = 8
-"""Tokens of a match from which on it is rather believed than a draft model."""
-
-
 class Drafts:
     """Drafts for what follows a `text` that grows, by the first of `kinds` that has any: tokens
     that its `form` forces, a long earlier match of its end, what a `model` guesses, a shorter
@@ -50,7 +46,7 @@ class Drafts:
         self._kinds, self._model = kinds, model
         self.account = Account()
         self._form, self._chances, self._most = form, chances, most
-        self._ngrams = NGrams(text)
+        self._earlier = Rewritten(text)
         self._followed, self._at = NO_DRAFT, 0  # a draft, and how many of its tokens were drawn
 
     @property
@@ -86,7 +82,7 @@ class Drafts:
         forced = self._form.forced() if self._form is not None else []
         if forced:
             return Draft(forced[:most], "form")
-        tokens, matched = self._ngrams.draft() if "ngram" in self._kinds else ([], 0)
+        tokens, matched = self._earlier.draft() if "ngram" in self._kinds else ([], 0)
         source = f"ngram {_class(matched)}" if tokens else ""
         if self._model is not None and guesses and matched < SURE:
             guessed = self._model(min(most, guesses))
@@ -98,5 +94,5 @@ class Drafts:
 
 
 def _class(matched: int) -> int:
-    """The shortest match that counts as likely as this one."""
-    return max(n for n in (3, 5, 8, 16) if n <= matched)
+    """The shortest match that counts as likely as this one; 0 is none, behind a change."""
+    return max(n for n in (0, 3, 5, 8, 16) if n <= matched)

@@ -42,6 +42,7 @@ class Chances:
         "form": 0.9,
         "draft": 0.7,
         "mtp": 0.7,
+        "ngram 0": 0.4,
         "ngram 3": 0.3,
         "ngram 5": 0.5,
         "ngram 8": 0.7,

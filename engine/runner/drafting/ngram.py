@@ -18,24 +18,28 @@ class NGrams:
         self._places: dict[tuple[int, ...], list[int]] = {}
         self._n = SHORTEST  # the first place that is not remembered
 
-    def draft(self) -> tuple[list[int], int]:
-        """Return what followed the longest earlier match of the text's end, at most twice as many
-        tokens as matched, and how many matched. Of equal matches the latest counts.
+    def find(self) -> tuple[int, int]:
+        """Return the place behind the longest earlier match of the text's end, and how many tokens
+        matched: (0, 0) without one. Of equal matches the latest counts.
         """
         self._remember()
-        text, end = self._text, len(self._text)
+        text = self._text
         longest, place = 0, 0
         for at in reversed(self._places.get(tuple(text[-SHORTEST:]), ())):
             n = self._matched(at)
             if n > longest:
                 longest, place = n, at
-        if not longest:
-            return [], 0
-        found = list(text[place : place + 2 * longest])
-        period = end - place  # a text that repeats itself goes on as its last repetition
-        while len(found) < 2 * longest:
+        return place, longest
+
+    def following(self, place: int, n: int) -> list[int]:
+        """Return the `n` tokens from an earlier place on; a text that repeats itself goes on as its
+        last repetition.
+        """
+        found = list(self._text[place : place + n])
+        period = len(self._text) - place
+        while len(found) < n:
             found.append(found[len(found) - period])
-        return found, longest
+        return found
 
     def _matched(self, at: int) -> int:
         """How many tokens before `at` are those at the text's end."""
