@@ -36,6 +36,13 @@ class Mutant(NamedTuple):
 
 OTHERS = (
     Mutant(
+        "a draft after a change begins one token late",
+        "engine/runner/drafting/rewritten.py",
+        "if token in near else place + 1",
+        "if token in near else place + 2",
+        "tests/engine/runner/drafting/test_rewritten.py",
+    ),
+    Mutant(
         "a file takes another's name before it is on the disk",
         "engine/kept.py",
         "            os.fsync(file.fileno())\n",

@@ -94,5 +94,5 @@ class Drafts:
 
 
 def _class(matched: int) -> int:
-    """The shortest match that counts as likely as this one; 0 is none, behind a change."""
+    """The shortest match that counts as likely as this one; 0 after a change."""
     return max(n for n in (0, 3, 5, 8, 16) if n <= matched)

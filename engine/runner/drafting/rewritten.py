@@ -1,36 +1,37 @@
-"""Guesses how a text goes on that repeats an earlier one with changes: a file that is edited."""
+"""Drafts of a text that repeats an earlier one with changes, such as a file that is edited."""
 
 from collections.abc import Sequence
 
 from engine.runner.drafting.ngram import NGrams
 
 SURE = 8
-"""Tokens of a match from which on it is rather believed than a draft model, or than a change."""
+"""Tokens of a match that shows that an earlier text is repeated, and is preferred to a draft model.
+"""
 REACH = 8
-"""Tokens of the earlier text among which one is sought that follows a change."""
+"""Tokens of the earlier text, from a change on, in which the next token is searched for."""
 MOST_CHANGED = 8
-"""Changed tokens after which the text is another one."""
+"""Changed tokens in a row after which the text no longer counts as repeated."""
 AHEAD = 16
-"""Tokens of a draft behind a change."""
+"""Tokens of a draft after a change."""
 
 
 class Rewritten:
-    """Where in a `text` that grows its own end is written for the first time.
+    """Drafts from the part of a `text` that its end repeats with changes, while it grows.
 
-    Behind a changed token the last tokens match no longer. Until they match again the text is
-    taken to go on behind the token that was replaced; where a token follows that the earlier text
-    has soon after the change, behind that one: something was left out there, or put in before it.
+    After a changed token nothing matches until SHORTEST tokens are the same again. Until then the
+    draft continues after the token that was replaced. If the earlier part has the new token soon
+    after the change, it continues after that one: tokens were removed, or inserted before it.
     """
 
     def __init__(self, text: Sequence[int]) -> None:
         self._text, self._ngrams = text, NGrams(text)
         self._follows = self._ngrams.following
-        self._place: int | None = None  # of the next token, in the earlier text
-        self._read = 0  # tokens of the text for which that is so
+        self._place: int | None = None  # of the next token, in the earlier part
+        self._read = 0  # tokens of the text when it was there
         self._changed_at, self._n_changed, self._n_right = 0, 0, 0
 
     def draft(self) -> tuple[list[int], int]:
-        """Return the tokens that may follow, and how many before them match: 0 behind a change."""
+        """Return the tokens that may follow, and how many before them match: 0 after a change."""
         place, matched = self._ngrams.find()
         self._follow()
         if matched >= SURE:
@@ -41,7 +42,7 @@ class Rewritten:
         return self._follows(place, n), matched
 
     def _follow(self) -> None:
-        """Move on by the tokens that were written since the last draft."""
+        """Move `_place` by the tokens that were written since the last draft."""
         text = self._text
         for at in range(self._read, len(text)):
             if self._place is None:
@@ -50,12 +51,12 @@ class Rewritten:
                 self._place += 1
                 self._n_right += 1
             else:
-                self._place = self._behind_change(self._place, text[at])
+                self._place = self._after_change(self._place, text[at])
             if self._place is not None and self._place > at:
-                self._place = None  # it is the end itself
+                self._place = None  # the end repeats itself alone
         self._read = len(text)
 
-    def _behind_change(self, place: int, token: int) -> int | None:
+    def _after_change(self, place: int, token: int) -> int | None:
         if self._n_right >= SURE:
             self._changed_at, self._n_changed = place, 0
         self._n_right = 0

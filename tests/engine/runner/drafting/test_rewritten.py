@@ -1,4 +1,4 @@
-"""Drafts behind a change of a text that is written again."""
+"""Drafts of a text that is written again with changes, right after each change."""
 
 from random import Random
 
@@ -21,8 +21,8 @@ CHANGES = {
 
 
 @pytest.mark.parametrize(("put_in", "left_out"), CHANGES.values(), ids=CHANGES)
-def test_it_goes_on_behind_the_change(put_in: list[int], left_out: int) -> None:
-    """At the second token behind it at the latest, where the change is seen to be over."""
+def test_it_continues_after_the_change(put_in: list[int], left_out: int) -> None:
+    """One token after it at the latest, which shows that the change is over."""
     new = [*OLD[:AT], *put_in, *OLD[AT + left_out :]]
     text = [*OLD, 5, 6]
     drafts = Rewritten(text)
@@ -30,10 +30,10 @@ def test_it_goes_on_behind_the_change(put_in: list[int], left_out: int) -> None:
     for token in new[: AT + len(put_in) + 1]:
         text.append(token)
         drafted, matched = drafts.draft()
-    behind = AT + left_out + 1
-    assert (drafted, matched) == (OLD[behind : behind + AHEAD], 0)
-    text += OLD[behind : behind + SHORTEST]  # they match again, and there
-    at = behind + SHORTEST
+    after = AT + left_out + 1
+    assert (drafted, matched) == (OLD[after : after + AHEAD], 0)
+    text += OLD[after : after + SHORTEST]  # they match again, and there
+    at = after + SHORTEST
     assert drafts.draft() == (OLD[at : at + AHEAD], SHORTEST + 1)
 
 
@@ -74,7 +74,7 @@ def test_a_short_match_is_no_text_that_is_written_again() -> None:
 def test_any_text_has_drafts_of_its_own_tokens() -> None:
     """Pieces of it again and again, with a new token here and there: all changes come."""
     random, text = Random(7), list(range(300))
-    drafts, behind = Rewritten(text), 0
+    drafts, n_after = Rewritten(text), 0
     for _ in range(3000):
         at = random.randrange(len(text))
         copied = text[at : at + random.randrange(1, 30)]
@@ -82,5 +82,5 @@ def test_any_text_has_drafts_of_its_own_tokens() -> None:
         drafted, matched = drafts.draft()
         assert set(drafted) <= set(text)
         assert len(drafted) in (AHEAD, 2 * matched)
-        behind += bool(drafted) and not matched
-    assert behind > 100
+        n_after += bool(drafted) and not matched
+    assert n_after > 100
