@@ -20,7 +20,7 @@ from tests.app.helpers.scripted import ScriptedEngine
 from tests.app.remote.conftest import Ring
 from tests.app.window.scenes.server_scenes import on_server
 
-BODY = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 4}
+BODY = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 4, "temperature": 0}
 
 
 @pytest.fixture(autouse=True)
