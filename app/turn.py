@@ -22,7 +22,7 @@ _dispatcher: QAbstractEventDispatcher | None = None  # whose turns are watched
 _waiting: deque[tuple[QObject, Callable[[], None]]] = deque()
 _goes_on = False  # `_go_on` is called soon
 _ends: float | None = None  # when the time of this turn is over; None before the first question
-_number = 0  # of this turn
+_number = 0  # turns so far
 
 
 def left() -> float:
@@ -36,7 +36,7 @@ def left() -> float:
 
 
 def number() -> int:
-    """Return the number of this turn: one more than the last one's."""
+    """Return how many turns have begun: another number in each turn."""
     _watch()
     return _number
 

@@ -121,7 +121,7 @@ if TYPE_CHECKING:
 
 NAME = "run"
 HELP = "chat with a model, or get one answer"
-MIXED = True  # options may stand between MODEL and PROMPT
+MIXED = True  # options are allowed between MODEL and PROMPT
 
 DEFAULT_MODEL = "smollm2-135m"
 MOST_TOKENS = 4096
@@ -136,7 +136,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "words", metavar="PROMPT", nargs="?", help="answer this and exit; default: stdin, or a chat"
     )
-    parser.add_argument("-p", "--prompt", metavar="TEXT", help="the same, where MODEL is left out")
+    parser.add_argument("-p", "--prompt", metavar="TEXT", help="answer TEXT; needs no MODEL")
     parser.add_argument(
         "--image",
         action="append",
@@ -348,7 +348,7 @@ def _document(name: str) -> "Document":
 
 
 def _prompt(value: str | None, stdin_is_file: bool) -> str:
-    """Return the prompt: the option, or all of stdin without its last newline."""
+    """Return the prompt: the argument, or all of stdin without its last newline."""
     if value is not None:
         text = _utf8("prompt", value) or ""
     elif stdin_is_file or sys.stdin is None or sys.stdin.isatty():

@@ -52,19 +52,23 @@ def duration(seconds: float | None) -> str:
         return f"{seconds * 1000:.0f} ms"
     if seconds < 99.95:
         return decimal(f"{seconds:.1f} s")
-    minutes, rest = divmod(round(seconds), 60)
-    return tr("{minutes} min {rest} s", minutes=minutes, rest=rest)
+    return _minutes(round(seconds))
 
 
 def whole_duration(seconds: float) -> str:
     """A time that is estimated, or still runs: whole seconds, one at least, minutes, then hours."""
-    minutes, rest = divmod(max(1, round(seconds)), 60)
-    if not minutes:
-        return f"{rest} s"
-    hours, minutes = divmod(minutes, 60)
-    if not hours:
-        return tr("{minutes} min {rest} s", minutes=minutes, rest=rest)
+    whole = max(1, round(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return _minutes(whole)
+    hours, minutes = divmod(whole // 60, 60)
     return tr("{hours} h {minutes} min", hours=hours, minutes=minutes)
+
+
+def _minutes(seconds: int) -> str:
+    minutes, rest = divmod(seconds, 60)
+    return tr("{minutes} min {rest} s", minutes=minutes, rest=rest)
 
 
 def milliseconds(ns: int) -> str:

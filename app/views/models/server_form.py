@@ -29,7 +29,7 @@ class ServerForm(QWidget):
     """
 
     done = Signal()
-    refused = Signal()  # the problem stands above the buttons
+    refused = Signal()  # not saved; the reason is shown above the buttons
 
     def __init__(self, servers: ServersState) -> None:
         super().__init__()

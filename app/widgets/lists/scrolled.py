@@ -57,7 +57,7 @@ class ScrolledRows(QAbstractScrollArea, OwnOrder):
         self._anchor: tuple[int, object] = (0, None)  # the row at the upper edge, what of it
         self._arranging = self._again = False
         self._wanted: int | None = None  # a row that is made before others
-        self._turn, self._makes = 0, 0  # widgets that were made in this turn
+        self._turn, self._makes = 0, 0  # a turn's number, and how many widgets were made in it
         self._soon = QTimer(self, singleShot=True, interval=0)
         self._soon.timeout.connect(self.arrange)
         self.setFrameShape(QFrame.Shape.NoFrame)
@@ -139,7 +139,7 @@ class ScrolledRows(QAbstractScrollArea, OwnOrder):
             self._again = True
             return
         self._arranging = True
-        if self._turn != turn.number():
+        if turn.number() != self._turn:
             self._turn, self._makes = turn.number(), 0
         turn.left()  # its time begins, so that what can wait goes on in the next one
         try:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from engine.runner.drafting.ngram import NGrams
 
 SURE = 8
-"""Tokens of a match that shows that an earlier text is repeated, and is preferred to a draft model.
+"""A match of so many tokens shows that an earlier text is repeated; it goes before a draft model.
 """
 REACH = 8
 """Tokens of the earlier text, from a change on, in which the next token is searched for."""
@@ -25,7 +25,6 @@ class Rewritten:
 
     def __init__(self, text: Sequence[int]) -> None:
         self._text, self._ngrams = text, NGrams(text)
-        self._follows = self._ngrams.following
         self._place: int | None = None  # of the next token, in the earlier part
         self._read = 0  # tokens of the text when it was there
         self._changed_at, self._n_changed, self._n_right = 0, 0, 0
@@ -36,10 +35,12 @@ class Rewritten:
         self._follow()
         if matched >= SURE:
             self._place, self._n_changed, self._n_right = place, 0, matched
-        if not matched:
-            return ([], 0) if self._place is None else (self._follows(self._place, AHEAD), 0)
-        n = 2 * matched if place != self._place else max(2 * matched, AHEAD)
-        return self._follows(place, n), matched
+        if matched:
+            least = AHEAD if place == self._place else 0
+            return self._ngrams.following(place, max(2 * matched, least)), matched
+        if self._place is None:
+            return [], 0
+        return self._ngrams.following(self._place, AHEAD), 0
 
     def _follow(self) -> None:
         """Move `_place` by the tokens that were written since the last draft."""

@@ -272,7 +272,7 @@ def test_a_base_model_continues_and_says_so(tiny_base_path: Path) -> None:
         (("--when-full", "explode"), ("--when-full",)),
         (("--device", "nvidia:9"), ("nvidia:9",)),
         (("--kv", "q1"), ("--kv",)),
-        (("-p", " \n"), ("prompt", "-p")),
+        (("-p", " \n"), ("prompt", "after MODEL, with -p")),
         (("-p", "\udcff"), ("prompt", "UTF-8")),
         (("b",), ("-p", "one prompt")),
         (("b", "c"), ("c", "cutaway run --help")),
@@ -288,7 +288,7 @@ def test_bad_requests(
     assert status in (1, 2)
 
 
-def test_a_prompt_behind_the_model_and_options(tiny: str) -> None:
+def test_a_prompt_after_the_model_and_options(tiny: str) -> None:
     options = ("--temp", "0", "-n", "5")
     plain = run_here("run", tiny, "-p", "a b", *options)
     assert plain.returncode == 0

@@ -44,7 +44,7 @@ def test_every_file_is_read_or_refused_in_one_sentence(
     documents, problems = chat.documents, list[str]()
     chat.problem.connect(lambda problem: problems.append(problem.text))
     slow: dict[str, float] = {}
-    turns = Turns()
+    turns = Turns(interval_ms=10)
     for entry in CORPUS:
         problems.clear()
         turns.restart()

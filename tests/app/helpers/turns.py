@@ -8,11 +8,11 @@ from tests.app.helpers.seeing import until
 
 
 class Turns:
-    """`longest` is the longest turn so far, in seconds."""
+    """`longest` is the most between two ticks of a timer so far, in seconds."""
 
-    def __init__(self) -> None:
+    def __init__(self, interval_ms: int = 5) -> None:
         self.longest, self.n, self._last = 0.0, 0, time.thread_time()
-        self._probe = QTimer(interval=5, timerType=Qt.TimerType.PreciseTimer)
+        self._probe = QTimer(interval=interval_ms, timerType=Qt.TimerType.PreciseTimer)
         self._probe.timeout.connect(self._turn)
         self._probe.start()
 

@@ -169,7 +169,7 @@ def scales_of(kind: int, gain: float) -> tuple[int, np.ndarray]:
     return at, np.array([d, minimum * d] if minimum else [d], "<f2")
 
 
-def before(head: bytes, shape: Sequence[int], kind: int) -> Iterator[bytes]:
+def shifted(head: bytes, shape: Sequence[int], kind: int) -> Iterator[bytes]:
     """Rows of embeddings, each the row of the next id in `head`; the first follows the last."""
     rows = np.frombuffer(head, np.uint8).reshape(shape[1], -1)
     for at in range(0, shape[1], ROWS):
@@ -191,8 +191,8 @@ def _floats(name: str, shape: Sequence[int], draws: np.random.Generator) -> np.n
 def write(
     path: Path, size: Size, seed: int = 1, flat: int | None = None, counts: bool = False
 ) -> Path:
-    """The whole file; its matrices are `flat` where it is given. The likeliest token after each is
-    the next id where it `counts`, which is for sizes with a matrix of their own for the logits.
+    """The whole file; its matrices are `flat` where it is given. If it `counts`, each token is
+    followed by the next id; `size` must have an output matrix of its own.
     """
     pairs = {"general.architecture": pair(size.arch), "general.name": pair(path.stem)}
     pairs |= {f"{size.arch}.{key}": pair(value) for key, value in size.keys.items()}
@@ -222,7 +222,7 @@ def write(
             if counts and name == HEAD:
                 file.write(head)
             elif counts and name.startswith("token_embd"):
-                file.writelines(before(head, shape, kinds[HEAD]))
+                file.writelines(shifted(head, shape, kinds[HEAD]))
             else:
                 file.writelines(drawn(name, shape, kinds[name], draws, silent))
         file.truncate(start + end)

@@ -1,9 +1,9 @@
-"""Measures what repeating earlier text (ngram) gains where a text is written again with changes:
+"""Measures how much faster n-gram lookup writes a text again with changes:
 
     python -m tests.engine.runner.drafting.edited FILE [DEVICE]
 
-FILE is one that counts, as `weights.py` makes them ("8b-counts"). The prompt counts as well, but a
-token of so many is another one, as a line is that the answer changes.
+FILE is one that counts, as `weights.py` makes them ("8b-counts"). The prompt is the text that the
+answer writes, except that one token in so many is another one.
 """
 
 import sys
@@ -17,18 +17,17 @@ from tests.engine.runner.answering.many import Many, asked
 
 TOKENS, ROUNDS, FIRST, OTHER = 64, 5, 1000, 50_000
 CHANGED = (10, 20, 50)
-"""A token of so many is changed."""
+"""One token in so many is changed."""
 
 
 def written(model: Model, every: int, kind: str, economy: Economy) -> tuple[float, Finished]:
-    """Write the text again; the seconds of a token, and the end. Raises `AssertionError` if it is
-    another text.
+    """Return the seconds of a token of the text that is written again, and the end. Raises
+    `AssertionError` if it is another text.
     """
     text = list(range(FIRST, FIRST + TOKENS + 32))
     before = [token + OTHER if at % every == every - 1 else token for at, token in enumerate(text)]
     many = Many(model, economy=economy)
-    prompt = [*before, FIRST - 1]
-    many.ask(asked(1, prompt, TOKENS, speculation=Speculation(kind)))
+    many.ask(asked(1, [*before, FIRST - 1], TOKENS, speculation=Speculation(kind)))
     while not many.tokens(1):
         many.turn()  # the prompt
     left, began = TOKENS - len(many.tokens(1)), perf_counter()
@@ -50,7 +49,7 @@ def main(path: str, device: str | None = None) -> None:
                 if n:  # the first makes plans
                     gains.append(plain / ours)
             print(
-                f"one token of {every} changed: {median(gains):.2f} times"
+                f"one token in {every} changed: {median(gains):.2f} times"
                 f" ({min(gains):.2f} to {max(gains):.2f}), {1000 * ours:.1f} ms a token,"
                 f" {end.stats.n_accepted} of {end.stats.n_drafted} drafts right",
                 flush=True,
