@@ -1,4 +1,4 @@
-"""docs/laboratory.md keeps its word: its commands exist, and run on the model that it is about."""
+"""resources/docs/laboratory.md: its commands exist, and run on the model that it is about."""
 
 import re
 import shlex
@@ -10,7 +10,7 @@ from tests.in_process import kept_engines, run_here
 
 __all__ = ["kept_engines"]
 ROOT = Path(__file__).parent.parent
-GUIDE = (ROOT / "docs" / "laboratory.md").read_text("utf-8")
+GUIDE = (ROOT / "resources" / "docs" / "laboratory.md").read_text("utf-8")
 COMMANDS = [
     shlex.split(line)
     for block in re.findall(r"^```sh\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)

@@ -178,7 +178,7 @@ OF_THE_WINDOW = ("app.theme", "app.widgets", "app.state", "app.views", "app.wind
 PACKAGES = ("engine", "engine.backends", "app", "app.state", "app.views")
 TOP = {
     *("pyproject.toml", "README.md", "LICENSE"),
-    *("app", "docs", "engine", "kernels_cl", "package", "resources", "tests"),
+    *("app", "engine", "kernels_cl", "resources", "tests"),
 }
 # Whose modules are one architecture each: by contract they define classes of the same names.
 ONE_CONTRACT = "engine.models"

@@ -115,8 +115,8 @@ def _contents() -> dict[str, bytes]:
 
 
 def _command() -> str:
-    """This Python with this program, or the launcher of a bundle (package/bundle.py), by the
-    quoting rules of desktop entries.
+    """This Python with this program, or the launcher of a bundle (resources/package/bundle.py), by
+    the quoting rules of desktop entries.
     """
     launcher = os.environ.get("CUTAWAY_LAUNCHER")
     words = (launcher,) if launcher else (sys.executable, "-m", "cutaway")

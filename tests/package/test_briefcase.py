@@ -68,7 +68,7 @@ def test_the_recipe_names_the_extras(project: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(("name", "size"), [("cutaway.ico", 256), ("cutaway.icns", 512)])
 def test_an_icon_has_the_sizes_of_its_system(name: str, size: int) -> None:
-    with Image.open(ROOT / "package" / "icons" / name) as icon:
+    with Image.open(ROOT / "resources" / "package" / "icons" / name) as icon:
         assert icon.size[0] >= size
         sizes = {entry[0] for entry in icon.info["sizes"]}
         assert {32, 256} <= sizes

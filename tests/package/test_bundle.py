@@ -1,4 +1,4 @@
-"""The archive with its own Python (package/bundle.py): whole, and it starts without another."""
+"""The archive with its own Python (resources/package/bundle.py): it starts without another."""
 
 import re
 import shutil
@@ -32,7 +32,7 @@ pytestmark = [
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Unpacked elsewhere than where it was made."""
     folder, elsewhere = tmp_path_factory.mktemp("bundle"), tmp_path_factory.mktemp("else where")
-    command = [sys.executable, ROOT / "package" / "bundle.py", folder]
+    command = [sys.executable, ROOT / "resources" / "package" / "bundle.py", folder]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     (archive,) = folder.glob("*.tar.xz")
     assert archive.stat().st_size < MOST

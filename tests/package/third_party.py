@@ -1,4 +1,4 @@
-"""Writes docs/third-party.md: what an installation of Cutaway brings along, with its licences.
+"""Writes resources/docs/third-party.md: what an installation brings along, with its licences.
 
 `python -m tests.package.third_party` asks the metadata of the installed packages (the core
 metadata's License-Expression, License and Classifier fields). Install
@@ -11,13 +11,13 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-PAGE = Path(__file__).parents[2] / "docs" / "third-party.md"
+PAGE = Path(__file__).parents[2] / "resources" / "docs" / "third-party.md"
 EXTRAS = ("cpu", "pocl", "serve", "mcp")
 LABELS = ("homepage", "home", "source", "source code", "repository", "documentation")
 UNNAMED = {"pocl-binary-distribution": "MIT"}  # not in its metadata, but in its repository
 HEAD = """# Third-party packages
 
-Cutaway is under the [MIT licence](../LICENSE). Installing it also installs these packages, each
+Cutaway is under the [MIT licence](../../LICENSE). Installing it also installs these packages, each
 under its own licence, whose text is in the package's folder. They are not part of Cutaway's
 wheel. Qt and PySide6 are used under the LGPL-3.0: they are separate, replaceable packages. Intel's
 OpenCL runtime, under Intel's own licence, comes with the extra `cpu` alone.

@@ -1,10 +1,11 @@
 """Make Cutaway for Linux as one archive that brings its own Python and libraries.
 
-`python package/bundle.py FOLDER` writes `FOLDER/Cutaway.AppDir` and `FOLDER/cutaway-VERSION-linux-
-MACHINE.tar.xz` of it. It needs `patchelf`, binutils, the libraries that Qt needs from a desktop
-(.ci/run lists them; libwayland-cursor0 and libwayland-egl1 besides) and the package index or pip's
-cache. It runs on systems with a C library as new as the one it was made on. The folder's layout is
-that of an AppDir, so that `appimagetool Cutaway.AppDir` makes an AppImage of it.
+`python resources/package/bundle.py FOLDER` writes `FOLDER/Cutaway.AppDir` and
+`FOLDER/cutaway-VERSION-linux-MACHINE.tar.xz` of it. It needs `patchelf`, binutils, the libraries
+that Qt needs from a desktop (.ci/run lists them; libwayland-cursor0 and libwayland-egl1 besides)
+and the package index or pip's cache. It runs on systems with a C library as new as the one it was
+made on. The folder's layout is that of an AppDir, so that `appimagetool Cutaway.AppDir` makes an
+AppImage of it.
 """
 
 import compileall
@@ -20,7 +21,7 @@ import tomllib
 from pathlib import Path
 from py_compile import PycInvalidationMode
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 PYTHON = f"python{sys.version_info.major}.{sys.version_info.minor}"
 # Intel's runtime is under a licence of its own: it is for the user to install.
 EXTRAS = "pocl,serve,mcp"
@@ -222,7 +223,7 @@ def copy_licences(made: Path, files: list[Path]) -> None:
     target = made / "licenses"
     target.mkdir()
     shutil.copy2(ROOT / "LICENSE", target / "cutaway")
-    shutil.copy2(ROOT / "docs" / "third-party.md", target / "packages.md")
+    shutil.copy2(ROOT / "resources" / "docs" / "third-party.md", target / "packages.md")
     shutil.copy2(
         Path(sysconfig.get_path("stdlib", vars=OF_BASE)) / "LICENSE.txt", target / "python"
     )

@@ -1,4 +1,4 @@
-"""Draw the icons of installers from the program's: `python package/icons.py`."""
+"""Draw the icons of installers from the program's: `python resources/package/icons.py`."""
 
 import io
 from pathlib import Path
@@ -7,7 +7,7 @@ from PIL import Image
 from PySide6.QtCore import QBuffer, QIODevice
 from PySide6.QtGui import QGuiApplication, QIcon
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 SIZES = (16, 24, 32, 48, 64, 128, 256, 512)
 
 
@@ -21,10 +21,10 @@ def drawn(size: int) -> Image.Image:
 
 
 def main() -> None:
-    """Write `package/icons/cutaway.ico` (Windows, to 256) and `.icns` (macOS)."""
+    """Write `resources/package/icons/cutaway.ico` (Windows, to 256) and `.icns` (macOS)."""
     application = QGuiApplication([])
     largest, *others = [drawn(size) for size in reversed(SIZES)]
-    folder = ROOT / "package" / "icons"
+    folder = ROOT / "resources" / "package" / "icons"
     folder.mkdir(exist_ok=True)
     small = [image for image in others if image.width <= 256]
     small[0].save(folder / "cutaway.ico", append_images=small[1:])
