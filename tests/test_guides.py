@@ -22,7 +22,7 @@ GUIDES = [
         *("kernels_cl/README.md", "README.md"),
     )
     if (guide := ROOT / name).exists()
-]
+] + sorted((ROOT / "resources" / "docs").glob("*.md"))
 TOP = ("app", "engine", "kernels_cl", "resources", "tests")
 STARTS = ("pytest ", "python -m ", "cutaway ", "ruff ", "mypy")
 BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)

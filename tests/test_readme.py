@@ -1,4 +1,4 @@
-"""README keeps its word: its example runs, its commands exist, and CI calls its test command."""
+"""README and its pages: the example runs, the commands exist, and CI calls the test command."""
 
 import os
 import re
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app import cli
-from tests import readme_table
+from tests import models_page
 
 ROOT = Path(__file__).parent.parent
 STEPS = ("pip", "ruff", "pytest")
@@ -87,7 +87,8 @@ def test_ci_calls_exactly_the_second(tmp_path: Path, failing: str | None) -> Non
 
 
 def test_every_command_is_listed() -> None:
-    listed = re.findall(r"^\| `cutaway ([a-z-]+)", README, re.MULTILINE)
+    page = (ROOT / "resources" / "docs" / "commands.md").read_text("utf-8")
+    listed = re.findall(r"^\| `cutaway ([a-z-]+)", page, re.MULTILINE)
     assert sorted(listed) == sorted(module.NAME for module in cli.commands())
 
 
@@ -103,7 +104,7 @@ def test_the_folder_map_is_true() -> None:
 
 def test_the_table_of_what_opens_is_that_of_the_code() -> None:
     """It is written anew where it is not, to be looked at and committed."""
-    assert README.count(readme_table.HEAD) == 1
-    for row in readme_table.table().splitlines():
+    assert models_page.PAGE.read_text("utf-8").count(models_page.HEAD) == 1
+    for row in models_page.table().splitlines():
         assert len(row) < 160, "a docstring begins with the models' names and a colon"
-    assert not readme_table.write(), "README's table of what opens was out of date; it is now right"
+    assert not models_page.write(), "the table of what opens was out of date; it is now right"

@@ -31,7 +31,8 @@ SPOKEN = {"tell", "tells", "told", "hear", "hears", "heard", "asked", "said", "s
 SPOKEN_PROSE = re.compile(r"\b(tells?|told|hears?|heard|obeys?)\b", re.IGNORECASE)
 FIELD = re.compile(r"\{\w+[^{} ]*\}")  # of str.format
 NOT_PROSE = re.compile(r"CREATE |SELECT |DELETE |INSERT |UPDATE |\(\?|\\\\[a-z]\+")
-GUIDES = ("README.md",)
+DOCS = sorted((ROOT / "resources" / "docs").glob("*.md"))
+GUIDES = ("README.md", *(str(page.relative_to(ROOT)) for page in DOCS))
 # Sentences for a model, and samples of text, are not the program's own words.
 SAMPLES = ("app/defaults/__init__.py", "engine/runner/forms/turns.py")
 

@@ -1,4 +1,4 @@
-"""README's examples of `curl`, as they stand there, against a real server."""
+"""The examples of `curl` in resources/docs/server.md, as they are there, on a real server."""
 
 import re
 import shutil
@@ -11,15 +11,15 @@ import pytest
 
 from tests.app.serve.running import Served, events, served
 
-README = (Path(__file__).parents[3] / "README.md").read_text("utf-8")
-(BLOCK,) = re.findall(r"^```bash\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+PAGE = Path(__file__).parents[3] / "resources" / "docs" / "server.md"
+(BLOCK,) = re.findall(r"^```bash\n(.*?)^```$", PAGE.read_text("utf-8"), re.M | re.DOTALL)
 COMMANDS = re.split(r"(?<!\\)\n", BLOCK.strip())
 ADDRESS = "http://127.0.0.1:8085"
 
 
 @pytest.fixture(scope="module")
 def named(tiny_path: Path) -> Iterator[Served]:
-    """A server whose model goes by README's name."""
+    """A server whose model goes by the examples' name."""
     with served(tiny_path, aliases=("smollm2-135m",)) as running:
         yield running
 

@@ -1,6 +1,6 @@
-"""README's table of what opens, made from the architectures that have a module.
+"""The table of resources/docs/models.md, made from the architectures that have a module.
 
-    python -m tests.readme_table
+    python -m tests.models_page
 
 writes it anew. The models' names are what a module's docstring begins with, up to its colon.
 """
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from engine.models.build import find, supported
 
-README = Path(__file__).parent.parent / "README.md"
+PAGE = Path(__file__).parent.parent / "resources" / "docs" / "models.md"
 HEAD = "| `general.architecture` | models |\n|---|---|\n"
 TABLE = re.compile(re.escape(HEAD) + r"(?:\|.*\n)*")
 
@@ -26,12 +26,12 @@ def table() -> str:
 
 
 def write() -> bool:
-    """Puts the table into README; whether that changed it."""
-    text = README.read_text("utf-8")
+    """Writes the table into its page; returns whether that changed it."""
+    text = PAGE.read_text("utf-8")
     made = TABLE.sub(lambda _: table(), text)
-    README.write_text(made, "utf-8")
+    PAGE.write_text(made, "utf-8")
     return made != text
 
 
 if __name__ == "__main__":
-    print("README is written anew" if write() else "README was right")
+    print("the page is written anew" if write() else "the page was right")
