@@ -59,6 +59,7 @@ ORDER = [
         "app.local_files",
         "app.names",
         "app.turn",
+        "app.guides",
         "app.version",
         "app.weights",
         "app.words",
@@ -102,7 +103,8 @@ ORDER = [
     ("app.state.lab", "app.state.tensors"),
     ("app.state.workbench",),
     (
-        *("app.views.graph", "app.views.log", "app.views.news", "app.views.preferences"),
+        *("app.views.graph", "app.views.guide", "app.views.log", "app.views.news"),
+        "app.views.preferences",
         *("app.views.report_sheet", "app.views.selection"),
     ),
     ("app.views.talk",),

@@ -493,6 +493,15 @@ COMMANDS: tuple[Command[Desk], ...] = (
         icon="settings",
     ),
     Command(
+        id="app.guide",
+        title=tr("Guide…"),
+        words="help manual documentation words glossary explain how meaning terms",
+        run=lambda w: w.sheets.show_guide(w.inspector.front.capitalize()),
+        menu="Window",
+        key="F1",
+        icon="file",
+    ),
+    Command(
         id="app.news",
         title=tr("What is new…"),
         words="help about version changelog changes release update",

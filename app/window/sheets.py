@@ -12,6 +12,7 @@ from app.fetch.known import KNOWN, Terms
 from app.state.talk.message import Picture
 from app.state.workbench import Workbench
 from app.theme.theme import undressed
+from app.views.guide import GuideView
 from app.views.lab.runs import RunsView
 from app.views.lab.steer import SteerView
 from app.views.lab.take import TakeView
@@ -106,6 +107,10 @@ class Sheets(QObject):
     def news(self) -> NewsView:
         return NewsView()
 
+    @_made(980, 720)
+    def guide(self) -> GuideView:
+        return GuideView()
+
     @_made(760, 860)
     def serving(self) -> ServingView:
         return ServingView(self._bench)
@@ -179,6 +184,11 @@ class Sheets(QObject):
         """The version of the program, and what is new in it."""
         self.news.refresh()
         self._open(self.news)
+
+    def show_guide(self, topic: str) -> None:
+        """The guide, at the section of that title if there is one."""
+        self.guide.show_topic(topic)
+        self._open(self.guide)
 
     def show_serving(self) -> None:
         """The switch that has the open model answer other programs."""

@@ -208,6 +208,10 @@ def palette(window: MainWindow) -> None:
     window.sheets.palette.query.setText("chat")
 
 
+def guide(window: MainWindow) -> None:
+    window.sheets.show_guide("Token")
+
+
 def preferences(window: MainWindow) -> None:
     window.sheets.show_preferences()
 
@@ -336,7 +340,7 @@ def no_word(window: MainWindow) -> None:
 SCENES = (
     empty, stored, fetching, loading, ready, answered, busy, failed, refused_cell,
     timeline, timeline_refused, splits, no_splits, timed,
-    table, file, tokenizer, chooser, too_large, palette, preferences,
+    table, file, tokenizer, chooser, too_large, palette, guide, preferences,
     *layer_scenes.SCENES,
     *numbers.SCENES,
     attached, broken_picture, looking, pictured, edited, blind, viewer, seen, seen_whole,

@@ -1,7 +1,7 @@
 """Sheets are made at their first use, from the state of that moment."""
 
 import pytest
-from PySide6.QtCore import QEvent, QObject
+from PySide6.QtCore import QEvent, QObject, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QApplication, QLabel, QWidget
 
@@ -17,7 +17,7 @@ from tests.app.rest import come_to_rest
 from tests.app.window.scenes.trial_scenes import patched
 
 SHEETS = (
-    *("chooser", "terms", "file", "preferences", "news", "serving", "report", "prompt"),
+    *("chooser", "terms", "file", "preferences", "guide", "news", "serving", "report", "prompt"),
     *("palette", "viewer", "document", "steer", "runs", "take", "trial", "pair"),
 )
 
@@ -90,6 +90,14 @@ def test_a_sheet_is_painted_a_turn_after_it_was_made(
     qapp.removeEventFilter(paints)
     assert palette.query.text() == "news"
     assert {palette, palette.query} <= paints.seen
+
+
+@pytest.mark.parametrize("page", ["graph", "memory"])
+def test_f1_opens_the_guide_at_the_view_that_is_open(window: MainWindow, page: str) -> None:
+    window.panes.show_tab(page)
+    QTest.keyClick(window, Qt.Key.Key_F1)
+    assert window.sheets.front is window.sheets.of[window.sheets.guide]
+    assert window.sheets.guide.title.text() == f"The window: {page.capitalize()}"
 
 
 def test_a_sheet_is_made_at_its_first_use_and_once(window: MainWindow) -> None:
