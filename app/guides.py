@@ -1,9 +1,11 @@
 """The guides that come with the program (resources/docs), in sections for the window."""
 
 import re
-from collections.abc import Iterator
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from typing import NamedTuple
+
+from app.language import used
 
 PAGES = (
     "window",
@@ -23,33 +25,48 @@ STRUCTURE = re.compile(r"[|#>]|```|[-*] ")  # what a line begins with that is no
 
 
 class Section(NamedTuple):
-    """A part of a guide: the guide's title, its own, which is empty for the beginning, and its
-    Markdown.
+    """A part of a guide. `page` is the guide's title, which is also that of its beginning; `text`
+    is Markdown; `topic` is the title in English.
     """
 
     page: str
     title: str
     text: str
+    topic: str
+
+    @property
+    def begins(self) -> bool:
+        """True for the beginning of a guide."""
+        return self.title == self.page
+
+    @property
+    def heading(self) -> str:
+        """The guide's title and its own."""
+        return self.page if self.begins else f"{self.page}: {self.title}"
 
 
 def sections() -> list[Section]:
-    """All sections of all guides. Links to other guides are plain words, and pictures are left out.
+    """All sections of all guides, in the language in use where they are translated. Links to other
+    guides are plain words, and pictures are left out.
 
     A line of text is a paragraph, as the window shows line breaks.
     """
     folder = files("resources") / "docs"
-    texts = ((folder / f"{name}.md").read_text("utf-8") for name in PAGES)
-    return [section for text in texts for section in _sections(text)]
+    found = []
+    for name in PAGES:
+        english = _parts(folder / f"{name}.md")
+        own = folder / used() / f"{name}.md"
+        shown = _parts(own) if own.is_file() else english
+        for (title, text), (topic, _) in zip(shown, english, strict=True):
+            found.append(Section(shown[0][0], title, text, topic))
+    return found
 
 
-def _sections(text: str) -> Iterator[Section]:
-    text = LINK.sub(r"\1", PICTURE.sub("", text))
-    head, *parts = re.split(r"^## ", text, flags=re.MULTILINE)
-    title, _, beginning = head.removeprefix("# ").partition("\n")
-    yield Section(title, "", _unwrapped(beginning))
-    for part in parts:
-        name, _, body = part.partition("\n")
-        yield Section(title, name, _unwrapped(body))
+def _parts(page: Traversable) -> list[tuple[str, str]]:
+    """Title and text of the beginning of a page and of each section."""
+    text = LINK.sub(r"\1", PICTURE.sub("", page.read_text("utf-8"))).removeprefix("# ")
+    parts = (part.partition("\n") for part in re.split(r"^## ", text, flags=re.MULTILINE))
+    return [(title, _unwrapped(body)) for title, _, body in parts]
 
 
 def _unwrapped(text: str) -> str:

@@ -49,12 +49,12 @@ class GuideView(QWidget):
         self.list.currentRowChanged.connect(self._show)
 
     def show_topic(self, topic: str) -> None:
-        """Show the section of that title, or the first one where there is none."""
+        """Show the section of that English title, or the first one where there is none."""
         if not self._sections:
             self._sections = sections()
         self.query.clear()
         self._filter()
-        row = next((i for i, one in enumerate(self._shown) if one.title == topic), 0)
+        row = next((i for i, one in enumerate(self._shown) if one.topic == topic), 0)
         self.list.setCurrentRow(row)
 
     @property
@@ -70,9 +70,8 @@ class GuideView(QWidget):
         ]
         self.list.clear()
         for one in self._shown:
-            item = QListWidgetItem(INDENT + one.title if one.title else one.page)
-            name = f"{one.page}: {one.title}" if one.title else one.page
-            item.setData(Qt.ItemDataRole.AccessibleTextRole, name)
+            item = QListWidgetItem(one.title if one.begins else INDENT + one.title)
+            item.setData(Qt.ItemDataRole.AccessibleTextRole, one.heading)
             self.list.addItem(item)
         self._fit()
         self.list.setCurrentRow(0)
@@ -91,13 +90,13 @@ class GuideView(QWidget):
         for row, one in enumerate(self._shown):
             item = self.list.item(row)
             item.setSizeHint(QSize(0, fonts.row()))
-            item.setFont(fonts.body() if one.title else fonts.strong())
+            item.setFont(fonts.strong() if one.begins else fonts.body())
 
     def _show(self, row: int) -> None:
         if not 0 <= row < len(self._shown):
             return
         one = self._shown[row]
-        self.title.setText(f"{one.page}: {one.title}" if one.title else one.page)
+        self.title.setText(one.heading)
         self.text.set_text(one.text)
         self.text.mark(self._words)
         self._area.verticalScrollBar().setValue(0)

@@ -186,7 +186,7 @@ class Sheets(QObject):
         self._open(self.news)
 
     def show_guide(self, topic: str) -> None:
-        """The guide, at the section of that title if there is one."""
+        """The guide, at the section of that English title if there is one."""
         self.guide.show_topic(topic)
         self._open(self.guide)
 

@@ -1,17 +1,21 @@
 """The guide: every section of every page is listed, found by its words, and shown whole."""
 
+import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pytestqt.qtbot import QtBot
 
 from app.guides import PAGES, sections
+from app.language import use
 from app.views.guide import GuideView
 from app.window.panes import pages
 from tests.app.rest import come_to_rest
 
-DOCS = Path(__file__).parents[3] / "resources" / "docs"
+RESOURCES = Path(__file__).parents[3] / "resources"
+DOCS, LANGUAGES = RESOURCES / "docs", RESOURCES / "languages"
 
 
 @pytest.fixture
@@ -57,7 +61,7 @@ def test_a_paragraph_is_one_line_and_code_and_tables_stay() -> None:
     by_title = {(one.page, one.title): one.text for one in sections()}
     chats = by_title["The window", "Chats"]
     assert all(len(line) > 200 for line in chats.splitlines() if line)
-    curl = by_title["Servers", ""]
+    curl = by_title["Servers", "Servers"]
     assert "\n  -d '{" in curl
     words = by_title["Words", "Answers"]
     assert words.startswith("| word | means |\n|---|---|\n| token |")
@@ -82,3 +86,24 @@ def test_words_leave_the_sections_that_have_them(view: GuideView) -> None:
     assert view.title.text() == "Nothing found"
     view.query.clear()
     assert view.list.count() == len(sections())
+
+
+@pytest.fixture
+def german() -> Iterator[None]:
+    use("de")
+    yield
+    use("en")
+
+
+def test_the_window_and_its_words_are_translated(german: None) -> None:
+    """Section by section, and buttons have the names that the window gives them."""
+    translated = [one for one in sections() if one.title != one.topic or one.page == "Das Fenster"]
+    assert {one.page for one in translated} == {"Das Fenster", "Wörter"}
+    by_topic = {(one.page, one.topic): one for one in sections()}
+    assert by_topic["Das Fenster", "Memory"].heading == "Das Fenster: Speicher"
+    catalogue = json.loads((LANGUAGES / "de.json").read_text("utf-8"))
+    labels = {text for text in catalogue.values() if isinstance(text, str)}
+    for one in translated:
+        if one.page == "Das Fenster":
+            named = set(re.findall("„([A-ZÄÖÜ][^“]+)“", one.text))
+            assert named <= labels, one.title
