@@ -53,6 +53,7 @@ class Welcome(QWidget):
             tr("Try a vision model"), tr("nothing to download"), self._runs("model.demo")
         )
         self.demo.setAccessibleName(tr("Try a vision model, nothing to download"))
+        self.guide = Offer(tr("What you will see, explained"), "F1", self._runs("app.guide"))
         self._stored = vbox(spacing=2)
         self._buttons = QBoxLayout(QBoxLayout.Direction.LeftToRight)
         self._buttons.setSpacing(GRID)
@@ -68,6 +69,7 @@ class Welcome(QWidget):
             GRID,
             self._buttons,
             self.demo,
+            self.guide,
             self._stored,
             self.work,
             on=self._block,
@@ -121,6 +123,7 @@ class Welcome(QWidget):
         self.get.setVisible(not busy and not self._bench.library.models)
         self.open.setVisible(not busy)
         self.demo.setVisible(not busy and bundled.is_there())
+        self.guide.setVisible(not self._bench.library.models)
         self._set_stored_visible(not busy)
         self.work.setVisible(busy)
         self._show_work()

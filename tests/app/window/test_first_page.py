@@ -194,3 +194,10 @@ def test_a_message_without_a_model_opens_that_of_the_chat_and_waits_for_it(
     request = engine.last
     assert isinstance(request, Generate)
     assert request.messages[-1].content == "And now?"
+
+
+def test_the_first_page_offers_the_guide(window: MainWindow) -> None:
+    guide = window.talk.welcome.guide
+    assert guide.isVisibleTo(window)
+    guide.click()
+    assert window.sheets.front is window.sheets.of[window.sheets.guide]
