@@ -199,6 +199,13 @@ OTHERS = (
         "tests/kernels/test_recurrent.py",
     ),
     Mutant(
+        "graph: a node with other sources keeps the arguments that it was made with",
+        "engine/graph/graph.py",
+        "replace(tensor, src=src, arguments=None)",
+        "replace(tensor, src=src)",
+        "tests/engine/models/test_adapters.py",
+    ),
+    Mutant(
         "scheduler: a storage ends one step early in the arena's bound",
         "engine/scheduler/allocate.py",
         "changes[life.last + 1] -= life.size",

@@ -94,11 +94,12 @@ def _copied(tensor: Tensor, current: Current) -> Tensor:
     if all(now is source for now, source in zip(src, tensor.src, strict=True)):
         return tensor
     if tensor.root is None:
-        return replace(tensor, src=src)
+        return replace(tensor, src=src, arguments=None)
     pairs = ((s, now) for s, now in zip(tensor.src, src, strict=True) if s and now)
     target, now = next(pair for pair in pairs if pair[0].storage is tensor.root)
     moved = now.offset - target.offset if tensor.op in VIEW_OPS else 0
-    return replace(tensor, src=src, root=now.storage, offset=tensor.offset + moved)
+    offset = tensor.offset + moved
+    return replace(tensor, src=src, root=now.storage, offset=offset, arguments=None)
 
 
 def _closure(roots: Iterable[Tensor]) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:

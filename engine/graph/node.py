@@ -30,7 +30,11 @@ class Arguments:
 
     @classmethod
     def of(cls, node: Tensor) -> Self:
-        """The arguments of a node that was made with this class."""
+        """The arguments of a node that was made with this class, put together again where its
+        sources have been replaced.
+        """
+        if type(node.arguments) is cls:
+            return node.arguments
         make: Callable[..., Self] = cls
         return make(*node.src, **node.attr)
 
@@ -72,7 +76,8 @@ def node(op: Op, fmt: Format, shape: Sequence[int], arguments: Arguments) -> Ten
     """A computed tensor of its own, packed."""
     full = pad_shape(op, shape)
     strides = packed_strides(fmt, full)
-    return Tensor(op, fmt, full, strides, arguments.sources, arguments.attributes)
+    sources, attributes = arguments.sources, arguments.attributes
+    return Tensor(op, fmt, full, strides, sources, attributes, arguments=arguments)
 
 
 def writing(op: Op, target: Tensor, arguments: Arguments, name: str = "") -> Tensor:
@@ -87,4 +92,5 @@ def writing(op: Op, target: Tensor, arguments: Arguments, name: str = "") -> Ten
         root=target.storage,
         offset=target.offset,
         name=name,
+        arguments=arguments,
     )

@@ -46,12 +46,15 @@ class Tensor:
     root: "Tensor | None" = None
     offset: int = 0
     name: str = ""
+    arguments: object = None
+    """What `src` and `attr` were taken from (`graph.node.Arguments`), where that is known."""
 
     def named(self, name: str, layer: int | None = None) -> "Tensor":
         """A copy labelled `name` or `name-layer`: for what was just made and nobody uses yet."""
+        label = name if layer is None else f"{name}-{layer}"
         return Tensor(
             *(self.op, self.fmt, self.shape, self.strides, self.src, self.attr, self.role),
-            *(self.root, self.offset, name if layer is None else f"{name}-{layer}"),
+            *(self.root, self.offset, label, self.arguments),
         )
 
     def number(self, i: int) -> None:

@@ -43,7 +43,7 @@ def test_kernels_of_four_bytes_a_load_were_as_slow_as_the_design_found(
     """5.3 instructions a weight, one block on its way, teams of eight, norms and merges in launches
     of their own: what the model is worth.
     """
-    before = {pattern.__name__ for pattern in PATTERNS} - SINCE
+    before = {pattern.name for pattern in PATTERNS} - SINCE
     monkeypatch.setenv("CUTAWAY_FUSE", ",".join(before))
     old = Figures(45, 0, 44, {}, 170, 22, each=5.3)
     found = speed(CARDS[name], old=old).decode

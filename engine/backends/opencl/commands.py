@@ -1,5 +1,6 @@
 """Launches made ready: kernel objects with every argument set, enqueued in one tight loop."""
 
+import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from time import perf_counter_ns
 from typing import NamedTuple
@@ -22,6 +23,8 @@ CLOCKED = 32
 Number = np.int32 | np.int64 | np.float32
 Value = cl.Buffer | Number | bytes | None
 What = tuple[Tensor, str]
+CODES = {np.int32: "i", np.int64: "q", np.float32: "f"}
+"""Codes of `struct` by type of number."""
 
 
 class Step(NamedTuple):
@@ -198,12 +201,10 @@ def _set_struct(kernel: cl.Kernel, i: int, value: bytes) -> None:
 
 def _packed(values: Sequence[Value]) -> list[Value]:
     """Buffers, and behind them the numbers as C lays out a struct that begins with a long."""
-    numbers = bytearray()
-    for value in values:
-        if isinstance(value, np.generic):
-            numbers += bytes(-len(numbers) % value.nbytes) + value.tobytes()
-    numbers += bytes(-len(numbers) % np.dtype(np.int64).itemsize)
-    return [*(v for v in values if not isinstance(v, np.generic)), bytes(numbers)]
+    numbers = [value for value in values if isinstance(value, np.generic)]
+    layout = "".join([CODES[type(number)] for number in numbers])
+    packed = struct.pack(f"@{layout}0q", *numbers)
+    return [*(v for v in values if not isinstance(v, np.generic)), packed]
 
 
 def _values(

@@ -131,6 +131,7 @@ class Programs:
             return None
         try:
             program = cl.Program(self._context, [device], [binary])
+            program._source = ""  # else pyopencl looks for a kernel of this name for each kernel
             program.build(options)
         except cl.Error as error:
             log.warning("%s: the driver refuses it (%s); the kernel is built again", path, error)

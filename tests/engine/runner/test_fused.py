@@ -70,10 +70,10 @@ ELSEWHERE = (
 # What would do the same with one result more.
 STANDS_IN = {norm_quantize: norm_also_quantize}
 USED = [
-    pytest.param(architecture, pattern, id=f"{architecture}-{pattern.__name__}")
+    pytest.param(architecture, pattern, id=f"{architecture}-{pattern.name}")
     for architecture, unused in UNUSED.items()
     for pattern in PATTERNS
-    if pattern.__name__ not in unused and pattern not in ELSEWHERE
+    if pattern.name not in unused and pattern not in ELSEWHERE
 ]
 
 
@@ -157,7 +157,7 @@ def test_all_but_one(
         whole[architecture] = logits(path, device, tokens)
     want, fused = whole[architecture]
     left_out = (pattern, STANDS_IN.get(pattern))
-    others = ",".join(p.__name__ for p in PATTERNS if p not in left_out)
+    others = ",".join(p.name for p in PATTERNS if p not in left_out)
     monkeypatch.setenv("CUTAWAY_FUSE", others)
     got, more = logits(path, device, tokens)
     assert more > fused

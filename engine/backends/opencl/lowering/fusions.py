@@ -23,7 +23,13 @@ from engine.backends.opencl.launches.rope import supports_rope_store
 from engine.backends.opencl.launches.sizes import gapless
 from engine.backends.opencl.lowering.helpers import either_way, in_place_of, result
 from engine.backends.opencl.lowering.norm_fusions import NORM_PATTERNS, NORMED_PATTERNS
-from engine.backends.opencl.lowering.rewrite import Fusion, NodeList, Pattern, PlacedNode
+from engine.backends.opencl.lowering.rewrite import (
+    Fusion,
+    NodeList,
+    Pattern,
+    PlacedNode,
+    ends_with,
+)
 from engine.backends.opencl.lowering.state_fusions import STATE_PATTERNS
 from engine.backends.opencl.tiles.schemes import TILE
 from engine.device.backend import Computes
@@ -52,11 +58,10 @@ from engine.graph.tensor import Role, Tensor
 from engine.settings import FUSE
 
 
+@ends_with(Op.ROUTE_WEIGHTS)
 def route_weights(nodes: NodeList, i: int) -> Fusion | None:
     """The choice of experts and their weights."""
     node = nodes[i]
-    if node.op is not Op.ROUTE_WEIGHTS:
-        return None
     wanted = RouteWeights.of(node)
     made = nodes.maker(LoweredRoute, wanted.ids, i, Op.ROUTE)
     if made is None or wanted.ids.shape != made.node.shape:
@@ -69,11 +74,10 @@ def route_weights(nodes: NodeList, i: int) -> Fusion | None:
     return Fusion((made.place, i), in_place_of(made.node, Op.ROUTE, both))
 
 
+@ends_with(Op.ADD)
 def combine_add(nodes: NodeList, i: int) -> Fusion | None:
     """The sum over a token's experts, and what is added to it: a shared expert, the residual."""
     node = nodes[i]
-    if node.op is not Op.ADD:
-        return None
     total = Binary.of(node)
     for summed, added in ((total.a, total.b), (total.b, total.a)):
         if summed.shape != node.shape or not supports_combine_add(node, added):
@@ -89,11 +93,10 @@ def combine_add(nodes: NodeList, i: int) -> Fusion | None:
     return None
 
 
+@ends_with(Op.ADD_ID)
 def expert_bias(nodes: NodeList, i: int) -> Fusion | None:
     """A product by expert, and each expert's bias."""
     node = nodes[i]
-    if node.op is not Op.ADD_ID:
-        return None
     op = AddId.of(node)
     made = nodes.maker(MatmulExperts, op.a, i, Op.MATMUL_EXPERTS)
     if made is None or op.a.shape != made.node.shape:
@@ -107,11 +110,10 @@ def expert_bias(nodes: NodeList, i: int) -> Fusion | None:
 EXPERT_PATTERNS: tuple[Pattern, ...] = (route_weights, expert_bias, combine_add)
 
 
+@ends_with(Op.QUANTIZE)
 def activation_quantize(nodes: NodeList, i: int) -> Fusion | None:
     """An activation whose result is only wanted in panels."""
     node = nodes[i]
-    if node.op is not Op.QUANTIZE:
-        return None
     wanted = Quantize.of(node)
     act = nodes.maker(Gated, wanted.x, i, *IN_PANELS)
     if act is None or wanted.x.shape != act.node.shape:
@@ -123,10 +125,9 @@ def activation_quantize(nodes: NodeList, i: int) -> Fusion | None:
     return Fusion((act.place, i), in_place_of(node, Op.ACTIVATION_QUANTIZE, fused))
 
 
+@ends_with(Op.ATTENTION)
 def rope_store(nodes: NodeList, i: int) -> Fusion | None:
     """Fuse what lies between the products q, k, v and attention: rope of q, storing k and v."""
-    if nodes[i].op is not Op.ATTENTION:
-        return None
     attention = LoweredAttention.of(nodes[i])
     rope_q = nodes.maker(Rope, attention.q, i, Op.ROPE)
     set_k = nodes.writer(SetRows, attention.k, i, Op.SET_ROWS)
@@ -153,10 +154,9 @@ def rope_store(nodes: NodeList, i: int) -> Fusion | None:
     return Fusion(tuple(members), in_place_of(rope_q.node, Op.ROPE_STORE, fused))
 
 
+@ends_with(Op.ATTENTION)
 def store_both(nodes: NodeList, i: int) -> Fusion | None:
     """Keys and values of a layer without rope, stored."""
-    if nodes[i].op is not Op.ATTENTION:
-        return None
     attention = LoweredAttention.of(nodes[i])
     set_k = nodes.writer(SetRows, attention.k, i, Op.SET_ROWS)
     set_v = nodes.writer(SetRows, attention.v, i, Op.SET_ROWS)
@@ -208,11 +208,10 @@ def _norm_of_heads(nodes: NodeList, rope: PlacedNode[Rope]) -> PlacedNode[RmsNor
     return norm
 
 
+@ends_with(Op.QUANTIZE)
 def attention_quantize(nodes: NodeList, i: int) -> Fusion | None:
     """Attention, or the merge of its chunks, whose result the next product wants in panels too."""
     node = nodes[i]
-    if node.op is not Op.QUANTIZE:
-        return None
     wanted = Quantize.of(node)
     whole = nodes.maker(LoweredAttention, wanted.x, i, Op.ATTENTION)
     merge = nodes.maker(AttentionMerge, wanted.x, i, Op.ATTENTION_MERGE)
@@ -226,10 +225,9 @@ def attention_quantize(nodes: NodeList, i: int) -> Fusion | None:
     return Fusion((made.place, i), in_place_of(made.node, made.node.op, fused))
 
 
+@ends_with(Op.ATTENTION_MERGE)
 def attention_merged(nodes: NodeList, i: int) -> Fusion | None:
     """Chunks of attention, and their merge."""
-    if nodes[i].op is not Op.ATTENTION_MERGE:
-        return None
     merge = AttentionMerge.of(nodes[i])
     made = nodes.maker(LoweredAttention, merge.shares, i, Op.ATTENTION)
     if made is None or not merges_at_once(made.op, nodes.traits):
@@ -238,10 +236,9 @@ def attention_merged(nodes: NodeList, i: int) -> Fusion | None:
     return Fusion((made.place, i), in_place_of(nodes[i], Op.ATTENTION, whole))
 
 
+@ends_with(Op.ATTENTION)
 def attention_stored(nodes: NodeList, i: int) -> Fusion | None:
     """Attention of one token, and what turns its query and stores its key and value."""
-    if nodes[i].op is not Op.ATTENTION:
-        return None
     op = LoweredAttention.of(nodes[i])
     made = nodes.maker(RopeStore, op.q, i, Op.ROPE_STORE)
     if made is None or op.table is not None or not stores_at_once(op, nodes.traits):
@@ -270,11 +267,10 @@ def _reads_cache(read: Tensor, cache: Tensor) -> bool:
     return same and read.strides[1:3] == (width, cache.strides[1])
 
 
+@ends_with(Op.ADD)
 def matmul_bias(nodes: NodeList, i: int) -> Fusion | None:
     """Products of tiled weights that one launch makes, and the sum of one of them and its bias."""
     node = nodes[i]
-    if node.op is not Op.ADD:
-        return None
     product, bias = Binary.of(node).a, Binary.of(node).b
     made = nodes.writer(MatmulTiled, product, i, Op.MATMUL_TILED)
     is_bias = bias.role is Role.WEIGHT and bias.dims == node.shape[:1]
@@ -293,13 +289,12 @@ def matmul_bias(nodes: NodeList, i: int) -> Fusion | None:
     return Fusion((made.place, i), in_place_of(made.node, Op.MATMUL_TILED, fused))
 
 
+@ends_with(Op.ADD)
 def matmul_add(nodes: NodeList, i: int) -> Fusion | None:
     """A product of a tiled weight, and the sum of its result, scaled or not, and a residual or a
     bias.
     """
     node = nodes[i]
-    if node.op is not Op.ADD:
-        return None
     for product, added in either_way(Binary.of(node)):
         members, factor = [i], 1.0
         scaled = nodes.maker(Scale, product, i, Op.SCALE)
@@ -315,11 +310,10 @@ def matmul_add(nodes: NodeList, i: int) -> Fusion | None:
     return None
 
 
+@ends_with(Op.ACTIVATION_QUANTIZE)
 def matmul_gated(nodes: NodeList, i: int) -> Fusion | None:
     """Gate and up of one launch, and their activation in panels."""
     node = nodes[i]
-    if node.op is not Op.ACTIVATION_QUANTIZE:
-        return None
     act = ActivationQuantize.of(node)
     made = nodes.writer(MatmulTiled, act.gate, i, Op.MATMUL_TILED)
     if made is None or act.up is None or len(made.op.weights) != 2 or made.op.has_biases:
@@ -372,8 +366,8 @@ def fuse(
     """
     listed = NodeList(nodes, kept, traits, {} if computes is None else computes)
     for pattern in _wanted():
-        for place in range(len(listed)):
-            fusion = pattern(listed, place) if place in listed else None
+        for place in listed.places(pattern.op):
+            fusion = pattern.find(listed, place)
             if fusion is not None:
                 listed.apply(fusion)
     return listed.lowered()
@@ -381,7 +375,7 @@ def fuse(
 
 def _wanted() -> tuple[Pattern, ...]:
     chosen = FUSE.get()
-    known = {pattern.__name__: pattern for pattern in PATTERNS}
+    known = {pattern.name: pattern for pattern in PATTERNS}
     if chosen is not None and not chosen <= known.keys():
         expected = f"all, none, or some of {','.join(known)}"
         raise BadSetting(FUSE.name, ",".join(sorted(chosen)), expected)

@@ -12,7 +12,13 @@ from engine.backends.opencl.launches.matmul_normed import (
 )
 from engine.backends.opencl.launches.norm_chain import supports_norm_chain
 from engine.backends.opencl.lowering.helpers import either_way, in_place_of, result
-from engine.backends.opencl.lowering.rewrite import Fusion, NodeList, Pattern, PlacedNode
+from engine.backends.opencl.lowering.rewrite import (
+    Fusion,
+    NodeList,
+    Pattern,
+    PlacedNode,
+    ends_with,
+)
 from engine.gguf.formats import I8
 from engine.graph.lowered import (
     FeedChain,
@@ -33,11 +39,10 @@ from engine.graph.ops.norm import LayerNorm, RmsNorm
 from engine.graph.tensor import Tensor
 
 
+@ends_with(Op.ADD)
 def norm_add(nodes: NodeList, i: int) -> Fusion | None:
     """A norm, and the sum of its result and rows of the same shape."""
     node = nodes[i]
-    if node.op is not Op.ADD:
-        return None
     for normed, added in either_way(Binary.of(node)):
         norm = _norm(nodes, normed, i)
         if norm is None or not (normed.shape == added.shape == norm.node.shape):
@@ -48,6 +53,7 @@ def norm_add(nodes: NodeList, i: int) -> Fusion | None:
     return None
 
 
+@ends_with(Op.QUANTIZE)
 def norm_quantize(nodes: NodeList, i: int) -> Fusion | None:
     """A norm whose result is only wanted in panels."""
     found = _wanted_norm(nodes, i)
@@ -66,6 +72,7 @@ def norm_quantize(nodes: NodeList, i: int) -> Fusion | None:
     return Fusion((norm.place, i), in_place_of(nodes[i], Op.NORM_CHAIN, chain))
 
 
+@ends_with(Op.QUANTIZE)
 def norm_also_quantize(nodes: NodeList, i: int) -> Fusion | None:
     """A norm whose result is wanted in panels, too."""
     found = _wanted_norm(nodes, i)
@@ -76,11 +83,10 @@ def norm_also_quantize(nodes: NodeList, i: int) -> Fusion | None:
     return Fusion((norm.place, i), in_place_of(nodes[i], Op.NORM_CHAIN, chain))
 
 
+@ends_with(Op.NORM_CHAIN)
 def norm_add_norm_quantize(nodes: NodeList, i: int) -> Fusion | None:
     """The first two, one behind the other; the sum is written too."""
     node = nodes[i]
-    if node.op is not Op.NORM_CHAIN:
-        return None
     last = NormChain.of(node)
     first = _chain(nodes, last.x, i)
     if first is None or last.panels is None or last.writes:
@@ -90,11 +96,10 @@ def norm_add_norm_quantize(nodes: NodeList, i: int) -> Fusion | None:
     return Fusion((first.place, i), in_place_of(node, Op.NORM_CHAIN, both))
 
 
+@ends_with(Op.QUANTIZE)
 def norm_add_quantize(nodes: NodeList, i: int) -> Fusion | None:
     """A norm and a sum that is wanted in panels, too: what follows has no norm before it."""
     node = nodes[i]
-    if node.op is not Op.QUANTIZE:
-        return None
     wanted = Quantize.of(node)
     first = _chain(nodes, wanted.x, i)
     if first is None:
@@ -103,10 +108,9 @@ def norm_add_quantize(nodes: NodeList, i: int) -> Fusion | None:
     return Fusion((first.place, i), in_place_of(node, Op.NORM_CHAIN, chain))
 
 
+@ends_with(Op.MATMUL_TILED)
 def norm_matmul(nodes: NodeList, i: int) -> Fusion | None:
     """A norm of one row, and products that nobody but them reads it for."""
-    if nodes[i].op is not Op.MATMUL_TILED:
-        return None
     op = MatmulTiled.of(nodes[i])
     found = _normed_row(nodes, op.x, op.weights, i)
     if found is None:
@@ -117,10 +121,9 @@ def norm_matmul(nodes: NodeList, i: int) -> Fusion | None:
     return Fusion(members, in_place_of(nodes[i], Op.NORM_MATMUL, fused))
 
 
+@ends_with(Op.MATMUL_GATED)
 def norm_gated(nodes: NodeList, i: int) -> Fusion | None:
     """The same of gate and up, and their activation in panels."""
-    if nodes[i].op is not Op.MATMUL_GATED:
-        return None
     op = MatmulGated.of(nodes[i])
     found = _normed_row(nodes, op.x, (op.gate, op.up), i)
     if found is None:
@@ -130,10 +133,9 @@ def norm_gated(nodes: NodeList, i: int) -> Fusion | None:
     return Fusion(members, in_place_of(nodes[i], Op.NORM_GATED, fused))
 
 
+@ends_with(Op.MATMUL_ADD)
 def feed_chain(nodes: NodeList, i: int) -> Fusion | None:
     """The product behind attention and the sum, and all of the feed-forward, of one row."""
-    if nodes[i].op is not Op.MATMUL_ADD:
-        return None
     last = MatmulAdd.of(nodes[i])
     gated = nodes.maker(NormGated, last.x, i, Op.NORM_GATED)
     if gated is None:
@@ -200,8 +202,6 @@ def _normed_row(
 
 def _wanted_norm(nodes: NodeList, i: int) -> tuple[PlacedNode[RmsNorm], Quantize] | None:
     """The norm whose result the node at that place puts into panels."""
-    if nodes[i].op is not Op.QUANTIZE:
-        return None
     wanted = Quantize.of(nodes[i])
     norm = _norm(nodes, wanted.x, i)
     if norm is None or wanted.x.shape != norm.node.shape:

@@ -2,7 +2,7 @@
 move.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Generic, TypeVar
@@ -54,8 +54,9 @@ class NodeList:
         for place in range(len(self._nodes)):
             self._note(place)
 
-    def __len__(self) -> int:
-        return len(self._nodes)
+    def places(self, op: Op) -> Iterator[int]:
+        """The places whose node has this operation, in order; nodes may be fused meanwhile."""
+        return (i for i, node in enumerate(self._nodes) if node is not None and node.op is op)
 
     def __contains__(self, place: int) -> bool:
         """True if there still is a node."""
@@ -148,7 +149,27 @@ class NodeList:
         return self._known[node]
 
 
-Pattern = Callable[[NodeList, int], Fusion | None]
+Find = Callable[[NodeList, int], Fusion | None]
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """Nodes that one launch can compute. `find` gives the fusion whose last member is the node at a
+    place, which has the operation `op`; None where there is none.
+    """
+
+    op: Op
+    find: Find
+
+    @property
+    def name(self) -> str:
+        """The name that the setting `CUTAWAY_FUSE` takes."""
+        return self.find.__name__
+
+
+def ends_with(op: Op) -> Callable[[Find], Pattern]:
+    """Make a pattern of the function that finds it, by the operation of its last member."""
+    return lambda find: Pattern(op, find)
 
 
 @dataclass(frozen=True)

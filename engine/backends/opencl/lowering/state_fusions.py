@@ -4,7 +4,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from engine.backends.opencl.lowering.helpers import in_place_of, result
-from engine.backends.opencl.lowering.rewrite import Fusion, NodeList, Pattern, PlacedNode
+from engine.backends.opencl.lowering.rewrite import (
+    Fusion,
+    NodeList,
+    Pattern,
+    PlacedNode,
+    ends_with,
+)
 from engine.gguf.formats import F32, I32
 from engine.graph.lowered import (
     LoweredCausalConv,
@@ -34,10 +40,9 @@ RECURRENT: Mapping[
 """What carries a state from token to token."""
 
 
+@ends_with(Op.SET_ROWS)
 def state_store(nodes: NodeList, i: int) -> Fusion | None:
     """Such a node, and the write of the new states, its last columns, into slots."""
-    if nodes[i].op is not Op.SET_ROWS:
-        return None
     store = SetRows.of(nodes[i])
     tail = store.values
     for code, kind in RECURRENT.items():
@@ -54,10 +59,9 @@ def state_store(nodes: NodeList, i: int) -> Fusion | None:
     return None
 
 
+@ends_with(Op.SSM_SCAN)
 def scan_steps(nodes: NodeList, i: int) -> Fusion | None:
     """A scan whose steps of time are softplus of a product and a bias, maybe bounded below."""
-    if nodes[i].op is not Op.SSM_SCAN:
-        return None
     op = LoweredSsmScan.of(nodes[i])
     if op.dt is not None or op.a.shape[0] > 1:
         return None
@@ -74,10 +78,9 @@ def scan_steps(nodes: NodeList, i: int) -> Fusion | None:
     return Fusion(members, in_place_of(nodes[i], Op.SSM_SCAN, replace(fused, least=least)))
 
 
+@ends_with(Op.DELTA_NET)
 def delta_gates(nodes: NodeList, i: int) -> Fusion | None:
     """A delta rule whose heads decay by softplus(product + bias) a, and step by a sigmoid."""
-    if nodes[i].op is not Op.DELTA_NET:
-        return None
     op = LoweredDeltaNet.of(nodes[i])
     step = nodes.maker(Gated, op.beta, i, Op.SIGMOID)
     decay = nodes.maker(Binary, op.g, i, Op.MUL)
