@@ -13,7 +13,8 @@ from engine.kvcache.causal import CacheStep, Ints
 from engine.kvcache.encoded import EncodedStep, Entering
 from engine.kvcache.states import StatePart, StateStep
 from engine.layers.edits import NO_EDITS, EditShape
-from engine.layers.step import Pass, Shift, Step, build_shift
+from engine.layers.shift import Shift, build_shift
+from engine.layers.step import Pass, Step
 from engine.models.axes import Axes, Counts, KnownAxes, counted_axes, cut
 from engine.models.base import Output
 from engine.models.build import BuiltModel, HiddenRows, StepShape, bucket_of_cells

@@ -7,7 +7,7 @@ import pytest
 from engine.errors import BadSetting
 from engine.gguf.formats import F16, Q8_0
 from engine.layers.rope import RopeParams
-from engine.layers.step import build_shift
+from engine.layers.shift import build_shift
 from engine.models.kept import (
     SLOTS,
     Borrowed,
