@@ -215,3 +215,21 @@ class LayerNormedAttention(SelfAttention):
             ops.mul(q, self.q_norm.weight).named("Qcur_normed", i),
             ops.mul(k, self.k_norm.weight).named("Kcur_normed", i),
         )
+
+
+@dataclass(frozen=True)
+class RelativeAttention(SelfAttention):
+    """Attention among all tokens of a step whose scores have a bias by their distance; layers
+    without a `table` [H, buckets] share the first layer's (T5).
+    """
+
+    o: Annotated[Linear, Name("attn_o")]
+    table: Annotated[Tensor | None, Name("attn_rel_b.weight")]
+
+    def mixed(
+        self, heads: Heads, i: int, p: Pass, spec: AttentionSpec, cache: LayerCache | None
+    ) -> Tensor:
+        bias = p.first_bias if self.table is None else p.relative_bias(self.table)
+        if i == 0:
+            p.first_bias = bias
+        return p.attend_all(*heads, spec.scale, None, bias=bias).named("kqv_out", i)

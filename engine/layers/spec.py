@@ -110,6 +110,7 @@ class GatedActivation:
 SWIGLU = GatedActivation(ops.silu, "ffn_swiglu")
 GEGLU = GatedActivation(ops.gelu, "ffn_geglu")
 GELU = GatedActivation(ops.gelu, "ffn_gelu")
+RELU = GatedActivation(ops.relu, "ffn_relu")
 RELU_SQR = GatedActivation(lambda x, up: ops.sqr(ops.relu(x, up)), "ffn_relu_sqr")
 GEGLU_ERF = GatedActivation(ops.gelu_erf, "ffn_geglu")
 GELU_ERF = GatedActivation(ops.gelu_erf, "ffn_gelu")

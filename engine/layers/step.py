@@ -16,6 +16,7 @@ from engine.kvcache.encoded import EncodedStep
 from engine.kvcache.states import StateStep, read_from, written_to
 from engine.layers import hadamard
 from engine.layers.edits import EditShape, StepEdits
+from engine.layers.relative import buckets
 from engine.layers.rope import RopeParams, step_table
 from engine.layers.spec import Temperature
 
@@ -46,13 +47,18 @@ def unfused(
     softcap: float,
     sinks: Tensor | None,
     alibi: float,
+    bias: Tensor | None = None,
 ) -> Tensor:
-    """Attention from single operations: q [D, H, T], k, v [D, K, C] -> [Dv, H, T]."""
+    """Attention from single operations: q [D, H, T], k, v [D, K, C] -> [Dv, H, T]; a `bias` [C, T,
+    H] is added to products of keys and queries before they are scaled.
+    """
     scores = ops.matmul(k.permute(0, 2, 1, 3), q.permute(0, 2, 1, 3)).named("kq")
+    if bias is not None:
+        scores = ops.add(scores, bias).named("kq_biased")
     weights = ops.softmax(
         scores, spans, cells, scale=scale, softcap=softcap, sinks=sinks, alibi=alibi
     ).named("kq_soft_max")
-    mixed = ops.matmul(ops.contiguous(v.permute(1, 2, 0, 3)), weights).named("kqv")
+    mixed = ops.matmul(ops.duplicate(v.permute(1, 2, 0, 3)), weights).named("kqv")
     return ops.contiguous(mixed.permute(0, 2, 1, 3))
 
 
@@ -202,6 +208,8 @@ class Pass:
         self.sites: list[Site] = []
         self.first_values: Tensor | None = None
         """Values of the first layer, where later ones mix theirs with them (RWKV-7)."""
+        self.first_bias: Tensor | None = None
+        """The bias of the first layer's scores, which later ones without their own share (T5)."""
         self._written: dict[Tensor, Tensor] = {}
         self._states = tuple(states)
         self._width = 0
@@ -409,9 +417,11 @@ class Pass:
         scale: float,
         reach: int | None,
         alibi: float = 0.0,
+        bias: Tensor | None = None,
     ) -> Tensor:
         """Attention among the step's own tokens, before and behind: q [D, H, T], k and v [D, K, T]
-        -> [Dv * H, T]. A token sees those at most `reach` places away, None: all.
+        -> [Dv * H, T]. A token sees those at most `reach` places away, None: all. A `bias` is added
+        as `unfused` adds it.
         """
         n = self.n_tokens
 
@@ -424,8 +434,25 @@ class Pass:
         seen = self._input(f"inp_reach_{reach}", I32, (4, n), spans)
         held = self._input("inp_cells_all", I32, (2, n), cells)
         n_kv = self._input("inp_n_kv_all", I32, (1,), lambda s: np.array([s.n_real], np.int32))
-        mixed = ops.attention(q, k, v, seen, held, n_kv, scale=scale, alibi=alibi)
+        if bias is None:
+            mixed = ops.attention(q, k, v, seen, held, n_kv, scale=scale, alibi=alibi)
+        else:
+            mixed = unfused(q, k, v, seen, held, scale, 0.0, None, alibi, bias)
         return mixed.reshape(mixed.shape[0] * mixed.shape[1], n)
+
+    def relative_bias(self, table: Tensor) -> Tensor:
+        """The bias f32 [T, T, H] of scores among the step's own tokens: for each pair the row of
+        `table` [H, B] that its distance's bucket has.
+        """
+        n, (heads, n_buckets) = self.n_tokens, table.shape[:2]
+
+        def fill(_: Step) -> Array:
+            at = np.arange(n)
+            return buckets(at[None, :] - at[:, None], n_buckets, both=True).reshape(-1)
+
+        ids = self._input(f"inp_buckets_{n_buckets}", I32, (n * n,), fill)
+        rows = ops.rows(table, ids).reshape(heads, n, n)
+        return ops.contiguous(rows.permute(2, 0, 1, 3)).named("pos_bias")
 
     def cross(
         self,

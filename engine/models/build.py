@@ -482,7 +482,7 @@ def _is_left(name: str, params: TextParams) -> bool:
 
 
 _KINDS = (
-    ("an encoder-decoder model like T5", "t5 t5encoder"),
+    ("an encoder-decoder model like T5", "t5"),
     (
         "a diffusion language model",
         "dream llada llada-moe rnd1 diffusion-gemma",

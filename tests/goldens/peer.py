@@ -104,10 +104,12 @@ class Peer:
             batch.n_seq_id[i] = 1
             batch.seq_id[i][0] = 0
             batch.logits[i] = i in rows
-        status = llama_cpp.llama_decode(self._context, batch)
+        encodes = llama_cpp.llama_model_has_encoder(self._model)
+        compute = llama_cpp.llama_encode if encodes else llama_cpp.llama_decode
+        status = compute(self._context, batch)
         llama_cpp.llama_batch_free(batch)
         if status:
-            raise RuntimeError(f"llama_decode: {status}")
+            raise RuntimeError(f"{compute.__name__}: {status}")
 
     def close(self) -> None:
         llama_cpp.llama_free(self._context)

@@ -61,4 +61,18 @@ ENCODERS = [
         Fault(f"{TEXT}/modern_bert.py", '"silu": SWIGLU', '"silu": GEGLU_ERF'),
         launches=46,
     ),
+    Row(
+        *("t5encoder", "t5encoder", "by llama.cpp: one learned bias for all layers, no scale"),
+        Fault("engine/layers/relative.py", "np.where(distances > 0, side, 0)", "0"),
+        launches=39,
+    ),
+    Row(
+        *("t5encoder-gated", "t5encoder", "a bias of a layer's own, few buckets, gates by GELU"),
+        Fault(
+            "engine/layers/attention.py",
+            "        if i == 0:\n            p.first_bias",
+            "        if i:\n            p.first_bias",
+        ),
+        launches=34,
+    ),
 ]

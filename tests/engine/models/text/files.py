@@ -18,6 +18,7 @@ FLOATS_ONLY = (
     *("ffn_gate_inp", "ssm_conv1d", "shortconv.conv", "ssm_a", "ssm_d", "altup_predict_coef"),
     *("token_types", "position_embd", "mix_lerp", "time_mix_first"),
     *("altup_correct_coef", "altup_router", "attn_q_norm", "attn_k_norm", "ssm_norm"),
+    "attn_rel_b",
 )
 """Parts of names of tensors that files keep in F32 whatever their shape."""
 

@@ -133,3 +133,21 @@ def test_a_table_of_positions_that_is_too_short_is_refused(tmp_path: Path) -> No
     path.write_bytes(data)
     with pytest.raises(BadFile, match="513 positions"), open_gguf(path) as file:
         build_model(file, None, 16)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b"blk.0.attn_rel_b", b"blk.1.attn_rel_b"),
+        (b"relative_buckets_count\4\0\0\0\x20", b"relative_buckets_count\4\0\0\0\x40"),
+    ],
+    ids=["missing", "another size"],
+)
+def test_a_first_layer_without_its_bias_is_refused(old: bytes, new: bytes, tmp_path: Path) -> None:
+    row = next(row for row in ENCODERS if row.name == "t5encoder")
+    path = write(row, tmp_path)
+    data = path.read_bytes()
+    assert data.count(old) == 1
+    path.write_bytes(data.replace(old, new))
+    with pytest.raises(BadFile, match="attn_rel_b: a bias.* in layer 0"), open_gguf(path) as file:
+        build_model(file, None, 16)

@@ -1,0 +1,63 @@
+"""Sentence-T5, GTR, Instructor: T5's encoder alone, for embeddings.
+
+Raffel et al. 2020; tensor names and keys by the GGUF spec. Scores have a learned bias in place of
+positions, and no scale.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated
+
+from engine.errors import ShapeError
+from engine.layers.attention import RelativeAttention
+from engine.layers.blocks import PreNormBlock
+from engine.layers.feed_forward import FeedForward, PlainFeedForward
+from engine.layers.relative import BUCKETS
+from engine.layers.rope import RopeParams
+from engine.layers.spec import GEGLU, RELU, AttentionSpec, BlockSpec
+from engine.models.constants import Values
+from engine.models.decoder import DecoderParams
+from engine.models.encoder import NormedEncoder, NormedWeights
+from engine.weights.bind import Name
+from engine.weights.params import Meta
+
+
+@dataclass(frozen=True, kw_only=True)
+class Params(DecoderParams):
+    buckets: Annotated[int, Meta("attention.relative_buckets_count", BUCKETS)]
+
+    def attention(self, rope: RopeParams | None, i: int = 0) -> AttentionSpec:
+        return replace(super().attention(rope, i), scale=1.0)
+
+
+Block = PreNormBlock[RelativeAttention, FeedForward | PlainFeedForward]
+
+
+@dataclass(frozen=True)
+class Weights(NormedWeights[Block]):
+    blocks: Annotated[list[Block], Name("enc.blk")]
+
+
+class Model(NormedEncoder[Params, Weights]):
+    def __init__(
+        self, params: Params, weights: Weights, constants: Mapping[str, Values], n_ctx: int
+    ) -> None:
+        super().__init__(params, weights, constants, n_ctx)
+        for i, block in enumerate(weights.blocks):
+            check_table(block.attn, i, params)
+
+    def rope(self, i: int) -> RopeParams | None:
+        return None
+
+    def spec(self, i: int) -> BlockSpec:
+        """Gated feed-forwards have GELU, plain ones ReLU."""
+        is_gated = isinstance(self.weights.blocks[i].ffn, FeedForward)
+        return replace(super().spec(i), gated=GEGLU if is_gated else RELU)
+
+
+def check_table(attention: RelativeAttention, i: int, params: Params) -> None:
+    """Raises `ShapeError` where layer i's bias has another size, or the first layer has none."""
+    shape = () if attention.table is None else attention.table.dims
+    if (i == 0 or shape) and shape != (params.n_head(i), params.buckets):
+        what = f"a bias [{params.n_head(i)} heads, {params.buckets} buckets] in layer {i}"
+        raise ShapeError("attn_rel_b", what, shape)
