@@ -219,8 +219,8 @@ class LayerNormedAttention(SelfAttention):
 
 @dataclass(frozen=True)
 class RelativeAttention(SelfAttention):
-    """Attention among all tokens of a step whose scores have a bias by their distance; layers
-    without a `table` [H, buckets] share the first layer's (T5).
+    """Attention whose scores have a bias by distance; layers without a `table` [H, buckets] share
+    the first layer's (T5).
     """
 
     o: Annotated[Linear, Name("attn_o")]
@@ -229,7 +229,35 @@ class RelativeAttention(SelfAttention):
     def mixed(
         self, heads: Heads, i: int, p: Pass, spec: AttentionSpec, cache: LayerCache | None
     ) -> Tensor:
-        bias = p.first_bias if self.table is None else p.relative_bias(self.table)
+        bias = p.first_bias if self.table is None else p.relative_bias(self.table, cache)
         if i == 0:
             p.first_bias = bias
-        return p.attend_all(*heads, spec.scale, None, bias=bias).named("kqv_out", i)
+        if cache is None:
+            mixed = p.attend_all(*heads, spec.scale, None, bias=bias)
+        else:
+            mixed = p.attend(*heads, cache, spec.scale, bias=bias)
+        return mixed.named("kqv_out", i)
+
+
+@dataclass(frozen=True)
+class CrossAttention:
+    """Attention of tokens to the rows of an encoder, all of which they see (T5)."""
+
+    q: Annotated[Linear, Name("cross_attn_q")]
+    k: Annotated[Linear, Name("cross_attn_k")]
+    v: Annotated[Linear, Name("cross_attn_v")]
+    o: Annotated[Linear, Name("cross_attn_o")]
+
+    def __call__(
+        self, x: Tensor, i: int, p: Pass, spec: AttentionSpec, cache: LayerCache
+    ) -> Tensor:
+        """x [E, T] -> [E, T] in layer i."""
+        d = spec.head_dim
+
+        def encoded(rows: Tensor) -> tuple[Tensor, Tensor]:
+            k = self.k(rows, "cross_k", i).reshape(d, spec.n_head_kv, rows.shape[1])
+            return k, self.v(rows, "cross_v", i).reshape(d, spec.n_head_kv, rows.shape[1])
+
+        q = self.q(x, "cross_q", i).reshape(d, spec.n_head, x.shape[1])
+        mixed = p.cross(q, encoded, cache, spec.scale, x.shape[0]).named("cross_kqv_out", i)
+        return self.o(mixed, "cross_attn_out", i)

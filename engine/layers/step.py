@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from engine.gguf.formats import F32, I32, Format
 from engine.graph import ops
 from engine.graph.tensor import Role, Tensor, leaf
-from engine.kvcache.causal import CacheStep
+from engine.kvcache.causal import POSITION, CacheStep
 from engine.kvcache.encoded import EncodedStep
 from engine.kvcache.states import StateStep, read_from, written_to
 from engine.layers import hadamard
@@ -106,7 +106,8 @@ class LayerCache:
     """A layer's keys [D*K, C] and values [Dv*K, C], which of the caches says who sees them, and
     what keys were turned by. Values may be a view of the last channels of the keys.
 
-    Where they are `borrowed`, an earlier layer writes them and this one only reads.
+    Where they are `borrowed`, an earlier layer writes them and this one only reads. `cross` are
+    those of an encoder's rows, which the layer attends to as well.
     """
 
     k: Tensor
@@ -115,6 +116,7 @@ class LayerCache:
     cache: int
     rope: RopeParams | None
     borrowed: bool = False
+    cross: "LayerCache | None" = None
 
     @property
     def joint(self) -> bool:
@@ -134,7 +136,8 @@ class LayerCache:
         """Tensors that are allocated for it."""
         if self.borrowed:
             return ()
-        return (self.k,) if self.joint else (self.k, self.v)
+        further = () if self.cross is None else self.cross.leaves
+        return (self.k, *further) if self.joint else (self.k, self.v, *further)
 
 
 @dataclass(frozen=True)
@@ -367,10 +370,11 @@ class Pass:
         softcap: float = 0.0,
         sinks: Tensor | None = None,
         alibi: float = 0.0,
+        bias: Tensor | None = None,
     ) -> Tensor:
         """Write k and v [D, K, T] into the cache, then attend: q [D, H, T] -> [Dv * H, T], as
-        `ops.attention`. No v where values are a part of the keys, and neither where cells are
-        borrowed.
+        `ops.attention`, or with a bias as `unfused`. No v where values are a part of the keys, and
+        neither where cells are borrowed.
 
         Where `hadamard.helps`, keys and values are rotated, and q and the result with them.
         """
@@ -401,11 +405,11 @@ class Pass:
             values = keys.window(cache.v.offset, shape, keys.strides)
         else:
             values = first_cells(self._written[cache.v], cache.heads, n_cells)
-        if self.fused_attention:
+        if self.fused_attention and bias is None:
             numbers = {"scale": scale, "softcap": softcap, "alibi": alibi}
             mixed = ops.attention(q, keys, values, spans, cells, n_kv, sinks=sinks, **numbers)
         else:
-            mixed = unfused(q, keys, values, spans, cells, scale, softcap, sinks, alibi)
+            mixed = unfused(q, keys, values, spans, cells, scale, softcap, sinks, alibi, bias)
         mixed = self._rotated(mixed, turns_v)
         return mixed.reshape(mixed.shape[0] * mixed.shape[1], n)
 
@@ -440,18 +444,20 @@ class Pass:
             mixed = unfused(q, k, v, seen, held, scale, 0.0, None, alibi, bias)
         return mixed.reshape(mixed.shape[0] * mixed.shape[1], n)
 
-    def relative_bias(self, table: Tensor) -> Tensor:
-        """The bias f32 [T, T, H] of scores among the step's own tokens: for each pair the row of
-        `table` [H, B] that its distance's bucket has.
+    def relative_bias(self, table: Tensor, cache: LayerCache | None) -> Tensor:
+        """The bias f32 [C, T, H] of scores over a cache's cells, or over the step's own tokens on
+        both sides: for each pair the row of `table` [H, B] that its distance's bucket has.
         """
         n, (heads, n_buckets) = self.n_tokens, table.shape[:2]
+        n_cells = n if cache is None else self.cells[cache.cache]
 
-        def fill(_: Step) -> Array:
-            at = np.arange(n)
-            return buckets(at[None, :] - at[:, None], n_buckets, both=True).reshape(-1)
+        def fill(s: Step) -> Array:
+            at = np.arange(n, dtype=np.int32) if cache is None else s.positions
+            seen = at if cache is None else s.caches[cache.cache].cells[:n_cells, POSITION]
+            return buckets(seen[None, :] - at[:, None], n_buckets, cache is None).reshape(-1)
 
-        ids = self._input(f"inp_buckets_{n_buckets}", I32, (n * n,), fill)
-        rows = ops.rows(table, ids).reshape(heads, n, n)
+        ids = self._input(f"inp_buckets_{n_buckets}", I32, (n_cells * n,), fill)
+        rows = ops.rows(table, ids).reshape(heads, n_cells, n)
         return ops.contiguous(rows.permute(2, 0, 1, 3)).named("pos_bias")
 
     def cross(

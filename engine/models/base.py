@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from functools import cache
 from pkgutil import iter_modules
-from typing import ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from engine.errors import NotSupported
 from engine.graph.tensor import Tensor
@@ -98,6 +98,12 @@ class TextModel(ABC, Generic[P, W]):
     """
 
     gives: ClassVar[frozenset[Output]] = frozenset({Output.LOGITS})
+    biased: ClassVar[bool] = False
+    """True if scores of cached keys have a learned bias: no fused attention computes them."""
+    encoder: "TextModel[Any, Any] | None" = None
+    """The model that reads a prompt as a whole, where this one only writes the answer."""
+    start: int | None = None
+    """The first token of such an answer."""
     whole: ClassVar[bool] = False
     """Whether tokens also see those behind them, so that a text is computed in one step."""
 

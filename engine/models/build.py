@@ -177,7 +177,16 @@ class BuiltModel:
     @cached_property
     def one_token(self) -> Graph:
         """A step of one token with an empty cache, its attention in one operation."""
-        return self.build(StepShape(1, 1, self.buckets([0] * len(self.caches.caches))))[1]
+        return self.build(self.next_token)[1]
+
+    @property
+    def next_token(self) -> StepShape:
+        """The shape of a step of one token with an empty cache; it attends to the rows of an
+        encoder, if there is one.
+        """
+        encoded = None if self.model.encoder is None else (0, CELL_STEP)
+        cells = self.buckets([0] * len(self.caches.caches))
+        return StepShape(1, 1, cells, encoded=encoded)
 
     @cached_property
     def _widths(self) -> dict[Output, int]:
@@ -222,6 +231,13 @@ class BuiltModel:
             graph = adapted(p, graph, {i: self.adapters[i] for i in shape.adapters})
         return p, edited(p, graph, shape.edits, self.results) if shape.edits.points else graph
 
+    def build_encoder(self, n_tokens: int) -> tuple[Pass, Graph]:
+        """The graph of an encoder's pass over a prompt: rows [E, n_tokens]."""
+        encoder = self.model.encoder
+        assert encoder is not None, f"{self.arch} has no encoder"
+        p = Pass(n_tokens, n_tokens, (), whole=True)
+        return p, Graph.of([encoder.hidden(p, [None] * encoder.params.n_layer)])
+
     @property
     def all_adapters(self) -> tuple[int, ...]:
         """The numbers of all adapters."""
@@ -261,6 +277,8 @@ def bucket_of_cells(n: int, most: int) -> int:
 BLOCK = re.compile(r"blk\.(\d{1,8})\.", re.ASCII)
 MTP = "mtp."
 """What Ollama calls the tensors that predict further tokens."""
+CROSS_BIAS = ".cross_attn_rel_b.weight"
+"""In early files of T5, whose own class never reads it."""
 INDEX = ".indexer."
 """In names of tensors that choose tokens to look at: contexts are as short as to need no choice."""
 
@@ -478,11 +496,11 @@ def _is_left(name: str, params: TextParams) -> bool:
     """True if a tensor is of a tower or an index of tokens, or predicts further ones."""
     block = BLOCK.match(name)
     further = block is not None and params.n_layer <= int(block[1]) < params.n_block
-    return further or name.startswith(MTP) or INDEX in name or is_vision(name)
+    unused = name.startswith(MTP) or INDEX in name or name.endswith(CROSS_BIAS)
+    return further or unused or is_vision(name)
 
 
 _KINDS = (
-    ("an encoder-decoder model like T5", "t5"),
     (
         "a diffusion language model",
         "dream llada llada-moe rnd1 diffusion-gemma",

@@ -19,7 +19,7 @@ from engine.layers.step import LayerCache, LayerState
 
 CELL_STEP = 256
 PICTURES = -1
-"""The number of the cache of pictures' rows, which is none of the group's."""
+"""The number of the cache of pictures' or an encoder's rows, which is none of the group's."""
 TOGETHER = 2
 """Largest pictures whose rows are held at once, of smaller ones more; each further sequence has
 room for one.
@@ -115,9 +115,19 @@ class Both:
     state: State
 
 
+@dataclass(frozen=True)
+class Crossed:
+    """Attention to tokens, then to an encoder's rows, in one layer (T5). Scores have a learned
+    bias: no quantised cache is read without the fused attention.
+    """
+
+    cells: Cells
+    encoded: Encoded
+
+
 Sight = tuple[int | None, int | None, bool, bool]
 """What a cache is made by, besides its size."""
-Kept = Cells | Borrowed | Chunk | Latent | State | Encoded | Nothing | Both
+Kept = Cells | Borrowed | Chunk | Latent | State | Encoded | Nothing | Both | Crossed
 
 
 def make_caches(
@@ -134,7 +144,9 @@ def make_caches(
 
     Raises `BadSetting` where heads are no whole blocks of `kv`.
     """
-    seen = [shape.cells if isinstance(shape, Both) else shape for shape in kept]
+    seen: list[Kept] = [
+        shape.cells if isinstance(shape, Both | Crossed) else shape for shape in kept
+    ]
     sights = list(dict.fromkeys(_sight(k) for k in seen if isinstance(k, Cells | Chunk | Latent)))
     whole = _up(max(n_ctx, n_cells))
     sizes = [
@@ -160,6 +172,10 @@ def make_caches(
                 layers.append(None)
             case Encoded():
                 layers.append(_cells(shape, i, PICTURES, n_encoded, kv))
+    for i, shape in enumerate(kept):
+        own = layers[i]
+        if isinstance(shape, Crossed) and own is not None:
+            layers[i] = replace(own, cross=_crossed(shape.encoded, i, n_encoded, kv))
     caches = [CausalCache(size, *sight) for size, sight in zip(sizes, sights, strict=True)]
     encoded = EncodedCache(n_encoded) if n_encoded else None
     recurrent = any(isinstance(shape, State | Both) for shape in kept)
@@ -209,7 +225,8 @@ def _sight(shape: Cells | Chunk | Latent) -> Sight:
 
 def _encoded_cells(kept: Sequence[Kept], n_sequences: int) -> int:
     """For rows of the largest pictures that are seen together; 0 where none are kept."""
-    rows = max((shape.rows for shape in kept if isinstance(shape, Encoded)), default=0)
+    shapes = [shape.encoded if isinstance(shape, Crossed) else shape for shape in kept]
+    rows = max((shape.rows for shape in shapes if isinstance(shape, Encoded)), default=0)
     return _up(pictures_of(n_sequences) * rows)
 
 
@@ -226,6 +243,19 @@ def _cells(shape: Cells | Encoded, i: int, cache: int, n_cells: int, kv: Format)
         shape.heads,
         cache,
         shape.rope if isinstance(shape, Cells) else None,
+    )
+
+
+def _crossed(shape: Encoded, i: int, n_cells: int, kv: Format) -> LayerCache:
+    if kv.quantized:
+        expected = "f16 or f32: scores with a learned bias are not computed with quantised caches"
+        raise BadSetting("kv", kv.name.lower(), expected)
+    return LayerCache(
+        leaf(f"cache_cross_k_l{i}", kv, (shape.key_dim * shape.heads, n_cells), Role.CACHE),
+        leaf(f"cache_cross_v_l{i}", kv, (shape.value_dim * shape.heads, n_cells), Role.CACHE),
+        shape.heads,
+        PICTURES,
+        None,
     )
 
 

@@ -50,9 +50,8 @@ def dump(
     request = Generate(
         0, messages=list(messages), prompt=prompt, prompt_tokens=ids, when_full="stop"
     )
-    items = make_prompt(
-        model.tokenizer, model.template, request, sequence.n_ctx, sequence.viewer
-    ).items
+    arguments = (model.tokenizer, model.template, request, sequence.n_ctx, sequence.viewer)
+    items = make_prompt(*arguments, model.built.model.start).items
     if len(items) + n_tokens > sequence.n_ctx:
         room = f"at most {sequence.n_ctx - len(items)} after the prompt of {len(items)}"
         raise BadSetting("steps", n_tokens, f"{room} in a context of {sequence.n_ctx}")

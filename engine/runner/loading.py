@@ -379,7 +379,7 @@ def warm_up(stepper: Stepper) -> None:
         with part("planning"):
             stepper.ready(n_tokens)
         with part("first token"):
-            stepper.step([0] * n_tokens, 0, [n_tokens - 1])
+            stepper.step([0] * n_tokens, 0, [n_tokens - 1], extras=stepper.any_prompt(n_tokens))
             stepper.forget(0)
 
 

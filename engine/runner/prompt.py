@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
 
+import msgspec
+
 from engine.answers.forms import opened
 from engine.errors import BadSetting, CannotSee, ContextFull
 from engine.protocol import Generate, PicturePart, WhenFull
@@ -12,7 +14,7 @@ from engine.runner.aside import check_length, least_tokens
 from engine.runner.forms.turns import RequestedChat, Turn, has_tools, turns_of, variables_of
 from engine.runner.infill import infill_tokens
 from engine.runner.pictures.compose import compose
-from engine.runner.pictures.items import Item, Shown, extents, whole
+from engine.runner.pictures.items import EncodedText, Item, Shown, extents, tokens_of, whole
 from engine.runner.pictures.marking import mended
 from engine.runner.pictures.viewer import Viewer
 from engine.tokenizer import ChatTemplate, Tokenizer
@@ -45,12 +47,17 @@ def make_prompt(
     request: Generate,
     n_ctx: int,
     viewer: Viewer | None = None,
+    start: int | None = None,
 ) -> Prompt:
-    """The items of the request; a part is left out if it is too long and may be cut.
+    """The items of the request; a part is left out if it is too long and may be cut. Where an
+    encoder reads the prompt, `start` is the decoder's first token: both are one item, before what
+    is given of the answer.
 
     Raises `BadSetting`, `TemplateError`, `ContextFull`, `CannotFill`, `CannotSee` for pictures
     without a viewer, and `UnknownPictures`.
     """
+    if start is not None:
+        return _for_encoder(tokenizer, template, request, n_ctx, start)
     # Ids are taken as they are; a text is encoded with the prompt, so that spaces come out right.
     begun = "" if request.prefix_tokens else request.prefix
     fits = partial(_check_fits, tokenizer, n_ctx, request.when_full)
@@ -80,6 +87,17 @@ def make_prompt(
         for picture in prompt.pictures:
             viewer.fits(picture, n_ctx)
     return _fit(prompt, n_ctx, request.when_full)
+
+
+def _for_encoder(
+    tokenizer: Tokenizer, template: ChatTemplate, request: Generate, n_ctx: int, start: int
+) -> Prompt:
+    """The prompt for an encoder, which reads a whole context; the decoder begins with `start`."""
+    whole = msgspec.structs.replace(request, prefix="", prefix_tokens=[])
+    prompt = make_prompt(tokenizer, template, whole, n_ctx + 1)
+    text = tuple(tokens_of(prompt.items))
+    begun = request.prefix_tokens or tokenizer.encode(request.prefix, add_special=False)
+    return Prompt([EncodedText(start, text), *begun], 1, prompt.n_truncated)
 
 
 def prompt_text(template: ChatTemplate, chat: RequestedChat, viewer: Viewer | None = None) -> str:

@@ -7,10 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import BadSetting, Cancelled, CannotSee, CutawayError
+from engine.kvcache.encoded import Entering
 from engine.models.base import Output
 from engine.runner.batch import MAX_BATCH
 from engine.runner.edits import ALL, PLAIN, SequenceEdits, common
 from engine.runner.pictures.items import (
+    EncodedText,
     Item,
     before_group,
     before_looking,
@@ -240,9 +242,15 @@ class Sequenced:
     def extras(
         self, part: Sequence[Item], cancelled: Callable[[], bool]
     ) -> Generator[Encoding, None, Extras]:
-        """Return the effect of pictures, in this part or before it, on its step. Yields how far the
-        tower is with one. Raises `Cancelled`, `CannotSee`, `UnknownPictures`.
+        """Return the effect of pictures, in this part or before it, or of a prompt for an encoder
+        on its step. Yields how far the tower is with a picture. Raises `Cancelled`, `CannotSee`,
+        `UnknownPictures`.
         """
+        texts = [(i, item) for i, item in enumerate(part) if isinstance(item, EncodedText)]
+        if texts:
+            ((i, item),) = texts
+            text = Entering(self.stepper.encode(item.text), len(self.items) + i)
+            return Extras(entering=(text,))
         if self.viewer is None:
             if any(runs(part)):
                 raise CannotSee

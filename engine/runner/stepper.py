@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.errors import NotSupported
 from engine.graph.graph import Graph
 from engine.kvcache.causal import CacheStep, Ints
 from engine.kvcache.encoded import EncodedStep, Entering
@@ -170,6 +171,7 @@ class Stepper:
         fails is undone in all of them.
         """
         output = output or self.built.output
+        self._check_reads(parts, extras)
         joined = _join(parts)
         changed = bool(probes) or any(part.edits for part in parts) or extras.rows is not None
         hidden = self._hidden(output, changed)
@@ -202,6 +204,13 @@ class Stepper:
 
         real = Counts(len(joined.tokens), n_outputs, tuple([step.n_kv for step in steps]))
         return StartedStep(finish, plan, axes, real, steps, found)
+
+    def _check_reads(self, parts: Sequence[StepPart], extras: Extras) -> None:
+        """Raise `NotSupported` for a text that begins without a prompt for the encoder."""
+        begins = not extras.entering and any(part.first_position == 0 for part in parts)
+        if begins and self.built.model.encoder is not None:
+            what = "reading a text with an encoder-decoder model, which only answers prompts,"
+            raise NotSupported(what)
 
     def _hidden(self, output: Output, changed: bool = False) -> HiddenRows:
         """The hidden states that a step gives: none where edits or pictures `changed` them."""
@@ -299,7 +308,27 @@ class Stepper:
         if step is None:
             return None
         size = bucket_of_cells(step.n_kv, cache.n_cells)
-        return replace(step, cells=step.cells[:size].copy())
+        n = len(step.ids)
+        if n and self.built.model.encoder is not None:  # texts have any length
+            n = bucket_of(n)
+        rows, ids = _longer(step.rows, n, 0), _padded(step.ids, n, -1)
+        return replace(step, rows=rows, ids=ids, cells=step.cells[:size].copy())
+
+    def any_prompt(self, n_tokens: int) -> Extras:
+        """A prompt of so many tokens for the encoder, if there is one."""
+        if self.built.model.encoder is None:
+            return TEXT
+        return Extras(entering=(Entering(self.encode([0] * n_tokens), 0),))
+
+    def encode(self, tokens: Sequence[int]) -> Logits:
+        """The rows f32 [n, E] of a prompt that the model's encoder reads."""
+        n, size = len(tokens), bucket_of(len(tokens))
+        plan, p = self.planner.plan_with(("encoder", size), lambda: self.built.build_encoder(size))
+        at = np.arange(size, dtype=np.int32)
+        step = Step(_padded(np.array(tokens, np.int32), size, 0), at, at, (), n_real=n)
+        (rows,) = plan.run(p.fill(step))
+        found: Logits = rows.reshape(size, -1).view(np.float32)[:n].copy()
+        return found
 
     @property
     def most_outputs(self) -> int:
@@ -374,16 +403,18 @@ class Stepper:
         hidden = self._hidden(output)
         planes = self.built.planes if hidden == "wanted" else 0
         active = _active(np.array(self.scales))
-        rest = (planes, None, output, parts, NO_EDITS, hidden, active)
+        encoded = self.built.next_token.encoded
+        rest = (planes, encoded, output, parts, NO_EDITS, hidden, active)
         return StepShape(size, n_outputs, cells, *rest)
 
     def one_token(self, edits: SequenceEdits = PLAIN) -> Outline:
         """The outline of a decode step with an empty cache, and all that edits hook."""
-        cells = self.built.buckets([0] * len(self.built.caches.caches))
         points = tuple(sorted({one.point for one in edits.instructions}))
         hooked = EditShape(points, len(edits.instructions))
         active = _active(np.array(self.scales if edits.scales is None else edits.scales))
-        shape = StepShape(1, 1, cells, output=self.built.output, edits=hooked, adapters=active)
+        shape = self.built.next_token._replace(
+            output=self.built.output, edits=hooked, adapters=active
+        )
         return self._plan(shape)[0].outline
 
     def _plan(self, shape: StepShape, probes: Probes = NO_PROBES) -> tuple[Plan, Pass, Axes]:
@@ -395,14 +426,12 @@ class Stepper:
         if not probes:
             return plan, p, {}
         graph = plan.outline.graph
+        fused = self.fused_attention and not self.built.model.biased
         axes = self._axes.of(
             graph,
-            shape._replace(cells=()) if self.fused_attention else graph,
+            shape._replace(cells=()) if fused else graph,
             lambda: counted_axes(
-                graph,
-                shape.counts,
-                lambda counts: build(shape.with_counts(counts))[1],
-                self.fused_attention,
+                graph, shape.counts, lambda counts: build(shape.with_counts(counts))[1], fused
             ),
         )
         return plan, p, axes

@@ -8,11 +8,14 @@ Needs llama-cpp-python, which the tests themselves do not.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import llama_cpp
 import numpy as np
+
+Compute = Callable[[object, object], int]
+"""`llama_encode` or `llama_decode`, of a context and a batch."""
 
 
 class Peer:
@@ -94,7 +97,20 @@ class Peer:
         count = llama_cpp.llama_model_n_cls_out(self._model)
         return np.ctypeslib.as_array(found, (count,)).copy()
 
+    def answer(self, prompt: Sequence[int], tokens: Sequence[int]) -> np.ndarray:
+        """Logits of the decoder behind each of its tokens, once the encoder has read a prompt:
+        float32 [T, V].
+        """
+        self._run(llama_cpp.llama_encode, prompt, range(len(prompt)))
+        return self.logits(tokens, range(len(tokens)))
+
     def _decode(self, tokens: Sequence[int], rows: range) -> None:
+        model = self._model
+        encodes = llama_cpp.llama_model_has_encoder(model)
+        only = encodes and not llama_cpp.llama_model_has_decoder(model)
+        self._run(llama_cpp.llama_encode if only else llama_cpp.llama_decode, tokens, rows)
+
+    def _run(self, compute: Compute, tokens: Sequence[int], rows: range) -> None:
         llama_cpp.llama_memory_clear(llama_cpp.llama_get_memory(self._context), True)
         batch = llama_cpp.llama_batch_init(len(tokens), 0, 1)
         batch.n_tokens = len(tokens)
@@ -104,8 +120,6 @@ class Peer:
             batch.n_seq_id[i] = 1
             batch.seq_id[i][0] = 0
             batch.logits[i] = i in rows
-        encodes = llama_cpp.llama_model_has_encoder(self._model)
-        compute = llama_cpp.llama_encode if encodes else llama_cpp.llama_decode
         status = compute(self._context, batch)
         llama_cpp.llama_batch_free(batch)
         if status:

@@ -14,7 +14,7 @@ from engine.layers.blocks import PreNormBlock
 from engine.layers.feed_forward import FeedForward, PlainFeedForward
 from engine.layers.relative import BUCKETS
 from engine.layers.rope import RopeParams
-from engine.layers.spec import GEGLU, RELU, AttentionSpec, BlockSpec
+from engine.layers.spec import GEGLU, RELU, AttentionSpec, BlockSpec, GatedActivation
 from engine.models.constants import Values
 from engine.models.decoder import DecoderParams
 from engine.models.encoder import NormedEncoder, NormedWeights
@@ -50,9 +50,12 @@ class Model(NormedEncoder[Params, Weights]):
         return None
 
     def spec(self, i: int) -> BlockSpec:
-        """Gated feed-forwards have GELU, plain ones ReLU."""
-        is_gated = isinstance(self.weights.blocks[i].ffn, FeedForward)
-        return replace(super().spec(i), gated=GEGLU if is_gated else RELU)
+        return replace(super().spec(i), gated=activation(self.weights.blocks[i].ffn))
+
+
+def activation(ffn: FeedForward | PlainFeedForward) -> GatedActivation:
+    """Gated feed-forwards have GELU, plain ones ReLU."""
+    return GEGLU if isinstance(ffn, FeedForward) else RELU
 
 
 def check_table(attention: RelativeAttention, i: int, params: Params) -> None:

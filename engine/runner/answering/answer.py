@@ -182,7 +182,7 @@ class RunningAnswer:
         self.tally = Tally()
         built = model.built
         arguments = (model.tokenizer.pausing(pause), model.template, request)
-        self.prompt = make_prompt(*arguments, built.n_ctx, model.viewer)
+        self.prompt = make_prompt(*arguments, built.n_ctx, model.viewer, built.model.start)
         self.tally.tokenized = perf_counter()
         most, given_most = CONTEXTS_AT_MOST * built.n_ctx, request.max_tokens
         self.limit = most if given_most is None else given_most

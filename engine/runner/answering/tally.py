@@ -6,7 +6,7 @@ from time import perf_counter
 
 from engine.protocol import Generate, PictureStats, Progress, Stats
 from engine.runner.pictures.compose import n_tokens
-from engine.runner.pictures.items import Item, Shown, extents, runs
+from engine.runner.pictures.items import Item, Shown, extents, n_read, runs
 from engine.runner.pictures.viewer import Encoding
 from engine.runner.prompt import Prompt
 from engine.tokenizer import Tokenizer
@@ -71,7 +71,7 @@ class Tally:
         first = self.first or now
         encode_s = sum(self.encode_s.values())
         return Stats(
-            n_prompt=len(prompt.items),
+            n_prompt=sum(map(n_read, prompt.items)),
             n_cached=self.n_cached,
             n_generated=self.n_generated,
             tokenize_s=self.tokenized - self.started,

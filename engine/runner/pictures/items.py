@@ -1,4 +1,4 @@
-"""Items of a sequence: tokens, and rows of pictures at their positions.
+"""Items of a sequence: tokens, rows of pictures at their positions, and a prompt for an encoder.
 
 Two items are the same when a cache that holds one holds the other. A picture whose rows all see
 each other is one group: no step and no prefix ends inside.
@@ -67,12 +67,33 @@ class PictureRow(NamedTuple):
     row: int
 
 
-Item = int | PictureRow
+class EncodedText(NamedTuple):
+    """The decoder's first `token`, and the `text` that an encoder reads for all of its tokens."""
+
+    token: int
+    text: tuple[int, ...]
+
+
+Item = int | PictureRow | EncodedText
 
 
 def tokens_of(items: Sequence[Item]) -> list[int]:
     """The ids, -1 where a row stands."""
-    return [item if isinstance(item, int) else item.picture.token for item in items]
+    return [_token(item) for item in items]
+
+
+def _token(item: Item) -> int:
+    match item:
+        case PictureRow(picture=picture):
+            return picture.token
+        case EncodedText(token=token):
+            return token
+    return item
+
+
+def n_read(item: Item) -> int:
+    """How many tokens of a prompt an item stands for."""
+    return len(item.text) if isinstance(item, EncodedText) else 1
 
 
 class RowRun(NamedTuple):
@@ -94,7 +115,7 @@ def runs(items: Sequence[Item]) -> Iterator[RowRun]:
     """The pictures' rows in order."""
     begin = 0
     for i, item in enumerate(items):
-        if isinstance(item, int):
+        if not isinstance(item, PictureRow):
             continue
         if not (i and _continues(items[i - 1], item)):
             begin = i
@@ -105,7 +126,7 @@ def runs(items: Sequence[Item]) -> Iterator[RowRun]:
 
 
 def _continues(before: Item, item: Item) -> bool:
-    if isinstance(before, int) or isinstance(item, int):
+    if not (isinstance(before, PictureRow) and isinstance(item, PictureRow)):
         return False
     return before.picture == item.picture and item.row == before.row + 1
 
@@ -114,7 +135,7 @@ def before_group(items: Sequence[Item], n: int) -> int:
     """The most items up to `n` that end in no group whose rows see each other."""
     while 0 < n < len(items) and _continues(items[n - 1], items[n]):
         item = items[n]
-        if isinstance(item, int) or item.picture.plan.causal:
+        if not isinstance(item, PictureRow) or item.picture.plan.causal:
             break
         n -= 1
     return n

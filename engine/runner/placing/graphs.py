@@ -7,7 +7,7 @@ from typing import Self
 from engine.graph.graph import Graph
 from engine.graph.tensor import Tensor
 from engine.models.build import BuiltModel, HiddenRows, StepShape
-from engine.models.kept import pictures_of
+from engine.models.kept import CELL_STEP, pictures_of
 from engine.runner.batch import bucket_of
 from engine.runner.stepper import shift_of, with_rope
 from engine.scheduler.outline import Lowerings
@@ -37,8 +37,7 @@ class ModelGraphs:
         """A decode step with an empty cache."""
         if self.fused:
             return self.built.one_token
-        cells = self.built.buckets([0] * len(self.built.caches.caches))
-        return self.built.build(StepShape(1, 1, cells), self.fused)[1]
+        return self.built.build(self.built.next_token, self.fused)[1]
 
     @property
     def _adapted(self) -> Graph:
@@ -60,6 +59,10 @@ class ModelGraphs:
         if predicting is not None:
             cells = predicting.buckets([0] * len(predicting.caches.caches))
             found |= matmul_only(predicting.build(StepShape(1, 1, cells, hidden="wanted"))[1])
+        if self.built.model.encoder is not None:
+            read = self.built.next_token._replace(encoded=(1, CELL_STEP))
+            found |= matmul_only(self.built.build_encoder(1)[1])
+            found |= matmul_only(self.built.build(read, self.fused)[1])
         tower = self.built.tower
         if tower is not None:
             found |= matmul_only(tower.build(tower.tower.bucket(1))[1])
@@ -82,6 +85,9 @@ def worst_cases(built: BuiltModel, fused_attention: bool = True) -> list[Graph]:
     if built.caches.encoded is not None:
         n_cells = built.caches.encoded.n_cells
         seen = (n_cells // pictures_of(built.n_sequences), n_cells)
+        if built.model.encoder is not None:
+            seen = (bucket_of(built.n_ctx), n_cells)
+            graphs.append(built.build_encoder(bucket_of(built.n_ctx))[1])
         graphs.append(built.build(shape._replace(encoded=seen), fused_attention)[1])
     if built.predicting is not None:
         cells = tuple(c.n_cells for c in built.predicting.caches.caches)

@@ -11,7 +11,18 @@ from engine.graph.tensor import Tensor
 from engine.layers.experts import ExpertLinear
 from engine.models.build import BuiltModel
 from engine.models.decoder import Decoder
-from engine.models.kept import Borrowed, Both, Cells, Chunk, Encoded, Kept, Latent, Nothing, State
+from engine.models.kept import (
+    Borrowed,
+    Both,
+    Cells,
+    Chunk,
+    Crossed,
+    Encoded,
+    Kept,
+    Latent,
+    Nothing,
+    State,
+)
 from engine.protocol import PartName, Tile
 from engine.runner.placing.dry_run import DryRun
 
@@ -131,6 +142,8 @@ def _word(shape: Kept) -> str:
             return f"reads the cache of layer {layer}"
         case State():
             return "recurrent"
+        case Crossed():
+            return "global and encoded"
         case Both():
             return "attention in parallel with a recurrence"
         case Encoded():

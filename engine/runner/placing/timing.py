@@ -22,7 +22,7 @@ from engine.runner.batch import MAX_BATCH
 from engine.runner.pictures.beside import Opened
 from engine.runner.placing.dry_run import DryRun, dry_run
 from engine.runner.placing.graphs import ModelGraphs
-from engine.runner.stepper import Stepper
+from engine.runner.stepper import TEXT, Stepper
 from engine.scheduler.plan import Planner
 from engine.scheduler.record import Recording
 from engine.weights.load import Allocation
@@ -90,16 +90,17 @@ def _run(
     plain: list[int] = []
     recordings: list[Recording] = []
     calm = -WARM_UP
+    extras = TEXT if depth else stepper.any_prompt(1)
     begun = perf_counter()
     while calm < CALM and (perf_counter() - begun < LONGEST or not plain):
         if cancelled():
             raise Cancelled("measuring")
         start = perf_counter_ns()
-        stepper.step([0], depth, [0])
+        stepper.step([0], depth, [0], extras=extras)
         taken = perf_counter_ns() - start
         stepper.forget(depth)
         recording = Recording()
-        stepper.step([0], depth, [0], recorder=recording)
+        stepper.step([0], depth, [0], recorder=recording, extras=extras)
         recording.done("logits")
         stepper.forget(depth)
         calm += 1

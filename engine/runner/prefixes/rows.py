@@ -14,7 +14,7 @@ from engine.layers.step import LayerCache
 from engine.models.build import BuiltModel
 from engine.models.kept import PICTURES
 from engine.prefixes import BLOCK, Head, Saved, parts_of
-from engine.runner.pictures.items import Item
+from engine.runner.pictures.items import EncodedText, Item
 
 VERSION = "cutaway prefix 1"
 """Changes whenever equal items would have other rows, or rows another layout."""
@@ -22,9 +22,13 @@ Key = int | str
 
 
 def key_of(item: Item) -> Key:
-    """A token, or the name of a picture's row: equal ones have equal rows in a cache."""
+    """A token, or the name of a picture's row or an encoded text: equal ones have equal rows in a
+    cache.
+    """
     if isinstance(item, int):
         return item
+    if isinstance(item, EncodedText):
+        return f"{item.token} reads {sha256(repr(item.text).encode()).hexdigest()}"
     picture = item.picture
     return f"{picture.digest} {picture.limits} {picture.token} {item.row}"
 

@@ -72,7 +72,7 @@ def test_a_wrong_shape_is_one_line(tmp_path: Path) -> None:
 
 
 def test_unknown_architecture_lists_what_there_is() -> None:
-    encoders = {"nomic-bert-moe", *(row.architecture for row in ENCODERS)}
+    encoders = {"nomic-bert-moe", "t5", *(row.architecture for row in ENCODERS)}
     tested = {*ARCHITECTURES, *TEXTS, *ROW_ARCHITECTURES, *encoders}
     assert set(supported()) == tested
     with pytest.raises(UnsupportedModel, match=r"heron.*gemma3.*llama"):

@@ -24,7 +24,6 @@ def refusal(path: Path, **metadata: str) -> str:
 @pytest.mark.parametrize(
     ("arch", "what"),
     [
-        ("t5", "an encoder-decoder model like T5"),
         ("llada-moe", "a diffusion language model"),
         ("qwen3tts", "a model of speech"),
         ("eagle3", "a draft model for speculative decoding"),

@@ -40,6 +40,8 @@ def make(row: str, recipe: Direct) -> str:
         texts = [text.tolist() for text in ids]
         if recipe.ranks:
             logits = np.stack([peer.scores(text) for text in texts])
+        elif recipe.answers:
+            logits = np.stack([peer.answer(text[: T // 2], text[T // 2 :]) for text in texts])
         elif recipe.encodes:
             logits = np.stack([peer.embeddings(text) for text in texts])
         else:

@@ -21,7 +21,7 @@ from engine.device.backend import PLAIN, BufferType
 from engine.gguf import open_gguf
 from engine.graph.op import VIEW_OPS, Op
 from engine.graph.tensor import Tensor
-from engine.models.build import StepShape, build_model, find
+from engine.models.build import build_model, find
 from engine.runner import load
 from engine.runner.api import Model
 from engine.weights.load import matmul_only
@@ -137,8 +137,7 @@ def test_on_two_devices(row: Row, tmp_path: Path) -> None:
 def launched(path: Path) -> list[str]:
     """The launches of one token, lowered and fused for a CPU of two cores, whatever is at hand."""
     with open_gguf(path) as file:
-        built = build_model(file, 128, 16)
-        _, graph = built.build(StepShape(1, 1, built.buckets([0] * len(built.caches.caches))))
+        graph = build_model(file, 128, 16).one_token
     tiled = matmul_only(graph)
 
     def type_of(tensor: Tensor) -> BufferType:

@@ -45,9 +45,9 @@ def test_the_first_prompt_finds_its_plan(
     monkeypatch.setattr(opencl, "COMPILES_EARLY", family or "no driver")
     ran, step = [], Stepper.step
 
-    def note(stepper: Stepper, tokens: list[int], *rest: object) -> object:
+    def note(stepper: Stepper, tokens: list[int], *rest: object, **more: object) -> object:
         ran.append(len(tokens))
-        return step(stepper, tokens, *rest)  # type: ignore[arg-type]
+        return step(stepper, tokens, *rest, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Stepper, "step", note)
     with closing(load_model(tiny_path, EngineOptions(device=DEVICES[0], ctx=256))) as model:

@@ -19,7 +19,8 @@ class Direct:
     """A file's keys, without its `architecture` before them but for those of the tokenizer, and its
     tensors; `peaked` multiplies those with a part of their names, so that attention looks at few
     tokens; `values` are those of vectors that are not drawn. One that `encodes` has no logits: its
-    rows are taken; of one that `ranks` the scores of its labels.
+    rows are taken; of one that `ranks` the scores of its labels. One that `answers` has an encoder
+    and a decoder: the first half of each text is the prompt, the second what the decoder reads.
     """
 
     architecture: str
@@ -30,6 +31,7 @@ class Direct:
     values: Mapping[str, Sequence[float]] = field(default_factory=dict)
     encodes: bool = False
     ranks: bool = False
+    answers: bool = False
 
 
 def directs() -> dict[str, Direct]:

@@ -54,9 +54,27 @@ def encoder(buckets: int, gated: bool, biased: int, heads: int = HEADS) -> Tenso
     return made
 
 
+def decoder(buckets: int, gated: bool, biased: int, tied: bool, heads: int = HEADS) -> Tensors:
+    """Its tensors, beside an encoder's."""
+    made: Tensors = {"dec.output_norm.weight": (E,)}
+    if not tied:
+        made["output.weight"] = (E, V)
+    rows = heads * DIM
+    for i in range(LAYERS):
+        prefix = f"dec.blk.{i}."
+        made |= attention(prefix, heads) | feed(prefix, gated)
+        made[f"{prefix}cross_attn_norm.weight"] = (E,)
+        made |= {f"{prefix}cross_attn_{part}.weight": (E, rows) for part in "qkv"}
+        made[f"{prefix}cross_attn_o.weight"] = (rows, E)
+        if i < biased:
+            made[f"{prefix}attn_rel_b.weight"] = (heads, buckets)
+    return made
+
+
 # Queries and keys are drawn small: nothing divides their products. llama.cpp's GELU is a table of
 # halves: near 0 they agree.
 PEAKED = {"attn_q.": 0.6, "attn_k.": 0.6, "attn_rel_b": 6.0}
+CROSSED = {"cross_attn_q.": 2.0, "cross_attn_k.": 2.0}
 FAINT = {"ffn_gate": 0.2, "ffn_up": 0.2}
 
 RECIPES = {
@@ -70,5 +88,29 @@ RECIPES = {
         {**PEAKED, **FAINT},
         seed=2,
         encodes=True,
+    ),
+    # As early files have it, one bias more, which nothing reads.
+    "t5": Direct(
+        "t5",
+        keys(32, decoder_block_count=LAYERS, decoder_start_token_id=5),
+        {
+            **encoder(32, gated=False, biased=1),
+            **decoder(32, gated=False, biased=1, tied=True),
+            "dec.blk.0.cross_attn_rel_b.weight": (HEADS, 32),
+        },
+        {**CROSSED, **PEAKED},
+        seed=3,
+        answers=True,
+    ),
+    "t5-gated": Direct(
+        "t5",
+        {**keys(8), "attention.head_count": 2},
+        {
+            **encoder(8, gated=True, biased=2, heads=2),
+            **decoder(8, gated=True, biased=2, tied=False, heads=2),
+        },
+        {**CROSSED, **PEAKED, **FAINT},
+        seed=4,
+        answers=True,
     ),
 }
