@@ -13,7 +13,7 @@ from app.language import tr
 LONGEST_PAST = 100
 SCHEME = "cutaway:"
 LONGEST_LINK, SHOWN = 2000, 40  # characters: of a link, of what an error quotes
-_OF_LAYER = re.compile(r"blk\.(\d+)\.")
+_OF_LAYER = re.compile(r"(?:(?:enc|dec)\.)?blk\.(\d+)\.")
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""T5, Flan-T5, mT5, MADLAD-400, CodeT5+: an encoder reads the prompt, a decoder writes.
+"""T5, Flan-T5, mT5, UMT5, MADLAD-400: an encoder reads the prompt, a decoder writes.
 
 Raffel et al. 2020; tensor names and keys by the GGUF spec. Where the output is tied to the
 embeddings, it is scaled by the root of their width, as T5's own class has it; llama.cpp leaves

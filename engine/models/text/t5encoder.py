@@ -1,7 +1,8 @@
-"""Sentence-T5, GTR, Instructor: T5's encoder alone, for embeddings.
+"""Sentence-T5, GTR, Instructor: encoders of T5, for embeddings.
 
 Raffel et al. 2020; tensor names and keys by the GGUF spec. Scores have a learned bias in place of
-positions, and no scale.
+positions, and no scale. The matrix that those models have behind the pooling is in no file: their
+embeddings are the pooled rows.
 """
 
 from collections.abc import Mapping

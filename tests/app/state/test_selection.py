@@ -70,6 +70,8 @@ def test_what_is_forgotten_does_not_come_back(selection: Selection) -> None:
 
 def test_layers_of_tensors() -> None:
     assert layer_of("blk.11.ffn_up.weight", 12) == 11
+    assert layer_of("enc.blk.3.attn_q.weight", 12) == layer_of("dec.blk.3.ffn_up.weight", 12) == 3
+    assert layer_of("v.blk.3.attn_q.weight", 12) is None
     assert layer_of("output_norm.weight", 12) == 12
     assert layer_of("token_embd.weight", 12) is None
     assert layer_of("output.weight", 0) is None

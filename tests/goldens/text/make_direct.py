@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.goldens.peer import Peer
-from tests.goldens.text.direct import Direct, Key, Shape, directs
+from tests.goldens.text.direct import PROMPT, Direct, Key, Shape, directs
 from tests.goldens.text.recipe import T, V
 from tests.goldens.text.vocabulary import write_vocabulary
 
@@ -41,7 +41,7 @@ def make(row: str, recipe: Direct) -> str:
         if recipe.ranks:
             logits = np.stack([peer.scores(text) for text in texts])
         elif recipe.answers:
-            logits = np.stack([peer.answer(text[: T // 2], text[T // 2 :]) for text in texts])
+            logits = np.stack([peer.answer(text[:PROMPT], text[PROMPT:]) for text in texts])
         elif recipe.encodes:
             logits = np.stack([peer.embeddings(text) for text in texts])
         else:

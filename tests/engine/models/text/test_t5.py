@@ -1,6 +1,7 @@
 """T5 against llama.cpp: an encoder reads the prompt, a decoder writes."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -17,12 +18,15 @@ from engine.protocol import Finished, Generate, Piece
 from engine.runner import load
 from engine.runner.api import Model
 from engine.runner.generate import generate
+from engine.runner.loading import load_model
 from engine.runner.stepper import TEXT, Extras
+from engine.settings import EngineOptions
 from tests.engine.models.text.files import golden, write
 from tests.engine.models.text.rows import Fault, Row
 from tests.engine.models.text.test_rows import first_driver, launched, opened
 from tests.engine.runner.answering.many import GREEDY, Many, asked
-from tests.engine.runner.memory import drivers
+from tests.engine.runner.memory import drivers, foreseen, held, two_devices
+from tests.goldens.text.direct import PROMPT
 from tests.program import ROOT
 from tests.truth.compare import nmse
 
@@ -38,14 +42,13 @@ ANSWERS = [
         launches=54,
     ),
 ]
-HALF = 48
 WIDTH = 64
 
 each = pytest.mark.parametrize("row", ANSWERS, ids=lambda row: row.name)
 
 
 def wanted(row: Row) -> tuple[np.ndarray, np.ndarray]:
-    """Ids [2, 96], prompts before answers, and logits [2, 48, V] behind the answers' tokens.
+    """Ids [2, 96], prompts before answers, and logits [2, 49, V] behind the answers' tokens.
 
     llama.cpp leaves out the scale of an output that is tied.
     """
@@ -53,9 +56,9 @@ def wanted(row: Row) -> tuple[np.ndarray, np.ndarray]:
     return ids, logits * WIDTH**-0.5 if row.name == "t5" else logits
 
 
-def logits(model: Model, ids: np.ndarray, pieces: Sequence[int] = (HALF,)) -> np.ndarray:
-    """[48, V] of an answer that is read in pieces, behind its prompt."""
-    return answered(model, ids[:HALF].tolist(), ids[HALF:].tolist(), pieces)
+def logits(model: Model, ids: np.ndarray, pieces: Sequence[int] = (96 - PROMPT,)) -> np.ndarray:
+    """[49, V] of an answer that is read in pieces, behind its prompt."""
+    return answered(model, ids[:PROMPT].tolist(), ids[PROMPT:].tolist(), pieces)
 
 
 def answered(
@@ -78,7 +81,7 @@ def test_on_the_host(row: Row, tmp_path: Path) -> None:
     ids, want = wanted(row)
     with opened(write(row, tmp_path), "host", "f32") as model:
         assert nmse(logits(model, ids[0]), want[0]) < 1e-10
-        assert nmse(logits(model, ids[1], (1, 1, 17, 1, 28)), want[1]) < 1e-10
+        assert nmse(logits(model, ids[1], (1, 1, 17, 1, 29)), want[1]) < 1e-10
 
 
 @pytest.mark.device
@@ -86,7 +89,7 @@ def test_on_the_host(row: Row, tmp_path: Path) -> None:
 def test_on_a_device(row: Row, tmp_path: Path) -> None:
     ids, want = wanted(row)
     with opened(write(row, tmp_path, Kind.F16), first_driver()) as model:
-        assert nmse(logits(model, ids[0], (1, 47)), want[0]) < 1e-5
+        assert nmse(logits(model, ids[0], (1, 48)), want[0]) < 1e-5
 
 
 @pytest.mark.full
@@ -118,11 +121,12 @@ START = 0
 """What pads, as this file names no other token to begin with."""
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Model]:
+@pytest.fixture
+def model(tmp_path: Path) -> Iterator[Model]:
     """With the context of four answers at once."""
-    path = write(ANSWERS[1], tmp_path_factory.mktemp("t5"))
-    with load(path, device="host", kv="f32", ctx=64, parallel=4, cells=0) as model:
+    with load(
+        write(ANSWERS[1], tmp_path), device="host", kv="f32", ctx=64, parallel=4, cells=0
+    ) as model:
         yield model
 
 
@@ -193,6 +197,23 @@ def test_other_texts_are_refused(model: Model) -> None:
         next(model.logits([1, 2, 3]))
     with pytest.raises(UnsupportedModel, match="embeddings"):
         model.embed(["abc"])
+
+
+@pytest.mark.device
+def test_memory_is_what_was_foreseen_on_two_devices(tmp_path: Path) -> None:
+    """With the longest prompt that fits, too; each layer's caches are where the layer is."""
+    ids, want = wanted(ANSWERS[1])
+    path, (one, two) = write(ANSWERS[1], tmp_path, Kind.F16), two_devices()
+    options = EngineOptions(device=f"{one},{two}", ctx=300, place=f"0={one},1-2={two},out={one}")
+    with closing(load_model(path, options)) as loaded:
+        assert foreseen(loaded.dry) == held(loaded.dry)
+        caches = {(device, i): n for (device, c, i), n in held(loaded.dry).items() if c == "cache"}
+        cells, rows = 512, 2 * 300 + 168  # of halves, in steps of 256
+        assert caches == dict.fromkeys([(one, 0), (two, 1), (two, 2)], 32 * 2 * 2 * (cells + rows))
+        model = Model(loaded)
+        assert nmse(logits(model, ids[0], (1, 48)), want[0]) < 1e-5
+        answered(model, [7] * 300, [START, 8, 9], (1, 2))
+        assert foreseen(loaded.dry) == held(loaded.dry)
 
 
 def test_a_learned_bias_reads_no_quantised_cache() -> None:

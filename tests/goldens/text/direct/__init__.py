@@ -11,6 +11,8 @@ Key = int | float | bool | str | list[int] | list[float] | list[str]
 Shape = tuple[int, ...]
 """In ggml's order: what a product reads comes first."""
 
+PROMPT = 47
+"""Tokens, which no plan has as its size."""
 PEAKED = {"attn_q.": 3.0, "attn_k.": 3.0}
 
 
@@ -20,7 +22,7 @@ class Direct:
     tensors; `peaked` multiplies those with a part of their names, so that attention looks at few
     tokens; `values` are those of vectors that are not drawn. One that `encodes` has no logits: its
     rows are taken; of one that `ranks` the scores of its labels. One that `answers` has an encoder
-    and a decoder: the first half of each text is the prompt, the second what the decoder reads.
+    and a decoder: the first PROMPT tokens of a text are the prompt, the decoder reads the others.
     """
 
     architecture: str
