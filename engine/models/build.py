@@ -459,7 +459,7 @@ def with_adapters(built: BuiltModel, files: Sequence[GGUFFile]) -> BuiltModel:
     if not files:
         return built
     if built.caches.encoded is not None:
-        raise NotSupported("an adapter for a model with cross-attention to pictures")
+        raise NotSupported("an adapter for a model with cross-attention")
     further = {} if built.predicting is None else built.predicting.sources
     own = {tensor: name for tensor, name in built.sources.items() if tensor not in further}
     base = Base(built.arch, own, built.owners, built._uses)

@@ -32,14 +32,14 @@ def context_of(model: LoadedModel, conversation: Sequenced, request: Examine) ->
         tools=request.tools,
     )
     room = conversation.n_ctx + (request.at is not None)
-    arguments = (model.tokenizer, model.template, same)
-    prompt = make_prompt(*arguments, _NO_LIMIT, conversation.viewer)
+    arguments, start = (model.tokenizer, model.template, same), model.built.model.start
+    prompt = make_prompt(*arguments, _NO_LIMIT, conversation.viewer, start)
     if len(prompt.items) <= room:
         return prompt
     held = as_held(prompt.items, conversation.items)
     if held is not None and len(held) <= room:
         return replace(prompt, items=held)
-    return make_prompt(*arguments, room + 1, conversation.viewer)
+    return make_prompt(*arguments, room + 1, conversation.viewer, start)
 
 
 def as_held(items: Sequence[Item], held: Sequence[Item]) -> list[Item] | None:

@@ -111,6 +111,8 @@ class Glance:
 
         Raises `NotSupported` where none looks at tokens.
         """
+        if self.model.built.model.biased:
+            raise NotSupported("showing where heads with a learned bias look")
         if not self.queries:
             raise NotSupported("attention of a model without any")
         return attended(

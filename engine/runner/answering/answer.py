@@ -34,7 +34,7 @@ from engine.runner.edits import edits_for, with_scales
 from engine.runner.forms.apart import Apart, Plain
 from engine.runner.forms.turns import has_tools
 from engine.runner.loading import LoadedModel
-from engine.runner.pictures.items import Item
+from engine.runner.pictures.items import Item, n_read
 from engine.runner.pictures.viewer import Encoding
 from engine.runner.prompt import Prompt, answer_opening, beyond_prefix, make_prompt
 from engine.runner.sequence import Sequenced
@@ -227,7 +227,7 @@ class RunningAnswer:
         self.to_read = len(self.pending) - self.n_drawn
         if not was_new:
             return
-        self.tally.n_cached = n
+        self.tally.n_cached = sum(map(n_read, sequence.items))
         yield from self.words.first()
         if not self.model.tokenizer.eog.isdisjoint(self.request.prefix_tokens[-1:]):
             self.reason = "stop"

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,20 +12,24 @@ from gguf import GGMLQuantizationType as Kind
 from engine.errors import BadFile, BadSetting, ContextFull, NotSupported, UnsupportedModel
 from engine.gguf import open_gguf
 from engine.gguf.formats import Q8_0
+from engine.inside.token.examine import examine
 from engine.kvcache.encoded import Entering
 from engine.models.build import build_model
 from engine.models.kept import Cells, Crossed, Encoded, make_caches
-from engine.protocol import Finished, Generate, Piece
+from engine.protocol import Examine, Examined, Finished, Generate, Piece, Sampling
 from engine.runner import load
 from engine.runner.api import Model
 from engine.runner.generate import generate
 from engine.runner.loading import load_model
+from engine.runner.placing.move import move
 from engine.runner.stepper import TEXT, Extras
 from engine.settings import EngineOptions
 from tests.engine.models.text.files import golden, write
 from tests.engine.models.text.rows import Fault, Row
 from tests.engine.models.text.test_rows import first_driver, launched, opened
 from tests.engine.runner.answering.many import GREEDY, Many, asked
+from tests.engine.runner.drafting.scripted import KINDS
+from tests.engine.runner.drafting.scripted import answered as answers_with
 from tests.engine.runner.memory import drivers, foreseen, held, two_devices
 from tests.goldens.text.direct import PROMPT
 from tests.program import ROOT
@@ -190,6 +195,47 @@ def test_probes_show_what_tokens_and_cells_there_are(tmp_path: Path) -> None:
     assert found["kq#0@0"].shape[-2:] == (1, 1)
     assert found["kq#2@2"].shape[-2:] == (1, 3)
     assert not any(name.startswith("cross_k") and name.endswith("@1") for name in found)
+
+
+@pytest.mark.parametrize("kind", ["third", "right", "wrong"])
+def test_drafts_change_no_answer(model: Model, kind: str) -> None:
+    """Whatever is guessed, alone and in a step with others; also where the context is shifted."""
+    ids, _ = golden(ANSWERS[1])
+    warm = Sampling(temperature=0.8, seed=5)
+    several = [asked(i, ids[i - 1, :40].tolist(), 80, sampling=warm) for i in (1, 2)]
+    expected, found = answers_with(model, several), answers_with(model, several, KINDS[kind])
+    assert {i: text for i, (text, *_) in found.items()} == {
+        i: text for i, (text, *_) in expected.items()
+    }
+    assert all(end.stats.n_drafted > 0 for _, _, end in found.values())
+
+
+@pytest.mark.device
+def test_an_answer_goes_on_where_its_layers_move(tmp_path: Path) -> None:
+    ids, want = wanted(ANSWERS[1])
+    path, (one, two) = write(ANSWERS[1], tmp_path, Kind.F16), two_devices()
+    options = EngineOptions(device=f"{one},{two}", ctx=64, place=f"0-2={one},out={one}")
+    with closing(load_model(path, options)) as loaded:
+        answered(Model(loaded), ids[0, :PROMPT].tolist(), ids[0, PROMPT:-1].tolist(), (48,))
+        move(loaded, replace(options, place=f"0={one},1-2={two},out={two}"))
+        assert foreseen(loaded.dry) == held(loaded.dry)
+        (last,) = loaded.stepper.step(ids[0, -1:].tolist(), 48, [0])
+        assert nmse(last, want[0, -1]) < 1e-5
+
+
+def test_a_token_is_examined_behind_its_prompt(model: Model) -> None:
+    """As it was answered; where heads look is not shown, as their bias is no part of it."""
+    prompt, begun = "abcabc", [30, 31]
+    ids = model.loaded.tokenizer.encode(prompt)
+    (wanted,) = by_hand(model, ids, 1, begun)
+    request = Examine(1, prompt=prompt, prefix_tokens=[*begun, 40], at=3, sampling=GREEDY)
+    *_, found = examine(model.loaded, model.conversation, request, lambda: False)
+    assert isinstance(found, Examined)
+    assert found.choice is not None
+    assert found.choice.top[0].token == wanted
+    heads = Examine(1, prompt=prompt, prefix_tokens=begun, at=1, attention_layers=[0])
+    with pytest.raises(NotSupported, match="learned bias"):
+        list(examine(model.loaded, model.conversation, heads, lambda: False))
 
 
 def test_other_texts_are_refused(model: Model) -> None:
