@@ -232,11 +232,15 @@ class BuiltModel:
         return p, edited(p, graph, shape.edits, self.results) if shape.edits.points else graph
 
     def build_encoder(self, n_tokens: int) -> tuple[Pass, Graph]:
-        """The graph of an encoder's pass over a prompt: rows [E, n_tokens]."""
+        """The graph of an encoder's pass over a prompt: rows [E, n_tokens]; it pauses behind each
+        block.
+        """
         encoder = self.model.encoder
         assert encoder is not None, f"{self.arch} has no encoder"
         p = Pass(n_tokens, n_tokens, (), whole=True)
-        return p, Graph.of([encoder.hidden(p, [None] * encoder.params.n_layer)])
+        rows = encoder.hidden(p, [None] * encoder.params.n_layer)
+        pauses = [site.node for site in p.sites if site.name == "residual"]
+        return p, Graph.of([rows], pauses=pauses)
 
     @property
     def all_adapters(self) -> tuple[int, ...]:

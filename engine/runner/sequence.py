@@ -249,7 +249,7 @@ class Sequenced:
         texts = [(i, item) for i, item in enumerate(part) if isinstance(item, EncodedText)]
         if texts:
             ((i, item),) = texts
-            text = Entering(self.stepper.encode(item.text), len(self.items) + i)
+            text = Entering(self.stepper.encode(item.text, cancelled), len(self.items) + i)
             return Extras(entering=(text,))
         if self.viewer is None:
             if any(runs(part)):

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.errors import NotSupported
+from engine.errors import Cancelled, NotSupported
 from engine.graph.graph import Graph
 from engine.kvcache.causal import CacheStep, Ints
 from engine.kvcache.encoded import EncodedStep, Entering
@@ -19,6 +19,7 @@ from engine.layers.step import Pass, Step
 from engine.models.axes import Axes, Counts, KnownAxes, counted_axes, cut
 from engine.models.base import Output
 from engine.models.build import BuiltModel, HiddenRows, StepShape, bucket_of_cells
+from engine.progress import finished
 from engine.runner.batch import MAX_BATCH, Patience, bucket_of, pieces_of
 from engine.runner.edits import PLAIN, EditArrays, EditedPart, SequenceEdits
 from engine.scheduler.outline import Outline
@@ -320,13 +321,22 @@ class Stepper:
             return TEXT
         return Extras(entering=(Entering(self.encode([0] * n_tokens), 0),))
 
-    def encode(self, tokens: Sequence[int]) -> Logits:
-        """The rows f32 [n, E] of a prompt that the model's encoder reads."""
+    def encode(
+        self, tokens: Sequence[int], cancelled: Callable[[], bool] = lambda: False
+    ) -> Logits:
+        """The rows f32 [n, E] of a prompt that the model's encoder reads. Raises `Cancelled`,
+        between two of its blocks.
+        """
+
+        def check(_: int) -> None:
+            if cancelled():
+                raise Cancelled("reading the prompt")
+
         n, size = len(tokens), bucket_of(len(tokens))
         plan, p = self.planner.plan_with(("encoder", size), lambda: self.built.build_encoder(size))
         at = np.arange(size, dtype=np.int32)
         step = Step(_padded(np.array(tokens, np.int32), size, 0), at, at, (), n_real=n)
-        (rows,) = plan.run(p.fill(step))
+        (rows,) = finished(plan.run_in_parts(p.fill(step)), check)
         found: Logits = rows.reshape(size, -1).view(np.float32)[:n].copy()
         return found
 

@@ -197,6 +197,19 @@ def test_probes_show_what_tokens_and_cells_there_are(tmp_path: Path) -> None:
     assert not any(name.startswith("cross_k") and name.endswith("@1") for name in found)
 
 
+def test_a_prompt_is_left_between_two_blocks_of_the_encoder(model: Model) -> None:
+    """Nothing of it stays: the next one is answered as before."""
+    expected, looks = by_hand(model, [40, 50, 60], 3), iter([False] * 3)
+    request, sequence = asked(1, [40, 50, 60, 70], 3), model.conversation
+    sequence.clear()
+    events = list(generate(model.loaded, sequence, request, lambda: next(looks, True)))
+    (end,) = [one for one in events if isinstance(one, Finished)]
+    assert (end.reason, sequence.items, next(looks, None)) == ("cancelled", [], None)
+    again = list(generate(model.loaded, sequence, asked(2, [40, 50, 60], 3), lambda: False))
+    drawn = [info.token for one in again if isinstance(one, Piece) for info in one.tokens]
+    assert drawn == expected
+
+
 @pytest.mark.parametrize("kind", ["third", "right", "wrong"])
 def test_drafts_change_no_answer(model: Model, kind: str) -> None:
     """Whatever is guessed, alone and in a step with others; also where the context is shifted."""
