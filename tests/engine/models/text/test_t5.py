@@ -5,6 +5,7 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 from gguf import GGMLQuantizationType as Kind
@@ -16,14 +17,25 @@ from engine.inside.token.examine import examine
 from engine.kvcache.encoded import Entering
 from engine.models.build import build_model
 from engine.models.kept import Cells, Crossed, Encoded, make_caches
-from engine.protocol import Examine, Examined, Finished, Generate, Piece, Sampling
+from engine.protocol import (
+    ChatMessage,
+    Examine,
+    Examined,
+    Finished,
+    Generate,
+    Piece,
+    Sampling,
+)
 from engine.runner import load
 from engine.runner.api import Model
 from engine.runner.generate import generate
 from engine.runner.loading import load_model
+from engine.runner.pictures.items import EncodedText
 from engine.runner.placing.move import move
+from engine.runner.prompt import Prompt, make_prompt
 from engine.runner.stepper import TEXT, Extras
 from engine.settings import EngineOptions
+from engine.tokenizer import ChatTemplate
 from tests.engine.models.text.files import golden, write
 from tests.engine.models.text.rows import Fault, Row
 from tests.engine.models.text.test_rows import first_driver, launched, opened
@@ -31,6 +43,7 @@ from tests.engine.runner.answering.many import GREEDY, Many, asked
 from tests.engine.runner.drafting.scripted import KINDS
 from tests.engine.runner.drafting.scripted import answered as answers_with
 from tests.engine.runner.memory import drivers, foreseen, held, two_devices
+from tests.engine.tokenizer.test_pre_tokenizers import GOLDENS, TEXTS, loaded
 from tests.goldens.text.direct import PROMPT
 from tests.program import ROOT
 from tests.truth.compare import nmse
@@ -297,3 +310,31 @@ def test_what_does_not_fit_is_refused(old: bytes, new: bytes, problem: str, tmp_
     path.write_bytes(data.replace(old, new))
     with pytest.raises(BadFile, match=problem), open_gguf(path) as file:
         build_model(file, None, 16)
+
+
+def prompted(request: Generate, n_ctx: int) -> tuple[EncodedText, Prompt]:
+    """What the encoder reads of a request, by T5's kind of tokenizer; and the whole prompt."""
+    tokenizer = loaded("t5", remove_extra_whitespaces=True)
+    prompt = make_prompt(tokenizer, ChatTemplate("none"), request, n_ctx, None, START)
+    assert isinstance(prompt.items[0], EncodedText)
+    return prompt.items[0], prompt
+
+
+def test_the_encoder_reads_what_llama_cpp_has_it_read() -> None:
+    """With the token that ends it; of a chat all turns, each time anew."""
+    for text, ids in zip(TEXTS, GOLDENS["t5"]["cases"]["True"]["ids"], strict=True):
+        if text and "<" not in text:  # nor a token's own text
+            read, prompt = prompted(Generate(1, prompt=text), 1 << 12)
+            assert (read, prompt.keep) == (EncodedText(START, tuple(ids)), 1)
+    turns = [ChatMessage(role, text) for role, text in (("user", "hello"), ("assistant", "hi"))]
+    whole, _ = prompted(Generate(1, messages=turns), 64)
+    assert whole == prompted(Generate(1, prompt="hello\n\nhi"), 64)[0]
+
+
+def test_a_prompt_that_is_too_long_loses_its_middle_and_not_its_end() -> None:
+    request = Generate(1, prompt="hello " * 40)
+    whole, _ = prompted(request, 1 << 12)
+    for when in ("shift", "middle"):
+        read, prompt = prompted(msgspec.structs.replace(request, when_full=when), 16)
+        assert (len(read.text), prompt.n_truncated) == (16, len(whole.text) - 16)
+        assert read.text[-1] == whole.text[-1] == 2
