@@ -44,6 +44,9 @@ class Model(NormedEncoder[Params, Weights]):
         self, params: Params, weights: Weights, constants: Mapping[str, Values], n_ctx: int
     ) -> None:
         super().__init__(params, weights, constants, n_ctx)
+        if len(weights.blocks) != params.n_layer:  # beside a decoder nobody has counted them
+            what = f"block_count is {params.n_layer}, the tensors make {len(weights.blocks)} blocks"
+            raise ShapeError("enc.blk", what)
         for i, block in enumerate(weights.blocks):
             check_table(block.attn, i, params)
 

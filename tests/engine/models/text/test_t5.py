@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 import pytest
 from gguf import GGMLQuantizationType as Kind
+from gguf import GGUFReader, GGUFWriter
 
 from engine.errors import BadFile, BadSetting, ContextFull, NotSupported, UnsupportedModel
 from engine.gguf import open_gguf
@@ -309,6 +310,31 @@ def test_what_does_not_fit_is_refused(old: bytes, new: bytes, problem: str, tmp_
     assert data.count(old) == 1
     path.write_bytes(data.replace(old, new))
     with pytest.raises(BadFile, match=problem), open_gguf(path) as file:
+        build_model(file, None, 16)
+
+
+@pytest.mark.parametrize("n", [1, 4])
+def test_an_encoder_of_another_number_of_blocks_is_refused(n: int, tmp_path: Path) -> None:
+    """Its blocks are counted, not those of the decoder alone."""
+    reader = GGUFReader(write(ANSWERS[1], tmp_path))
+    writer = GGUFWriter(tmp_path / "other.gguf", "t5")
+    for field in reader.fields.values():
+        if not field.name.startswith("GGUF.") and field.name != "general.architecture":
+            element = field.types[-1] if len(field.types) > 1 else None
+            writer.add_key_value(field.name, field.contents(), field.types[0], element)
+    tensors = {tensor.name: np.array(tensor.data) for tensor in reader.tensors}
+    block = {name: tensors[name] for name in tensors if name.startswith("enc.blk.2.")}
+    if n > 3:
+        tensors |= {name.replace("2", "3", 1): values for name, values in block.items()}
+    for name, values in tensors.items():
+        if not name.startswith("enc.") or "blk" not in name or int(name.split(".")[2]) < n:
+            writer.add_tensor(name, values)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    problem = f"block_count is 3, the tensors make {n} blocks"
+    with open_gguf(tmp_path / "other.gguf") as file, pytest.raises(BadFile, match=problem):
         build_model(file, None, 16)
 
 
