@@ -207,6 +207,9 @@ TABLES = {
     "tests/kernels": "a family of kernels each",
     "engine/backends/opencl/launches": "a family of launches each",
     "engine/models/text": "an architecture each",
+    "engine/models/vision": "a tower each",
+    "tests/goldens/vision/files": "a family of towers each",
+    "tests/goldens/vision/references": "a family of towers each",
     "app/commands": "a command each",
     "tests/app/commands": "a command each",
 }

@@ -13,6 +13,7 @@ import numpy as np
 
 from engine.images.plan import ImagePlan, Learned, Limits, Role, Rows, Size, Text, View
 from engine.images.tiles import (
+    as_given,
     check_aspect,
     closest_aspect,
     cut,
@@ -275,18 +276,19 @@ def qwen(
     cell: int,
     least: int,
     most: int,
-    first: int = 0,
+    enlarge: Callable[[Size, int], Size] = as_given,
     before: str = "<|vision_start|>",
     after: str = "<|vision_end|>",
 ) -> ImagePlan:
-    """Sides in multiples of `cell`: patch size x merge; between `least` and `most` pixels; one
-    below `first` is enlarged to that before (GLM).
+    """Sides in multiples of `cell`: patch size x merge; between `least` and `most` pixels;
+    `enlarge` makes short sides as long as a cell before.
 
     Text goes on after the longer side's places. Raises `BadPicture` above an aspect of 200.
     """
+    seen = enlarge(size, cell)
 
     def plan(most: int) -> ImagePlan:
-        view = _view(size, smart_resize(size, cell, min(least, most), most, first=first), cell)
+        view = _view(size, smart_resize(seen, cell, min(least, most), most), cell)
         pieces = joined((Text(before), Rows(0, 0, view.rows), Text(after)))
         return ImagePlan((view,), pieces, advance=max(view.grid))
 

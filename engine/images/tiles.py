@@ -46,20 +46,37 @@ def within_edge(size: Size, longest: int) -> Size:
     return Size(max(floor(size.w / ratio), 1), max(floor(size.h / ratio), 1))
 
 
-def smart_resize(
-    size: Size, unit: int, least: int, most: int, shortest: int = 0, first: int = 0
-) -> Size:
+def as_given(size: Size, shortest: int) -> Size:
+    """The same size: also a short side is left as it is."""
+    return size
+
+
+def enlarged(size: Size, shortest: int) -> Size:
+    """Enlarged until both sides have `shortest` (GLM)."""
+    if min(size) >= shortest:
+        return size
+    scale = max(shortest / size.h, shortest / size.w)
+    return Size(int(size.w * scale), int(size.h * scale))
+
+
+def enlarged_by_sides(size: Size, shortest: int) -> Size:
+    """Enlarged until the height has `shortest`, then until the width has, rounded (PaddleOCR)."""
+    w, h = size
+    if h < shortest:
+        w, h = round(w * shortest / h), shortest
+    if w < shortest:
+        w, h = shortest, round(h * shortest / w)
+    return Size(w, h)
+
+
+def smart_resize(size: Size, unit: int, least: int, most: int, shortest: int = 0) -> Size:
     """Sides in multiples of `unit`, rounded half to even; least <= pixels <= most (Qwen). A side
-    that is rounded is at least `shortest`; a picture with a side below `first` is enlarged to that
-    before (GLM).
+    that is rounded is at least `shortest`.
 
     Raises `BadPicture` where one side is more than 200 times the other.
     """
     check_aspect(size)
     w, h = size
-    if min(w, h) < first:
-        scale = max(first / h, first / w)
-        w, h = int(w * scale), int(h * scale)
     new = rounded(Size(w, h), unit, shortest)
     if new.w * new.h > most:
         factor = sqrt(h * w / most)

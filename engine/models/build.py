@@ -314,6 +314,7 @@ MODULES = {
     "jais2": "nemotron",
     "jina-bert-v2": "jina_bert_v2",
     "orion": "stablelm",
+    "paddleocr": "qwen2vl",
     "pangu-embedded": "qwen2",
     "qwen": "qwen2",
     "seed_oss": "qwen2",

@@ -48,6 +48,14 @@ def shrunk(side: int, n: int) -> Floats:
     return shares
 
 
+def bilinear(side: int, n: int) -> Floats:
+    """The two places around each; what lies outside is the place at the border (PyTorch)."""
+    centre = np.clip((np.arange(n) + 0.5) * side / n - 0.5, 0, side - 1)
+    away = np.abs(np.arange(side) - centre[:, None])
+    shares: Floats = np.maximum(1 - away, 0).astype(np.float32)
+    return shares
+
+
 def bicubic(side: int, n: int) -> Floats:
     """The four places around each; what lies outside is the place at the border (PyTorch)."""
     centre = (np.arange(n) + 0.5) * side / n - 0.5

@@ -1,6 +1,7 @@
-"""Qwen2-VL and 2.5-VL, text: Qwen2 whose pairs turn by time, height and width.
+"""Qwen2-VL, Qwen2.5-VL, PaddleOCR-VL, text: Qwen2 whose pairs turn by time, height and width.
 
-Wang et al. 2024; tensor names and keys by the GGUF spec.
+Wang et al. 2024; tensor names and keys by the GGUF spec. PaddleOCR-VL (2025) is ERNIE 4.5 with such
+pairs, without biases.
 """
 
 from dataclasses import dataclass, replace

@@ -4,18 +4,18 @@ Zhipu AI 2025. As Qwen2-VL's tower patches come in two frames, turn by row and c
 places of three axes. GLM-OCR has norms of queries and keys in place of learned positions.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated
 
 from engine.errors import ShapeError
 from engine.graph import ops
 from engine.graph.tensor import Tensor
-from engine.images import layouts
-from engine.images.patches import Floats, neighbours
-from engine.images.plan import ImagePlan, Limits, Size
+from engine.images.patches import Floats
+from engine.images.plan import ImagePlan
+from engine.images.tiles import enlarged
 from engine.layers.linear import Linear, RMSNorm
 from engine.layers.vision.blocks import Attention, BlockSpec, GatedBlock, LayerNorm, by_channel
-from engine.layers.vision.stretch import bicubic, mixed, square_shares
+from engine.layers.vision.stretch import bicubic, mixed
 from engine.layers.vision.tower import TowerPass, TowerStep
 from engine.models.vision import qwen2vl
 from engine.models.vision.base import SIDE
@@ -96,33 +96,18 @@ class Model(QwenTower[Params, Weights]):
     hosts = ("glm4", "glm4moe")
     tokens = ("<|begin_of_image|>", "<|end_of_image|>")
     markers = ("<|begin_of_image|><|image|><|end_of_image|>",)
+    enlarge = staticmethod(enlarged)
 
     @property
     def spec(self) -> BlockSpec:
         params = self.params
         return BlockSpec(params.n_head, params.head_dim, params.eps, ops.silu, "neox")
 
-    def plan(self, size: Size, limits: Limits) -> ImagePlan:
-        params, (before, after) = self.params, self.tokens
-        least = max(params.least, params.cell**2)
-        return layouts.qwen(
-            *(size, limits),
-            cell=params.cell,
-            least=least,
-            most=params.most,
-            first=params.cell,
-            before=before,
-            after=after,
-        )
-
     def inputs(self, pixels: Floats, plan: ImagePlan, view: int) -> TowerStep:
-        step, params, placed = super().inputs(pixels, plan, view), self.params, self.weights.placed
+        step, placed = super().inputs(pixels, plan, view), self.weights.placed
         if placed is None:
             return step
-        rows, cols = pixels.shape[0] // params.patch, pixels.shape[1] // params.patch
-        order = neighbours(cols, rows, params.merge)
-        shares = square_shares(placed.positions, bicubic, (rows, cols), order)
-        return replace(step, inputs={**step.inputs, "shares": shares})
+        return self.with_shares(step, placed.positions, bicubic, pixels)
 
     def embedded(self, p: TowerPass) -> Tensor:
         params, w = self.params, self.weights

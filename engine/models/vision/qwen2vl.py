@@ -6,7 +6,7 @@ frames; a picture is the same frame twice. Its rows stand at places of three axe
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isqrt
 from typing import Annotated, Protocol, TypeVar
 
@@ -18,10 +18,11 @@ from engine.images import layouts
 from engine.images.patches import Floats, cut, neighbours
 from engine.images.plan import ImagePlan, Limits, Size
 from engine.images.resize import Colour
-from engine.images.tiles import MOST_ASPECT
+from engine.images.tiles import MOST_ASPECT, as_given
 from engine.layers.linear import Linear, RMSNorm
 from engine.layers.rope import grid_table
 from engine.layers.vision.blocks import Block, BlockSpec, LayerNorm, RMSBlock, matrix, merged
+from engine.layers.vision.stretch import Line, square_shares
 from engine.layers.vision.tower import EVERYTHING, TowerPass, TowerStep, bucket_of
 from engine.models.vision.base import (
     CLIP_MEAN,
@@ -128,6 +129,8 @@ class QwenTower(Tower[P, W]):
     markers = ("<|vision_start|><|image_pad|><|vision_end|>",)
     filter = "bicubic"
     axes = True
+    enlarge = staticmethod(as_given)
+    """Makes the sides of a small picture as long as a cell."""
 
     @property
     @abstractmethod
@@ -139,9 +142,16 @@ class QwenTower(Tower[P, W]):
         return EVERYTHING
 
     def plan(self, size: Size, limits: Limits) -> ImagePlan:
-        params = self.params
-        least = max(params.least, params.cell**2)
-        return layouts.qwen(size, limits, cell=params.cell, least=least, most=params.most)
+        params, (before, after) = self.params, self.tokens
+        return layouts.qwen(
+            *(size, limits),
+            cell=params.cell,
+            least=max(params.least, params.cell**2),
+            most=params.most,
+            enlarge=self.enlarge,
+            before=before,
+            after=after,
+        )
 
     def inputs(self, pixels: Floats, plan: ImagePlan, view: int) -> TowerStep:
         params = self.params
@@ -151,6 +161,14 @@ class QwenTower(Tower[P, W]):
         rope = grid_table(y, x, params.head_dim, params.rope_base)
         inputs = {"patches": cut(pixels, params.patch)[order], "rope": rope}
         return TowerStep(len(order), len(order) // params.merge**2, inputs)
+
+    def with_shares(self, step: TowerStep, table: Tensor, line: Line, pixels: Floats) -> TowerStep:
+        """The step with each patch's mix of the positions [E, N] of a square, for `mixed`."""
+        params = self.params
+        rows, cols = pixels.shape[0] // params.patch, pixels.shape[1] // params.patch
+        order = neighbours(cols, rows, params.merge)
+        shares = square_shares(table, line, (rows, cols), order)
+        return replace(step, inputs={**step.inputs, "shares": shares})
 
     @abstractmethod
     def embedded(self, p: TowerPass) -> Tensor:

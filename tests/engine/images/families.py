@@ -18,6 +18,7 @@ from engine.images.layouts import (
     qwen,
 )
 from engine.images.plan import ImagePlan, Limits, Size
+from engine.images.tiles import enlarged, enlarged_by_sides
 
 Plan = Callable[[Size, Limits], ImagePlan]
 
@@ -28,7 +29,10 @@ FAMILIES: dict[str, Plan] = {
     "mistral3": lambda size, limits: pixtral(size, limits, longest=1540, cell=28),
     "qwen2.5-vl": lambda size, limits: qwen(size, limits, cell=28, least=3136, most=12845056),
     "glm-4.1v": lambda size, limits: qwen(
-        size, limits, cell=28, least=6272, most=4816896, first=28
+        size, limits, cell=28, least=6272, most=4816896, enlarge=enlarged
+    ),
+    "paddleocr-vl": lambda size, limits: qwen(
+        size, limits, cell=28, least=147384, most=2822400, enlarge=enlarged_by_sides
     ),
     "qwen3-vl": lambda size, limits: qwen(size, limits, cell=32, least=65536, most=16777216),
     "mllama": lambda size, limits: mllama(size, limits, edge=560, most=4, patch=14),

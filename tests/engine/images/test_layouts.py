@@ -23,6 +23,7 @@ TOKENS = {
     "mistral3": (432, 1406, 224, 3),
     "qwen2.5-vl": (393, 1371, 751, 8),
     "glm-4.1v": (393, 1371, 751, 14),
+    "paddleocr-vl": (393, 1371, 751, 211),
     "qwen3-vl": (302, 1026, 566, 68),
     "mllama": (3202, 6404, 6404, 1601),
     "llama4": (727, 2467, 1452, 147),
@@ -46,6 +47,7 @@ RESIZED = {
     "mistral3": ("644x504", "1036x1036", "1540x112", "56x28"),
     "qwen2.5-vl": ("644x476", "1036x1036", "2996x196", "84x56"),
     "glm-4.1v": ("644x476", "1036x1036", "2996x196", "112x84"),
+    "paddleocr-vl": ("644x476", "1036x1036", "2996x196", "532x308"),
     "qwen3-vl": ("640x480", "1024x1024", "3008x192", "352x192"),
     "mllama": ("640x480", "1024x1024", "2240x149", "560x307"),
     "llama4": ("640x480", "1024x1024", "3000x200", "336x184"),
@@ -60,6 +62,7 @@ RESIZED = {
     "minicpm-v": ("728x546", "1092x1092", "3472x224", "602x336"),
     "gemma4": ("912x672", "768x768", "3072x192", "1056x576"),
 }
+PADDLE = ["2128x84", "56x2912", "196x840", "168x924", "476x336"]
 KIMI = [
     ("31x17", "56x28"),
     ("1036x777", "1036x784"),
@@ -131,6 +134,13 @@ def test_qwen_refuses_long_pictures(size: Size) -> None:
     assert FAMILIES["qwen3-vl"](Size(200, 1), FREE).rows > 0
 
 
+def test_paddles_small_pictures_are_enlarged_side_by_side() -> None:
+    """By the published processor."""
+    sizes = (Size(359, 12), Size(11, 621), Size(5, 25), Size(3, 16), Size(40, 27))
+    views = [FAMILIES["paddleocr-vl"](size, FREE).views[0] for size in sizes]
+    assert [str(view.size) for view in views] == PADDLE
+
+
 def test_kimis_pictures_are_padded_to_whole_cells() -> None:
     """By the published processor, also where many or long patches are too many."""
     sizes = (Size(31, 17), Size(4000, 3000), Size(20000, 30), Size(27, 9000), Size(1300, 1301))
@@ -194,7 +204,7 @@ def test_any_size(family: str) -> None:
         try:
             plan = FAMILIES[family](size, FREE)
         except BadPicture:
-            assert family.startswith(("qwen", "lfm2", "glm", "minicpm"))
+            assert family.startswith(("qwen", "lfm2", "glm", "minicpm", "paddleocr"))
             continue
         if number % 10 == 0:
             check(plan, size)

@@ -82,6 +82,10 @@ SIZES = {
     "ernie-4.5-0.3b": dense(
         "ernie4_5", 360_748_032, (18, 1024, 3072, 16, 2, 128, 103424), tied=True
     ),
+    "paddleocr-vl": dense(
+        "paddleocr", 466_654_208, (18, 1024, 3072, 16, 2, 128, 103424),
+        rope__dimension_sections=[16, 24, 24, 0],
+    ),
     "hunyuan-4b": dense(
         "hunyuan-dense", 4.22e9, (36, 3072, 8192, 32, 8, 128, 120818), HEADS, tied=True
     ),

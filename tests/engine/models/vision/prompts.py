@@ -22,6 +22,7 @@ CELLS = {
     "glm4v": 14,
     "glm4vmoe": 14,
     "glmocr": 14,
+    "paddleocr": 14,
 }
 """Families with places of several axes, and the pixels that a row stands for."""
 

@@ -50,6 +50,7 @@ KNOWN = {
     "glmocr": "glm4",
     "minicpmv": "qwen2",
     "kimivl": "deepseek2",
+    "paddleocr": "paddleocr",
     "mllama": "mllama",
 }
 """By family, the architecture of its text model."""

@@ -85,6 +85,12 @@ FALCON = {
     "intermediate_size": ABSENT,
     "max_position_embeddings": 2048,
 }
+SIGLIP = {
+    "hidden_size": 32,
+    "intermediate_size": 32,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+}
 PICTURES = {"image_token_id": 0, "video_token_id": 1, "vision_start_token_id": 2}
 
 
@@ -312,6 +318,11 @@ RECIPES = {
         "Qwen2_5_VLForConditionalGeneration",
         {**NO_HEAD_DIM, "rope_parameters": SECTIONS},
         around={**PICTURES, "vision_config": {**VISION, "out_hidden_size": 64}},
+    ),
+    "paddleocr": Recipe(
+        "PaddleOCRVLForConditionalGeneration",
+        {"rope_parameters": SECTIONS},
+        around={**PICTURES, "vision_config": SIGLIP},
     ),
     "qwen3vl": Recipe(
         "Qwen3VLForConditionalGeneration",

@@ -18,6 +18,7 @@ from tests.goldens.vision.files.tower import TowerSizes
 from tests.goldens.vision.references.common import Reference, Shown, replaced
 from tests.goldens.vision.words import Vocabulary
 
+Cut = Callable[[Tensor, int], tuple[Tensor, Tensor]]
 PAD = "<|image_pad|>"
 IDS = {
     "image_token_id": VOCABULARY.id(PAD),
@@ -48,8 +49,9 @@ def reference(
     gains: Mapping[str, float] | None = None,
     vocabulary: Vocabulary = VOCABULARY,
     pad: str = PAD,
+    patches: Cut = patches,
 ) -> Reference:
-    """All that is left is the model and its pictures."""
+    """All that is left is the model, its pictures, and how `patches` cuts them."""
     cell = tower.patch * MERGE
 
     def rows(model: Any, shown: Shown) -> Tensor:

@@ -336,6 +336,13 @@ ROWS = (
         launches=23,
     ),
     Row(
+        "paddleocr",
+        "paddleocr",
+        "pairs in sections, heads larger than their share of the width, no biases",
+        Fault(f"{TEXT}/qwen2vl.py", "sections=Sections(four(self.params.sections))", "base=2e4"),
+        launches=23,
+    ),
+    Row(
         "qwen3vl",
         "qwen3vl",
         "norms of heads, pairs in sections by turns, which text turns by one position",
