@@ -37,6 +37,8 @@ from engine.images.tiles import (
 
 Choice = TypeVar("Choice")
 MINICPMV_SLICES = 9
+HUNYUAN_LEARNED = 3
+"""Learned rows before those of the patches: the picture's begin and end, and a line's end."""
 LFM2_TILES, LFM2_TOLERANCE = 10, 2.0
 """The most squares of LFM2's pictures; the pixels of one that stays whole, by those of a view."""
 
@@ -294,6 +296,35 @@ def qwen(
 
     capped = most if limits.rows is None else min(most, limits.rows * cell * cell)
     return largest(plan, dict.fromkeys((most, capped)), limits)
+
+
+def hunyuan(
+    size: Size,
+    limits: Limits,
+    *,
+    cell: int,
+    least: int,
+    most: int,
+    before: str,
+    after: str,
+) -> ImagePlan:
+    """Resize as `qwen` does; the view's first three rows, which are learned, begin and end the
+    picture, and end each line of the grid.
+
+    Raises `BadPicture` above an aspect of 200.
+    """
+    begin, end, newline = (Rows(0, i, 1) for i in range(HUNYUAN_LEARNED))
+
+    def plan(most: int) -> ImagePlan:
+        view = _view(size, smart_resize(size, cell, min(least, most), most), cell)
+        view = msgspec.structs.replace(view, extras=HUNYUAN_LEARNED)
+        width = view.grid.w
+        lines = (Rows(0, first, width) for first in range(HUNYUAN_LEARNED, view.rows, width))
+        ended = chain.from_iterable((line, newline) for line in lines)
+        return ImagePlan((view,), (Text(before), begin, *ended, end, Text(after)))
+
+    capped = most if limits.rows is None else min(most, limits.rows * cell * cell)
+    return largest(plan, chain((most,), range(capped, 0, -cell * cell)), limits)
 
 
 def lfm2(

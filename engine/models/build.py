@@ -297,6 +297,7 @@ MODULES = {
     "exaone-moe": "exaone_moe",
     "hunyuan-dense": "hunyuan_dense",
     "hunyuan-moe": "hunyuan_moe",
+    "hunyuan_vl": "hunyuan_dense",
     "jina-bert-v3": "jina_bert_v3",
     "kimi-linear": "kimi_linear",
     "llama-embed": "llama_embed",

@@ -243,6 +243,19 @@ def by_channel(x: Tensor, cells: int) -> Tensor:
     return ops.contiguous(runs.permute(1, 0, 2))
 
 
+def joined(x: Tensor, kernel: Tensor, bias: Tensor, merge: int) -> Tensor:
+    """Runs of M x M patches [E, n] by a convolution [M, M, E, E'] whose step is its size:
+    [E', n / M^2].
+    """
+    (size, n), cells = x.shape[:2], merge**2
+    if kernel.shape[:3] != (merge, merge, size):
+        problem = f"{merge} x {merge} patches of {size} are joined"
+        raise ShapeError(kernel.name, problem, kernel.shape)
+    runs = by_channel(x, cells).reshape(cells * size, n // cells)
+    x = ops.matmul(kernel.reshape(cells * size, kernel.shape[3]), runs)
+    return ops.add(x, bias).named("v/mm_merged")
+
+
 def pooled(x: Tensor, cells: int) -> Tensor:
     """The mean of runs of `cells` neighbours: [E, n] -> [E, n / cells]."""
     return ops.mean(by_channel(x, cells)).reshape(x.shape[0], x.shape[1] // cells)

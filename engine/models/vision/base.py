@@ -218,9 +218,10 @@ class Tower(ABC, Generic[P, W]):
         """The views that are computed, in order; one pass may make the rows of all."""
         return range(len(plan.views))
 
-    def places(self, plan: ImagePlan, start: int) -> Places:
+    def places(self, plan: ImagePlan, start: int, number: int) -> Places:
         """i32 [4, rows]: where each of the plan's rows stands for a text model whose places have
-        several axes, if the picture begins at `start`; running numbers elsewhere.
+        several axes, if the picture begins at `start` and `number` pictures come before it; running
+        numbers elsewhere.
         """
         return np.tile(np.arange(start, start + plan.rows, dtype=np.int32), (4, 1))
 

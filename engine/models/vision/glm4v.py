@@ -4,18 +4,17 @@ Zhipu AI 2025. As Qwen2-VL's tower patches come in two frames, turn by row and c
 places of three axes. GLM-OCR has norms of queries and keys in place of learned positions.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
-from engine.errors import ShapeError
 from engine.graph import ops
 from engine.graph.tensor import Tensor
-from engine.images.patches import Floats
+from engine.images.patches import Floats, neighbours
 from engine.images.plan import ImagePlan
 from engine.images.tiles import enlarged
 from engine.layers.linear import Linear, RMSNorm
-from engine.layers.vision.blocks import Attention, BlockSpec, GatedBlock, LayerNorm, by_channel
-from engine.layers.vision.stretch import bicubic, mixed
+from engine.layers.vision.blocks import Attention, BlockSpec, GatedBlock, LayerNorm, joined
+from engine.layers.vision.stretch import bicubic, mixed, square_shares
 from engine.layers.vision.tower import TowerPass, TowerStep
 from engine.models.vision import qwen2vl
 from engine.models.vision.base import SIDE
@@ -104,10 +103,13 @@ class Model(QwenTower[Params, Weights]):
         return BlockSpec(params.n_head, params.head_dim, params.eps, ops.silu, "neox")
 
     def inputs(self, pixels: Floats, plan: ImagePlan, view: int) -> TowerStep:
-        step, placed = super().inputs(pixels, plan, view), self.weights.placed
+        step, params, placed = super().inputs(pixels, plan, view), self.params, self.weights.placed
         if placed is None:
             return step
-        return self.with_shares(step, placed.positions, bicubic, pixels)
+        rows, cols = pixels.shape[0] // params.patch, pixels.shape[1] // params.patch
+        order = neighbours(cols, rows, params.merge)
+        shares = square_shares(placed.positions, bicubic, (rows, cols), order)
+        return replace(step, inputs={**step.inputs, "shares": shares})
 
     def embedded(self, p: TowerPass) -> Tensor:
         params, w = self.params, self.weights
@@ -119,19 +121,9 @@ class Model(QwenTower[Params, Weights]):
         x = self.embedded(p)
         for i, block in enumerate(w.blocks):
             x = block(x, i, p, self.spec)
-        x = self.joined(w.norm(x, params.eps, "v/post_ln"))
+        x = w.norm(x, params.eps, "v/post_ln")
+        x = joined(x, w.merger, w.merger_bias, params.merge)
         x = w.joint_norm(w.joint(x, "v/mm_fc"), PROJECTOR_EPS, "v/mm_norm")
         x = ops.gelu_erf(x).named("v/mm_fc_act")
         gated = ops.silu(w.gate(x, "v/mm_gate"), w.up(x, "v/mm_up")).named("v/mm_act")
         return w.down(gated, "v/mm_down")
-
-    def joined(self, x: Tensor) -> Tensor:
-        """Runs of M x M patches [E, n] by the merger's convolution: [E', n / M^2]."""
-        merge, kernel = self.params.merge, self.weights.merger
-        (size, n), cells = x.shape[:2], merge**2
-        if kernel.shape[:3] != (merge, merge, size):
-            problem = f"{merge} x {merge} patches of {size} are joined"
-            raise ShapeError(kernel.name, problem, kernel.shape)
-        runs = by_channel(x, cells).reshape(cells * size, n // cells)
-        x = ops.matmul(kernel.reshape(cells * size, kernel.shape[3]), runs)
-        return ops.add(x, self.weights.merger_bias).named("v/mm_merged")

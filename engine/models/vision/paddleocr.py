@@ -14,7 +14,7 @@ from engine.images.plan import ImagePlan
 from engine.images.tiles import enlarged_by_sides
 from engine.layers.linear import Linear
 from engine.layers.vision.blocks import Block, BlockSpec, LayerNorm, Patches, merged
-from engine.layers.vision.stretch import bilinear, mixed
+from engine.layers.vision.stretch import half_pixels, mixed_corners
 from engine.layers.vision.tower import TowerPass, TowerStep
 from engine.models.vision import qwen2vl
 from engine.models.vision.qwen2vl import AREA, QwenTower, bent
@@ -61,11 +61,12 @@ class Model(QwenTower[Params, Weights]):
 
     def inputs(self, pixels: Floats, plan: ImagePlan, view: int) -> TowerStep:
         step = super().inputs(pixels, plan, view)
-        return self.with_shares(step, self.weights.positions, bilinear, pixels)
+        return self.with_corners(step, self.weights.positions, half_pixels, pixels)
 
     def embedded(self, p: TowerPass) -> Tensor:
         w = self.weights
-        return ops.add(w.patches(p, self.params.patch), mixed(w.positions, p)).named("v/pos_embed")
+        x = w.patches(p, self.params.patch)
+        return ops.add(x, mixed_corners(w.positions, p)).named("v/pos_embed")
 
     def forward(self, p: TowerPass) -> Tensor:
         params, w = self.params, self.weights

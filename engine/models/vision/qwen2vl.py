@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import isqrt
-from typing import Annotated, Protocol, TypeVar
+from typing import Annotated, ClassVar, Protocol, TypeVar
 
 import numpy as np
 
@@ -17,12 +17,12 @@ from engine.graph.tensor import Tensor
 from engine.images import layouts
 from engine.images.patches import Floats, cut, neighbours
 from engine.images.plan import ImagePlan, Limits, Size
-from engine.images.resize import Colour
+from engine.images.resize import Colour, Filter
 from engine.images.tiles import MOST_ASPECT, as_given
 from engine.layers.linear import Linear, RMSNorm
 from engine.layers.rope import grid_table
 from engine.layers.vision.blocks import Block, BlockSpec, LayerNorm, RMSBlock, matrix, merged
-from engine.layers.vision.stretch import Line, square_shares
+from engine.layers.vision.stretch import Along, corners
 from engine.layers.vision.tower import EVERYTHING, TowerPass, TowerStep, bucket_of
 from engine.models.vision.base import (
     CLIP_MEAN,
@@ -127,7 +127,7 @@ class QwenTower(Tower[P, W]):
 
     tokens = ("<|vision_start|>", "<|vision_end|>")
     markers = ("<|vision_start|><|image_pad|><|vision_end|>",)
-    filter = "bicubic"
+    filter: ClassVar[Filter] = "bicubic"
     axes = True
     enlarge = staticmethod(as_given)
     """Makes the sides of a small picture as long as a cell."""
@@ -162,13 +162,14 @@ class QwenTower(Tower[P, W]):
         inputs = {"patches": cut(pixels, params.patch)[order], "rope": rope}
         return TowerStep(len(order), len(order) // params.merge**2, inputs)
 
-    def with_shares(self, step: TowerStep, table: Tensor, line: Line, pixels: Floats) -> TowerStep:
-        """The step with each patch's mix of the positions [E, N] of a square, for `mixed`."""
+    def with_corners(
+        self, step: TowerStep, table: Tensor, along: Along, pixels: Floats
+    ) -> TowerStep:
+        """The step with each patch's place on the square `table` of positions [E, N]."""
         params = self.params
         rows, cols = pixels.shape[0] // params.patch, pixels.shape[1] // params.patch
-        order = neighbours(cols, rows, params.merge)
-        shares = square_shares(table, line, (rows, cols), order)
-        return replace(step, inputs={**step.inputs, "shares": shares})
+        places = corners(table, along, (rows, cols), neighbours(cols, rows, params.merge))
+        return replace(step, inputs={**step.inputs, **places})
 
     @abstractmethod
     def embedded(self, p: TowerPass) -> Tensor:
@@ -195,7 +196,7 @@ class QwenTower(Tower[P, W]):
         rows = max(most, isqrt(MOST_ASPECT * most), enlarged)
         return self.bucket(rows * params.merge**2)
 
-    def places(self, plan: ImagePlan, start: int) -> Places:
+    def places(self, plan: ImagePlan, start: int, number: int) -> Places:
         grid = plan.views[0].grid
         row, col = np.divmod(np.arange(grid.w * grid.h, dtype=np.int32), np.int32(grid.w))
         time = np.full_like(row, start)

@@ -6,7 +6,6 @@ model's first layers (DeepStack, Meng et al. 2024); Qwen3.5 (2026) has the tower
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import reduce
 from typing import Annotated
 
 import numpy as np
@@ -14,19 +13,18 @@ import numpy as np
 from engine.errors import ShapeError
 from engine.graph import ops
 from engine.graph.tensor import Tensor
-from engine.images.patches import Floats, Ints, neighbours
+from engine.images.patches import Floats
 from engine.images.plan import ImagePlan
 from engine.images.resize import Colour
 from engine.layers.linear import Linear
-from engine.layers.vision.blocks import Block, BlockSpec, LayerNorm, merged, side_of
-from engine.layers.vision.tower import Array, TowerPass, TowerStep
+from engine.layers.vision.blocks import Block, BlockSpec, LayerNorm, merged
+from engine.layers.vision.stretch import edge_to_edge, mixed_corners
+from engine.layers.vision.tower import TowerPass, TowerStep
 from engine.models.vision import qwen2vl
 from engine.models.vision.base import COLOUR, SPREAD
 from engine.models.vision.qwen2vl import AREA, Frames, QwenTower, bent
 from engine.weights.bind import Name
 from engine.weights.params import COUNT, Meta, Range
-
-CORNERS = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,28 +109,15 @@ class Model(QwenTower[Params, Weights]):
         return dict(zip(sorted(self.params.taken), mergers.values(), strict=False))
 
     def inputs(self, pixels: Floats, plan: ImagePlan, view: int) -> TowerStep:
-        step, params = super().inputs(pixels, plan, view), self.params
-        rows, cols = pixels.shape[0] // params.patch, pixels.shape[1] // params.patch
-        order = neighbours(cols, rows, params.merge)
-        side = side_of(self.weights.positions)
-        places = stretched(side, rows, cols, order)
+        step = super().inputs(pixels, plan, view)
+        step = self.with_corners(step, self.weights.positions, edge_to_edge, pixels)
         patches = step.inputs["patches"].reshape(step.n, 3, 1, -1)
         twice = np.repeat(patches, 2, axis=2).reshape(step.n, -1)
-        return replace(step, inputs={**step.inputs, **places, "patches_twice": twice})
+        return replace(step, inputs={**step.inputs, "patches_twice": twice})
 
     def embedded(self, p: TowerPass) -> Tensor:
         x = ops.add(self.weights.frames(p, self.params.patch), self.weights.bias)
-        return ops.add(x, self.placed(p)).named("v/pos_embed")
-
-    def placed(self, p: TowerPass) -> Tensor:
-        """Positions [E, n], mixed of the table's four rows around each place."""
-        table = self.weights.positions
-        side_of(table)
-        parts = [
-            ops.mul(ops.rows(table, p.ints(f"corner_{k}", p.n)), p.floats(f"share_{k}", 1, p.n))
-            for k in range(CORNERS)
-        ]
-        return reduce(ops.add, parts)
+        return ops.add(x, mixed_corners(self.weights.positions, p)).named("v/pos_embed")
 
     def forward(self, p: TowerPass) -> Tensor:
         params, w, mergers = self.params, self.weights, self.mergers
@@ -146,25 +131,3 @@ class Model(QwenTower[Params, Weights]):
                 further.append(bent(merger.up, merger.down, rows))
         x = merged(w.norm(x, params.eps, "v/post_ln"), cells)
         return ops.stack(0, bent(w.up, w.down, x), *further)
-
-
-def stretched(side: int, rows: int, cols: int, order: Ints) -> dict[str, Array]:
-    """Where patches stand on a table of side x side whose corners are the grid's corners: the four
-    rows around each, `corner_k` i32 [n], and their shares `share_k` f32 [n, 1].
-    """
-    y, x = np.divmod(order, cols)
-    down, right = np.linspace(0, side - 1, rows)[y], np.linspace(0, side - 1, cols)[x]
-    top, left = down.astype(np.int32), right.astype(np.int32)
-    below, beside = np.minimum(top + 1, side - 1), np.minimum(left + 1, side - 1)
-    dy, dx = down - top, right - left
-    corners = (
-        (top, left, (1 - dy) * (1 - dx)),
-        (top, beside, (1 - dy) * dx),
-        (below, left, dy * (1 - dx)),
-        (below, beside, dy * dx),
-    )
-    made: dict[str, Array] = {}
-    for k, (row, col, share) in enumerate(corners):
-        made[f"corner_{k}"] = (row * side + col).astype(np.int32)
-        made[f"share_{k}"] = share.astype(np.float32)[:, None]
-    return made

@@ -230,9 +230,11 @@ def places(
     """i32 [4, T]: what keys and queries of `items`, which follow `before`, turn by."""
     start = len(before) - saved(before)
     found = np.tile(np.arange(start, start + len(items), dtype=np.int32), (4, 1))
+    number = sum(run.is_last for run in runs(before))
     for run in runs(items):
         begun = int(found[0, run.begin]) - run.first
-        rows = tower.places(run.picture.plan, begun)
+        rows = tower.places(run.picture.plan, begun, number)
+        number += run.is_last
         found[:, run.begin : run.end] = rows[:, run.first : run.first + run.end - run.begin]
         if run.is_last and run.picture.plan.advance is not None:
             found[:, run.end :] -= run.picture.n_rows - run.picture.plan.advance

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from engine.images.layouts import (
     gemma3,
     gemma4,
+    hunyuan,
     idefics3,
     internvl,
     kimi,
@@ -33,6 +34,9 @@ FAMILIES: dict[str, Plan] = {
     ),
     "paddleocr-vl": lambda size, limits: qwen(
         size, limits, cell=28, least=147384, most=2822400, enlarge=enlarged_by_sides
+    ),
+    "hunyuan-ocr": lambda size, limits: hunyuan(
+        size, limits, cell=32, least=262144, most=4194304, before="<begin>", after="<end>"
     ),
     "qwen3-vl": lambda size, limits: qwen(size, limits, cell=32, least=65536, most=16777216),
     "mllama": lambda size, limits: mllama(size, limits, edge=560, most=4, patch=14),

@@ -36,8 +36,9 @@ def test_a_shift_turns_keys_to_their_new_positions(name: str, tmp_path: Path) ->
     assert np.abs(shifted[4:] - before[19:]).max() > 0.1
 
 
-def test_a_shift_of_learned_positions_computes_again(tmp_path: Path) -> None:
-    row = ROWS["gpt2"]
+@pytest.mark.parametrize("name", ["gpt2", "hunyuan_vl"])
+def test_a_shift_of_keys_that_cannot_move_computes_again(name: str, tmp_path: Path) -> None:
+    row = ROWS[name]
     tokens = golden(row)[0][0].tolist()
     with load(write(row, tmp_path), device="host", kv="f32", ctx=100) as model:
         shifted = Sequenced(model.loaded.stepper)

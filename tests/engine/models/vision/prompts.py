@@ -68,6 +68,8 @@ def prompt_of(family: str, case: Case) -> Prompt:
     placed = np.zeros((len(case.ids), rows.shape[1]), np.float32)
     placed[case.ids < 0] = rows
     places = _places(case, CELLS[family]) if family in CELLS else None
+    if family == "hunyuanvl":
+        places = _numbered_places(case, 14)
     ends = _ends(case.ids) if family in TOGETHER else None
     return Prompt(case.ids, placed, places, ends)
 
@@ -105,4 +107,20 @@ def _places(case: Case, cell: int) -> np.ndarray:
         still = np.full(height * width, now)
         places[:, i : i + height * width] = np.stack([still, now + y, now + x, still])
         now, i = now + max(height, width), i + height * width
+    return places
+
+
+def _numbered_places(case: Case, cell: int) -> np.ndarray:
+    """All tokens and rows count on; between a picture's first and last row the other axes are
+    column, the line's end included, row, and the picture's number.
+    """
+    places = np.tile(np.arange(len(case.ids), dtype=np.int32), (4, 1))
+    begins = np.flatnonzero((case.ids < 0) & (np.roll(case.ids, 1) >= 0))
+    for number, (begin, seen) in enumerate(zip(begins, case.seen, strict=True)):
+        height, width = seen.picture.shape[0] // cell, seen.picture.shape[1] // cell
+        at = begin + 1
+        for y in range(height):
+            for x in range(width + 1):
+                places[1:, at] = x, y, number
+                at += 1
     return places

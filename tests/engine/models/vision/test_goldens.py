@@ -51,6 +51,7 @@ KNOWN = {
     "minicpmv": "qwen2",
     "kimivl": "deepseek2",
     "paddleocr": "paddleocr",
+    "hunyuanvl": "hunyuan_vl",
     "mllama": "mllama",
 }
 """By family, the architecture of its text model."""

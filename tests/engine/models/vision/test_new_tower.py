@@ -103,7 +103,7 @@ def by_definition(view: np.ndarray) -> np.ndarray:
 def test_it_is_unknown_without_its_folder(tmp_path: Path) -> None:
     path = write_tiny(tmp_path / "mmproj-owl.gguf", "clip", write=write)
     words = (
-        r"projector 'owl' is not supported; supported: gemma3, gemma4uv, gemma4v, glm4v, idefics3"
+        r"projector 'owl' is not supported; supported: gemma3, gemma4uv, gemma4v, glm4v, hunyuanvl"
     )
     with open_gguf(path) as file, pytest.raises(UnsupportedModel, match=words):
         build_tower(file, HOST)
@@ -146,7 +146,7 @@ def test_its_plan_follows_from_the_size(path: Path) -> None:
     assert plan.views[0].size == Size(40, 16)
     assert plan.pieces == (Text("<owl>"), Rows(0, 0, 10), Learned("hoot"))
     assert plan.rows == 11
-    assert tower.places(plan, 5).tolist() == [list(range(5, 16))] * 4
+    assert tower.places(plan, 5, 0).tolist() == [list(range(5, 16))] * 4
 
 
 def test_its_bytes_are_vision_of_the_output_block(path: Path) -> None:

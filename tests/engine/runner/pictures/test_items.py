@@ -105,11 +105,12 @@ def test_pictures_go_as_a_whole(keep: int, begin: int, count: int, gone: tuple[i
 
 
 class Square:
-    """A tower whose rows stand in lines of two."""
+    """A tower whose rows stand in lines of two, and on a fourth axis at the picture's number."""
 
-    def places(self, plan: ImagePlan, start: int) -> np.ndarray:
+    def places(self, plan: ImagePlan, start: int, number: int) -> np.ndarray:
         i = np.arange(plan.rows)
-        return np.stack([0 * i, i // 2, i % 2, 0 * i]).astype(np.int32) + start
+        numbers = np.full(plan.rows, number - start)
+        return np.stack([0 * i, i // 2, i % 2, numbers]).astype(np.int32) + start
 
 
 def test_places_go_on_behind_a_picture_after_its_longer_side() -> None:
@@ -121,6 +122,7 @@ def test_places_go_on_behind_a_picture_after_its_longer_side() -> None:
     np.testing.assert_array_equal(found[0], time)
     np.testing.assert_array_equal(found[1, 2:6], [2, 2, 3, 3])
     np.testing.assert_array_equal(found[2, 9:13], [7, 8, 7, 8])
+    np.testing.assert_array_equal(found[3], [0, 1, 0, 0, 0, 0, 4, 5, 6, 1, 1, 1, 1, 9, 10])
     for cut in range(1, len(items)):  # in any two parts
         parts = [places(Square(), [], items[:cut]), places(Square(), items[:cut], items[cut:])]  # type: ignore[arg-type]
         np.testing.assert_array_equal(np.hstack(parts), found)

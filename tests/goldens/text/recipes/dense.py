@@ -304,6 +304,15 @@ RECIPES = {
         {"rope_parameters": ALPHA, "max_position_embeddings": 32768, "tie_word_embeddings": True},
         peaked={"query_layernorm": 2.0, "key_layernorm": 2.0},
     ),
+    "hunyuan_vl": Recipe(
+        "HunYuanVLForConditionalGeneration",
+        {
+            "rope_parameters": {**ALPHA, "mrope_section": [2, 2, 2, 2]},
+            "max_position_embeddings": 512,
+        },
+        peaked={"query_layernorm": 2.0, "key_layernorm": 2.0},
+        around={"image_token_id": 0, "vision_config": {**SIGLIP, "max_image_size": 32}},
+    ),
     "nemotron": Recipe("NemotronForCausalLM", {**NO_HEAD_DIM, "rope_parameters": HALF}),
     "nemotron-biases": Recipe(
         "NemotronForCausalLM",

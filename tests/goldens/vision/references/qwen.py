@@ -19,6 +19,7 @@ from tests.goldens.vision.references.common import Reference, Shown, replaced
 from tests.goldens.vision.words import Vocabulary
 
 Cut = Callable[[Tensor, int], tuple[Tensor, Tensor]]
+Expand = Callable[[str, Sequence[np.ndarray]], str]
 PAD = "<|image_pad|>"
 IDS = {
     "image_token_id": VOCABULARY.id(PAD),
@@ -50,8 +51,11 @@ def reference(
     vocabulary: Vocabulary = VOCABULARY,
     pad: str = PAD,
     patches: Cut = patches,
+    expand: Expand | None = None,
 ) -> Reference:
-    """All that is left is the model, its pictures, and how `patches` cuts them."""
+    """All that is left is the model, its pictures, and how `patches` cuts them; `expand` as there,
+    where a row is not one cell.
+    """
     cell = tower.patch * MERGE
 
     def rows(model: Any, shown: Shown) -> Tensor:
@@ -70,7 +74,7 @@ def reference(
             mm_token_type_ids=(ids == vocabulary.id(pad)).int(),
         ).logits[0]
 
-    def expand(text: str, pictures: Sequence[np.ndarray]) -> str:
+    def by_cells(text: str, pictures: Sequence[np.ndarray]) -> str:
         return replaced(text, pad, [pad * (p.size // 3 // cell**2) for p in pictures])
 
     return Reference(
@@ -81,7 +85,7 @@ def reference(
         mean=mean,
         std=std,
         views=lambda picture: picture[None],
-        expand=expand,
+        expand=expand or by_cells,
         rows=rows,
         logits=logits,
         seed=seed,

@@ -315,6 +315,13 @@ ROWS = (
         launches=38,
     ),
     Row(
+        "hunyuan_vl",
+        "hunyuan_vl",
+        "pairs in sections of four, a base that alpha multiplies while it opens",
+        Fault(f"{TEXT}/hunyuan_dense.py", "scaled(self.params.rope(self.neox))", "rope(self.neox)"),
+        launches=38,
+    ),
+    Row(
         "nemotron",
         "nemotron",
         "LayerNorms of 1 + weight, squared ReLUs without a gate, half a head turns",
