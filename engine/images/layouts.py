@@ -266,7 +266,7 @@ def pixtral(
         for row in range(view.grid.h):
             last = row == view.grid.h - 1
             pieces += [Rows(0, row * view.grid.w, view.grid.w), Text(end if last else line_end)]
-        return ImagePlan((view,), tuple(pieces))
+        return ImagePlan((view,), joined(pieces))
 
     return largest(plan, range(longest, 0, -cell), limits)
 

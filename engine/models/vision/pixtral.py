@@ -6,7 +6,7 @@ normalises rows, and puts m x m neighbours side by side, channel by channel.
 
 from dataclasses import dataclass
 from math import isqrt
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -44,7 +44,12 @@ class Params(TowerParams):
     eps: Annotated[float, Meta("vision.attention.layer_norm_epsilon", EPSILON)] = 1e-5
     rope_base: Annotated[float, Meta("vision.rope.freq_base", Range(2, 1e12))] = 1e4
     longest_edge: Annotated[
-        int, Meta("vision.longest_edge", Range(SIDE.low, SIDE.high, or_zero=True))
+        int,
+        Meta(
+            "vision.longest_edge",
+            Range(SIDE.low, SIDE.high, or_zero=True),
+            alt=("vision.preproc_image_size",),
+        ),
     ] = 0
     mean: Annotated[Colour, Meta("vision.image_mean", COLOUR)] = CLIP_MEAN
     std: Annotated[Colour, Meta("vision.image_std", SPREAD)] = CLIP_STD
@@ -88,9 +93,9 @@ class Model(Tower[Params, Weights]):
     """Plans have buckets of patches."""
 
     projectors = ("pixtral",)
-    architectures = ("mistral3",)
-    hosts = ("llama", "mistral3")
-    tokens = ("[IMG_BREAK]", "[IMG_END]")
+    architectures: ClassVar[tuple[str, ...]] = ("mistral3",)
+    hosts: ClassVar[tuple[str, ...]] = ("llama", "mistral3")
+    tokens: ClassVar[tuple[str, ...]] = ("[IMG_BREAK]", "[IMG_END]")
     markers = ("[IMG]",)
     # The row of [IMG_BREAK] once more; it is a token like any other.
     ignored = ("v.token_embd.img_break",)

@@ -28,6 +28,9 @@ FAMILIES: dict[str, Plan] = {
     "gemma3": lambda size, limits: gemma3(size, limits, edge=896, tokens=256),
     "pixtral-12b": lambda size, limits: pixtral(size, limits, longest=1024, cell=16),
     "mistral3": lambda size, limits: pixtral(size, limits, longest=1540, cell=28),
+    "lighton-ocr": lambda size, limits: pixtral(
+        size, limits, longest=1540, cell=28, line_end="", end=""
+    ),
     "qwen2.5-vl": lambda size, limits: qwen(size, limits, cell=28, least=3136, most=12845056),
     "glm-4.1v": lambda size, limits: qwen(
         size, limits, cell=28, least=6272, most=4816896, enlarge=enlarged

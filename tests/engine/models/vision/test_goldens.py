@@ -52,6 +52,7 @@ KNOWN = {
     "kimivl": "deepseek2",
     "paddleocr": "paddleocr",
     "hunyuanvl": "hunyuan_vl",
+    "lightonocr": "qwen3",
     "mllama": "mllama",
 }
 """By family, the architecture of its text model."""
