@@ -98,7 +98,7 @@ class TowerParams:
         if not self.head_size and self.n_embd % self.n_head:
             key = f"vision.embedding_length {self.n_embd}"
             return f"{key} is not a multiple of vision.attention.head_count {self.n_head}"
-        if self.image_size < self.patch:
+        if 0 < self.image_size < self.patch:
             key = f"vision.image_size {self.image_size}"
             return f"{key} is less than vision.patch_size {self.patch}"
         return ""

@@ -128,7 +128,7 @@ class QwenTower(Tower[P, W]):
     tokens = ("<|vision_start|>", "<|vision_end|>")
     markers = ("<|vision_start|><|image_pad|><|vision_end|>",)
     filter: ClassVar[Filter] = "bicubic"
-    axes = True
+    axes: ClassVar[bool] = True
     enlarge = staticmethod(as_given)
     """Makes the sides of a small picture as long as a cell."""
 

@@ -53,6 +53,7 @@ KNOWN = {
     "paddleocr": "paddleocr",
     "hunyuanvl": "hunyuan_vl",
     "lightonocr": "qwen3",
+    "dotsocr": "qwen2",
     "mllama": "mllama",
 }
 """By family, the architecture of its text model."""
@@ -121,6 +122,14 @@ def worst(found: dict[str, float]) -> float:
 def test_rows_are_transformers(family: str, is_single: bool, tmp_path: Path) -> None:
     with tower_of(family, tmp_path, is_single) as tower:
         assert worst(errors(tower, family)) < 1e-9
+
+
+@pytest.mark.parametrize("family", PAIR)
+def test_pictures_take_fewer_places_only_on_axes(family: str, tmp_path: Path) -> None:
+    """A text model that counts tokens alone would be shifted by too few."""
+    with tower_of(family, tmp_path) as tower:
+        plan = tower.built.tower.plan(Size(140, 98), Limits())
+        assert plan.advance is None or tower.built.tower.axes
 
 
 @pytest.mark.sampled(3)

@@ -249,7 +249,11 @@ def test_further_rows_are_as_many_as_the_text_model_adds(files: Mapping[str, Pat
 @pytest.mark.parametrize(
     ("key", "value", "words"),
     [
-        ("projector_type", "hearing", r"projector 'hearing' is not supported; supported: gemma3,"),
+        (
+            "projector_type",
+            "hearing",
+            r"projector 'hearing' is not supported; supported: dots_ocr,",
+        ),
         ("vision.projector_type", "", r"projector '' is not supported"),
         ("has_vision_encoder", False, r"is for sound, not for pictures"),
     ],

@@ -103,7 +103,7 @@ def by_definition(view: np.ndarray) -> np.ndarray:
 def test_it_is_unknown_without_its_folder(tmp_path: Path) -> None:
     path = write_tiny(tmp_path / "mmproj-owl.gguf", "clip", write=write)
     words = (
-        r"projector 'owl' is not supported; supported: gemma3, gemma4uv, gemma4v, glm4v, hunyuanvl"
+        r"projector 'owl' is not supported; supported: dots_ocr, gemma3, gemma4uv, gemma4v, glm4v"
     )
     with open_gguf(path) as file, pytest.raises(UnsupportedModel, match=words):
         build_tower(file, HOST)
