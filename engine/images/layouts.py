@@ -377,7 +377,7 @@ def minicpmv(
     *,
     edge: int,
     unit: int,
-    queries: int,
+    queries: int = 0,
     is_counted: bool,
     wraps: bool = False,
     most: int = MINICPMV_SLICES,
@@ -387,7 +387,8 @@ def minicpmv(
     slice_end: str = "</slice>",
 ) -> ImagePlan:
     """The whole picture, and a large one also in up to `most` slices of edge x edge pixels; each
-    has `queries` rows. Version 2.5 `wraps` all slices in one pair of marks.
+    has `queries` rows, or one for each `unit` where there are none. Version 2.5 `wraps` all slices
+    in one pair of marks.
 
     Raises `BadPicture` above an aspect of 200.
     """
@@ -395,19 +396,22 @@ def minicpmv(
     outer = (slice_start, slice_end) if wraps else ("", "")
     inner = (before, after) if wraps else (slice_start, slice_end)
 
+    def grid_of(view: Size) -> Size:
+        return Size(0, 0) if queries else Size(view.w // unit, view.h // unit)
+
     def plan(most: int) -> ImagePlan:
         rows, cols = arrangement = sliced(size, edge, most)
         is_cut = rows * cols > 1
         whole = slice_size(size.w / size.h, edge, unit)
         role: Role = "overview" if is_cut else "whole"
         views: tuple[View, ...] = (
-            View(size, (whole,), whole, Size(0, 0), role=role, extras=queries),
+            View(size, (whole,), whole, grid_of(whole), role=role, extras=queries),
         )
         pieces: list[Text | Rows | Learned] = [Text(before), rows_of(views, 0), Text(after)]
         if is_cut:
             canvas = refined(size, edge, unit, arrangement)
             tile = Size(canvas.w // cols, canvas.h // rows)
-            views += cut(size, (canvas,), tile, arrangement, Size(0, 0), extras=queries)
+            views += cut(size, (canvas,), tile, arrangement, grid_of(tile), extras=queries)
             pieces.append(Text(outer[0]))
             for index, view in enumerate(views[1:], 1):
                 line_end = "\n" if view.col == cols - 1 and view.row < rows - 1 else ""

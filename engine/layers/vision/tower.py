@@ -42,6 +42,13 @@ class TowerPass:
         self.n = n
         self.pauses: list[Tensor] = []
         self._inputs: dict[str, tuple[Tensor, Fill]] = {}
+        self._cells = 1
+
+    def merged(self, cells: int) -> "TowerPass":
+        """The same pass from where runs of `cells` patches have become one each."""
+        rest = TowerPass(self.n // cells)
+        rest.pauses, rest._inputs, rest._cells = self.pauses, self._inputs, self._cells * cells
+        return rest
 
     def fill(self, step: TowerStep) -> dict[Tensor, Array]:
         """The value of every input for a view, in reversed shapes, padded with zeros at the end."""
@@ -84,8 +91,12 @@ class TowerPass:
     def _attended(
         self, q: Tensor, k: Tensor, v: Tensor, spans: Tensor, cells: Tensor, scale: float
     ) -> Tensor:
-        more = k.shape[2] - self.n
-        n_kv = self._input(f"n_kv_{more}", I32, (1,), lambda s: np.array([s.n + more], np.int32))
+        more, cells_each = k.shape[2] - self.n, self._cells
+        n_kv = self._input(
+            f"n_kv_{more}_{cells_each}",
+            *(I32, (1,)),
+            lambda s: np.array([s.n // cells_each + more], np.int32),
+        )
         mixed = ops.attention(q, k, v, spans, cells, n_kv, scale=scale)
         return mixed.reshape(mixed.shape[0] * mixed.shape[1], q.shape[2])
 
@@ -94,10 +105,10 @@ class TowerPass:
             return self.ints(f"{sight}_spans", 4, total), self.ints(f"{sight}_cells", 2, total)
 
         def same(step: TowerStep) -> dict[str, Ints]:
-            return groups("all", np.zeros(step.n + total - self.n, np.int32))
+            return groups("all", np.zeros(step.n // self._cells + total - self.n, np.int32))
 
-        spans = self._input("all_spans", I32, (4, total), lambda s: same(s)["all_spans"])
-        cells = self._input("all_cells", I32, (2, total), lambda s: same(s)["all_cells"])
+        spans = self._input(f"all_spans_{total}", I32, (4, total), lambda s: same(s)["all_spans"])
+        cells = self._input(f"all_cells_{total}", I32, (2, total), lambda s: same(s)["all_cells"])
         return spans, cells
 
     def _input(self, name: str, fmt: Format, shape: Sequence[int], fill: Fill) -> Tensor:

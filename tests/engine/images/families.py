@@ -57,6 +57,9 @@ FAMILIES: dict[str, Plan] = {
     "minicpm-v": lambda size, limits: minicpmv(
         size, limits, edge=448, unit=14, queries=64, is_counted=True
     ),
+    "minicpm-v-4.6": lambda size, limits: minicpmv(
+        size, limits, edge=448, unit=56, is_counted=True
+    ),
     "gemma4": lambda size, limits: gemma4(size, limits, cell=48, tokens=280, causal=False),
     "gemma4-70": lambda size, limits: gemma4(size, limits, cell=48, tokens=70, causal=True),
     "gemma4-1120": lambda size, limits: gemma4(size, limits, cell=48, tokens=1120, causal=True),

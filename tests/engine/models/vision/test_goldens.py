@@ -54,6 +54,7 @@ KNOWN = {
     "hunyuanvl": "hunyuan_vl",
     "lightonocr": "qwen3",
     "dotsocr": "qwen2",
+    "minicpmv46": "qwen35",
     "mllama": "mllama",
 }
 """By family, the architecture of its text model."""
@@ -165,11 +166,15 @@ def test_f16_holds_the_weights_exactly(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("family", PAIR)
 def test_names_are_llama_cpps(family: str) -> None:
-    """As the `gguf` package lists them; old files have three more, llama.cpp's own one."""
+    """As the `gguf` package lists them; old files have three more, llama.cpp's own one, MiniCPM-V
+    4.6 those of its windows.
+    """
     tables = gguf.MODEL_TENSORS[gguf.MODEL_ARCH.MMPROJ]
     known = {gguf.TENSOR_NAMES[t].replace("{bid}", "0") for t in tables}
     known |= {"v.patch_embd.weight.1", "model.image_newline", "resampler.pos_embed_k"}
     known.add("v.patch_norm.0")
+    parts = ("ln1", "attn_q", "attn_k", "attn_v", "attn_out", "ds_ln", "ds_ffn_up", "ds_ffn_down")
+    known |= {f"v.vit_merger.{part}" for part in parts}  # as llama.cpp lists them since
     for name in files_of(family).mmproj(load_state(family)).tensors:
         plain = re.sub(r"\.\d+(?=\.)", ".0", name)
         plain = re.sub(r"\.(weight|bias|(in|out)put_(min|max))$", "", plain)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from transformers import PreTrainedModel, Qwen3_5Config, Qwen3_5ForConditionalGeneration
 
 from tests.goldens.vision.files.qwen35 import (
@@ -20,24 +22,17 @@ from tests.goldens.vision.files.qwen35 import (
 from tests.goldens.vision.files.tower import HALF
 from tests.goldens.vision.references.common import eager, parts, words
 from tests.goldens.vision.references.qwen import IDS, reference
+from tests.goldens.vision.words import Vocabulary
 
 
-def _model() -> PreTrainedModel:
+def text_config(vocabulary: Vocabulary) -> dict[str, Any]:
+    """The text's configuration, with this vocabulary."""
     rope = {
         "rope_type": "default",
         "rope_theta": TEXT.base,
         "mrope_section": list(SECTIONS),
         "mrope_interleaved": True,
         "partial_rotary_factor": TURNED / TEXT.head,
-    }
-    vision = {
-        "depth": TOWER.blocks,
-        "hidden_size": TOWER.width,
-        "out_hidden_size": TEXT.embedding,
-        "intermediate_size": TOWER.feed_forward,
-        "num_heads": TOWER.heads,
-        "patch_size": TOWER.patch,
-        "num_position_embeddings": TABLE,
     }
     delta = {
         "layer_types": list(KINDS),
@@ -47,8 +42,20 @@ def _model() -> PreTrainedModel:
         "linear_value_head_dim": WIDE,
         "linear_conv_kernel_dim": TAPS,
     }
-    text = TEXT.config(VOCABULARY) | {"rope_parameters": rope} | delta
-    config = Qwen3_5Config(text_config=text, vision_config=vision, **IDS)
+    return TEXT.config(vocabulary) | {"rope_parameters": rope} | delta
+
+
+def _model() -> PreTrainedModel:
+    vision = {
+        "depth": TOWER.blocks,
+        "hidden_size": TOWER.width,
+        "out_hidden_size": TEXT.embedding,
+        "intermediate_size": TOWER.feed_forward,
+        "num_heads": TOWER.heads,
+        "patch_size": TOWER.patch,
+        "num_position_embeddings": TABLE,
+    }
+    config = Qwen3_5Config(text_config=text_config(VOCABULARY), vision_config=vision, **IDS)
     return eager(Qwen3_5ForConditionalGeneration, config)
 
 
