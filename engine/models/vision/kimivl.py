@@ -6,7 +6,7 @@ not.)
 """
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -70,20 +70,31 @@ class Weights:
 class Model(Tower[Params, Weights]):
     """Plans have buckets of patches."""
 
-    projectors = ("kimivl",)
+    projectors: ClassVar[tuple[str, ...]] = ("kimivl",)
     hosts = ("deepseek2",)
-    tokens = ("<|media_start|>", "<|media_content|>", "<|media_end|>")
-    markers = ("<|media_start|>image<|media_content|><|media_pad|><|media_end|>",)
+    tokens: ClassVar[tuple[str, ...]] = ("<|media_start|>", "<|media_content|>", "<|media_end|>")
+    markers: ClassVar[tuple[str, ...]] = (
+        "<|media_start|>image<|media_content|><|media_pad|><|media_end|>",
+    )
     filter = "bicubic"
+    by_turns: ClassVar[bool] = True
+    """Pairs turn by column and row in alternation, not by halves of a head."""
+
+    @property
+    def positions(self) -> Tensor:
+        """The table [E, N] of a square."""
+        return self.weights.positions
 
     def plan(self, size: Size, limits: Limits) -> ImagePlan:
-        params = self.params
+        params, (start, content, end) = self.params, self.tokens
         return layouts.kimi(
             *(size, limits),
             patch=params.patch,
             merge=params.merge,
             most=params.patches,
             longest=LONGEST,
+            before=f"{start}image{content}",
+            after=end,
         )
 
     def inputs(self, pixels: Floats, plan: ImagePlan, view: int) -> TowerStep:
@@ -93,15 +104,15 @@ class Model(Tower[Params, Weights]):
         y, x = np.divmod(order, cols)
         inputs = {
             "patches": cut(pixels, params.patch)[order],
-            "shares": square_shares(self.weights.positions, bicubic, (rows, cols), order),
-            "rope": grid_table(x, y, params.head_dim, by_turns=True),
+            "shares": square_shares(self.positions, bicubic, (rows, cols), order),
+            "rope": grid_table(x, y, params.head_dim, by_turns=self.by_turns),
         }
         return TowerStep(len(order), len(order) // params.merge**2, inputs)
 
     def forward(self, p: TowerPass) -> Tensor:
         params, w = self.params, self.weights
         spec = BlockSpec(params.n_head, params.head_dim, params.eps, ops.gelu, "adjacent")
-        x = ops.add(w.patches(p, params.patch), mixed(w.positions, p)).named("v/pos_embed")
+        x = ops.add(w.patches(p, params.patch), mixed(self.positions, p)).named("v/pos_embed")
         for i, block in enumerate(w.blocks):
             x = block(x, i, p, spec)
         x = w.merged_norm(w.post_norm(x, params.eps, "v/post_ln"), MERGED_EPS, "v/mm_norm")

@@ -55,6 +55,7 @@ KNOWN = {
     "lightonocr": "qwen3",
     "dotsocr": "qwen2",
     "minicpmv46": "qwen35",
+    "kimik25": "deepseek2",
     "mllama": "mllama",
 }
 """By family, the architecture of its text model."""
