@@ -37,6 +37,8 @@ from engine.images.tiles import (
 
 Choice = TypeVar("Choice")
 MINICPMV_SLICES = 9
+JANUS_LEAST = 14
+"""Pixels that the shorter side keeps."""
 HUNYUAN_LEARNED = 3
 """Learned rows before those of the patches: the picture's begin and end, and a line's end."""
 LFM2_TILES, LFM2_TOLERANCE = 10, 2.0
@@ -501,3 +503,21 @@ def llava(size: Size, limits: Limits, *, edge: int, patch: int) -> ImagePlan:
         margin=(left, top, max(size.h - size.w, 0) - left, max(size.w - size.h, 0) - top),
     )
     return ImagePlan((view,), (Rows(0, 0, view.rows),))
+
+
+def janus(
+    size: Size, limits: Limits, *, edge: int, patch: int, before: str, after: str
+) -> ImagePlan:
+    """The longer side becomes `edge`, and the picture lies in the middle of a square: a row for
+    each patch.
+    """
+    scale, square = edge / max(size), Size(edge, edge)
+    w, h = (min(max(round(side * scale), JANUS_LEAST), edge) for side in size)
+    view = View(
+        original=size,
+        steps=(Size(w, h),),
+        size=square,
+        grid=Size(edge // patch, edge // patch),
+        offset=((edge - w) // 2, (edge - h) // 2),
+    )
+    return ImagePlan((view,), (Text(before), Rows(0, 0, view.rows), Text(after)))

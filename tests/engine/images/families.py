@@ -8,6 +8,7 @@ from engine.images.layouts import (
     hunyuan,
     idefics3,
     internvl,
+    janus,
     kimi,
     lfm2,
     llama4,
@@ -30,6 +31,9 @@ FAMILIES: dict[str, Plan] = {
     "mistral3": lambda size, limits: pixtral(size, limits, longest=1540, cell=28),
     "lighton-ocr": lambda size, limits: pixtral(
         size, limits, longest=1540, cell=28, line_end="", end=""
+    ),
+    "janus-pro": lambda size, limits: janus(
+        size, limits, edge=384, patch=16, before="<begin>", after="<end>"
     ),
     "qwen2.5-vl": lambda size, limits: qwen(size, limits, cell=28, least=3136, most=12845056),
     "glm-4.1v": lambda size, limits: qwen(

@@ -22,6 +22,7 @@ TOKENS = {
     "pixtral-12b": (1230, 4160, 325, 6),
     "mistral3": (432, 1406, 224, 3),
     "lighton-ocr": (414, 1369, 220, 2),
+    "janus-pro": (578, 578, 578, 578),
     "qwen2.5-vl": (393, 1371, 751, 8),
     "glm-4.1v": (393, 1371, 751, 14),
     "paddleocr-vl": (393, 1371, 751, 211),
@@ -49,6 +50,7 @@ RESIZED = {
     "pixtral-12b": ("640x480", "1024x1024", "1024x80", "32x32"),
     "mistral3": ("644x504", "1036x1036", "1540x112", "56x28"),
     "lighton-ocr": ("644x504", "1036x1036", "1540x112", "56x28"),
+    "janus-pro": ("384x288", "384x384", "384x26", "384x211"),
     "qwen2.5-vl": ("644x476", "1036x1036", "2996x196", "84x56"),
     "glm-4.1v": ("644x476", "1036x1036", "2996x196", "112x84"),
     "paddleocr-vl": ("644x476", "1036x1036", "2996x196", "532x308"),
@@ -145,6 +147,13 @@ def test_paddles_small_pictures_are_enlarged_side_by_side() -> None:
     sizes = (Size(359, 12), Size(11, 621), Size(5, 25), Size(3, 16), Size(40, 27))
     views = [FAMILIES["paddleocr-vl"](size, FREE).views[0] for size in sizes]
     assert [str(view.size) for view in views] == PADDLE
+
+
+def test_januss_pictures_lie_in_the_middle_and_keep_some_height() -> None:
+    """By the published processor."""
+    views = [FAMILIES["janus-pro"](size, FREE).views[0] for size in (Size(3000, 31), Size(7, 501))]
+    placed = [(str(view.steps[-1]), view.offset) for view in views]
+    assert placed == [("384x14", (0, 185)), ("14x384", (185, 0))]
 
 
 def test_kimis_pictures_are_padded_to_whole_cells() -> None:

@@ -16,7 +16,7 @@ PAIR = (
     *("qwen2vl", "qwen25vl", "qwen3vl", "qwen35"),
     *("llama4", "pixtral", "llava_next", "internvl", "lfm2"),
     *("glm4v", "glm4vmoe", "glmocr", "minicpmv", "kimivl"),
-    *("paddleocr", "hunyuanvl", "lightonocr", "dotsocr", "minicpmv46", "kimik25"),
+    *("paddleocr", "hunyuanvl", "lightonocr", "dotsocr", "minicpmv46", "kimik25", "janus"),
 )
 """Those with llama.cpp's layout: the text's file and the tower's."""
 

@@ -56,6 +56,7 @@ KNOWN = {
     "dotsocr": "qwen2",
     "minicpmv46": "qwen35",
     "kimik25": "deepseek2",
+    "janus": "llama",
     "mllama": "mllama",
 }
 """By family, the architecture of its text model."""

@@ -26,7 +26,7 @@ KNOWN = (
     *("llava_next", "internvl", "lfm2"),
     *("qwen2vl", "qwen25vl", "qwen3vl", "qwen35", "llama4"),
     *("glm4v", "glm4vmoe", "glmocr", "minicpmv", "kimivl"),
-    *("paddleocr", "hunyuanvl", "lightonocr", "dotsocr", "minicpmv46", "kimik25"),
+    *("paddleocr", "hunyuanvl", "lightonocr", "dotsocr", "minicpmv46", "kimik25", "janus"),
 )
 KNOWN_SINGLE = ("gemma3", "mistral3", "qwen25vl", "qwen3vl", "llama4")
 NEAR = 0.01

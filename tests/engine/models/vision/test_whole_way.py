@@ -29,7 +29,7 @@ PAIRS = (
     *("llava_next", "internvl", "lfm2"),
     *("qwen2vl", "qwen25vl", "qwen3vl", "qwen35", "llama4"),
     *("glm4v", "glm4vmoe", "glmocr", "minicpmv", "kimivl"),
-    *("paddleocr", "hunyuanvl", "lightonocr", "dotsocr", "minicpmv46", "kimik25"),
+    *("paddleocr", "hunyuanvl", "lightonocr", "dotsocr", "minicpmv46", "kimik25", "janus"),
 )
 SINGLES = ("gemma3", "mistral3", "qwen25vl", "qwen3vl", "llama4", "mllama")
 FILES = [(family, False) for family in PAIRS] + [(family, True) for family in SINGLES]
