@@ -263,7 +263,7 @@ def test_nothing_is_computed_where_nothing_is_asked(model: Model) -> None:
     assert looked[0].n_context == 1
 
 
-@pytest.mark.parametrize("family", ["gemma3", "qwen2vl", "llama4", "mllama"])
+@pytest.mark.parametrize("family", ["gemma3", "qwen2vl", "hunyuanvl", "llama4", "mllama"])
 def test_pictures(tmp_path: Path, family: str) -> None:
     """Windows, groups, places of several axes, chunks, and layers that look at pictures."""
     with seeing(tmp_path, family, is_single=family in ("llama4", "mllama")) as model:

@@ -92,7 +92,9 @@ def test_pictures_and_text_are_read_as_by_transformers(
                 assert abs(found - case.logits[-1]).max() < 0.1, case.name
 
 
-@pytest.mark.parametrize("family", ["gemma3", "gemma4", "qwen2vl", "qwen3vl", "qwen35", "idefics3"])
+@pytest.mark.parametrize(
+    "family", ["gemma3", "gemma4", "qwen2vl", "qwen3vl", "qwen35", "idefics3", "hunyuanvl"]
+)
 def test_in_small_batches_as_well(
     family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,7 +129,7 @@ def test_the_same_picture_is_looked_at_once(model: Model, encoded: list[int]) ->
     assert second.stats.n_cached > 2 * 16
 
 
-@pytest.mark.parametrize("family", ["gemma3", "gemma4", "qwen2vl", "qwen35"])
+@pytest.mark.parametrize("family", ["gemma3", "gemma4", "qwen2vl", "qwen35", "hunyuanvl"])
 def test_an_edit_and_a_branch_are_answered_as_in_a_fresh_context(
     family: str, tmp_path: Path
 ) -> None:
@@ -205,7 +207,7 @@ def test_a_shift_takes_whole_pictures_and_turns_keys_to_their_new_places(
         assert ((shifted - made) ** 2).sum() <= 2e-6 * (made**2).sum()
 
 
-@pytest.mark.parametrize("family", ["gemma3", "qwen2vl", "qwen3vl", "idefics3"])
+@pytest.mark.parametrize("family", ["gemma3", "qwen2vl", "qwen3vl", "idefics3", "hunyuanvl"])
 def test_after_a_shift_answers_are_those_of_a_fresh_context(
     family: str, tmp_path: Path, encoded: list[int]
 ) -> None:
