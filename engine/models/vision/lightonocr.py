@@ -1,6 +1,7 @@
 """LightOnOCR's tower: Pixtral's with merging, before Qwen3; rows follow each other without marks.
 
-LightOn 2025.
+LightOn 2025. (llama.cpp enlarges small pictures, and puts marks around the rows; the published
+processor does neither.)
 """
 
 from engine.images import layouts
