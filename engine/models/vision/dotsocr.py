@@ -1,4 +1,4 @@
-"""dots.ocr's tower: as Qwen2.5-VL's without windows, its patches normalised, before Qwen2.
+"""dots.ocr: as Qwen2.5-VL's without windows, its patches normalised, before Qwen2.
 
 rednote-hilab 2025. Rows stand at the places of tokens, one after the other.
 """

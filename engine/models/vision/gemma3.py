@@ -1,4 +1,4 @@
-"""Gemma 3's eyes: a SigLIP tower whose patches are averaged, k x k to a row.
+"""Gemma 3: a SigLIP tower whose patches are averaged, k x k to a row.
 
 Gemma Team 2025; the tower is SigLIP's (Zhai et al. 2023). A picture is stretched to a square, and
 its rows see one another in the text model.

@@ -1,4 +1,4 @@
-"""Gemma 4's tower: pictures of any shape, a learned row for each column and row of patches.
+"""Gemma 4: pictures of any shape, a learned row for each column and row of patches.
 
 Gemma Team 2026. Heads turn by column and row, values are normalised, matrices may bound what
 enters and leaves them; k x k patches are averaged to a row. Rows of a picture see one another in

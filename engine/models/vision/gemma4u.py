@@ -1,4 +1,4 @@
-"""Gemma 4 12B sees without a tower: squares of pixels become rows by norms and two matrices.
+"""Gemma 4 12B: no tower; squares of pixels become rows by norms and two matrices.
 
 Gemma Team 2026. A square is as large as those that the other models' towers average.
 """

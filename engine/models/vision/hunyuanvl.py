@@ -1,4 +1,4 @@
-"""HunyuanOCR's tower: any size, positions stretched to the picture, learned rows around lines.
+"""HunyuanOCR: any size, positions stretched to the picture, learned rows around lines.
 
 Tencent 2025. 2 x 2 patches are joined; a learned row ends each line, one begins and one ends the
 picture. Places are numbers of tokens, and inside pictures column, row and the picture's number.

@@ -1,4 +1,4 @@
-"""Idefics 3 and SmolVLM: a SigLIP tower over tiles and an overview, s x s patches to a row.
+"""Idefics 3, SmolVLM: a SigLIP tower over tiles and an overview, s x s patches to a row.
 
 Laurencon et al. 2024, Marafioti et al. 2025. What the first calls pixel shuffle puts neighbouring
 patches side by side.

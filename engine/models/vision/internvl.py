@@ -1,4 +1,4 @@
-"""InternVL 2.5, 3 and 3.5: InternViT over tiles, patches merged two by two.
+"""InternVL 2.5, 3, 3.5: InternViT over tiles, patches merged two by two.
 
 Chen et al. 2024. The tower of 6B normalises by root mean square, and queries and keys over their
 full width; the one of 300M does neither.

@@ -1,4 +1,4 @@
-"""Janus-Pro's tower: SigLIP over a picture that grey pads to a square, a row for each patch.
+"""Janus-Pro: SigLIP over a picture that grey pads to a square, a row for each patch.
 
 DeepSeek-AI 2025. (llama.cpp's tower bends by the approximation of GELU, the published model by GELU
 itself, and llama.cpp puts no marks around the rows.)

@@ -1,4 +1,4 @@
-"""Kimi K2.5's and K2.6's tower: Kimi-VL's, its pairs that turn by one axis put together.
+"""Kimi K2.5, K2.6: Kimi-VL's tower, its pairs that turn by one axis put together.
 
 Moonshot AI 2026. The table of positions is stored as a square; pairs of the first half of a head
 turn by the column, the others by the row.

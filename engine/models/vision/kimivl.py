@@ -1,4 +1,4 @@
-"""Kimi-VL's tower, MoonViT: positions stretched to the picture, pairs that turn by both axes.
+"""Kimi-VL: MoonViT, positions stretched to the picture, pairs that turn by both axes.
 
 Kimi Team 2025. A picture keeps its size up to 4096 patches and is padded; pairs of a head turn by
 column and row in alternation. (llama.cpp turns halves of a head, which the published model does

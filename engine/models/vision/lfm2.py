@@ -1,4 +1,4 @@
-"""LFM2-VL's tower: SigLIP 2 for pictures of any size; a large one in squares, and whole besides.
+"""LFM2-VL: SigLIP 2 for pictures of any size; a large one in squares, and whole besides.
 
 Liquid AI 2025; the tower is that of Tschannen et al. 2025. Learned positions are a square that is
 stretched or shrunk to the picture's grid.

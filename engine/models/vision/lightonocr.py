@@ -1,4 +1,4 @@
-"""LightOnOCR's tower: Pixtral's with merging, before Qwen3; rows follow each other without marks.
+"""LightOnOCR: Pixtral's tower with merging, before Qwen3; rows follow each other without marks.
 
 LightOn 2025. (llama.cpp enlarges small pictures, and puts marks around the rows; the published
 processor does neither.)

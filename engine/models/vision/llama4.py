@@ -1,4 +1,4 @@
-"""Llama 4's tower: tiles with an overview, a class row at the end, rotations by row and column.
+"""Llama 4: tiles with an overview, a class row at the end, rotations by row and column.
 
 Meta 2025. Four patches go side by side into a row, through a feed-forward of its own.
 """

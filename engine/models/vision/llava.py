@@ -1,4 +1,4 @@
-"""LLaVA 1.5 and 1.6: CLIP's tower without its last block, and a two-layer projector.
+"""LLaVA 1.5, 1.6: CLIP's tower without its last block, and a two-layer projector.
 
 Liu et al. 2023, 2024. Version 1.6 cuts a picture into tiles, with a learned row at the end of each
 line of them.

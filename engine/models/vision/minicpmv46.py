@@ -1,4 +1,4 @@
-"""MiniCPM-V 4.6's tower: SigLIP over a picture and its slices, which merges patches on the way.
+"""MiniCPM-V 4.6: SigLIP over a picture and its slices, which merges patches on the way.
 
 OpenBMB 2026. Behind one block the 2 x 2 patches of a window see each other and become one, and the
 projector merges 2 x 2 of these.

@@ -1,4 +1,4 @@
-"""Llama 3.2 Vision's tower: up to four tiles in one sequence, for layers of cross attention.
+"""Llama 3.2 Vision: up to four tiles in one sequence, for layers of cross attention.
 
 Meta 2024. The tiles of a picture see one another. A learned table gives each the tile and
 arrangement it is. Some blocks' inputs are put beside the last one's output, feature by feature.

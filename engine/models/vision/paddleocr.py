@@ -1,4 +1,4 @@
-"""PaddleOCR-VL's tower: SigLIP whose patches also turn by row and column, any size, merged 2 x 2.
+"""PaddleOCR-VL: SigLIP whose patches also turn by row and column, any size, merged 2 x 2.
 
 PaddlePaddle 2025. Positions of a square are stretched to the picture. (llama.cpp's projector bends
 by the approximation of GELU, the published model by GELU itself; where a picture has fewer patches

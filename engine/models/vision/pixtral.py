@@ -1,4 +1,4 @@
-"""Pixtral's tower (Agrawal et al. 2024), and Mistral Small 3.1's, which merges patches.
+"""Pixtral, Mistral Small 3.1 and later: any size (Agrawal et al. 2024); the latter merge patches.
 
 Pictures keep their shape; each patch turns by its row and column. The projector of the latter
 normalises rows, and puts m x m neighbours side by side, channel by channel.

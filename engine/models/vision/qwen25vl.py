@@ -1,4 +1,4 @@
-"""Qwen2.5-VL's tower: as Qwen2-VL's, with windows in most blocks (Bai et al. 2025)."""
+"""Qwen2.5-VL, Qwen2.5-Omni: as Qwen2-VL's tower, with windows in most blocks (Bai et al. 2025)."""
 
 from dataclasses import dataclass, replace
 from typing import Annotated

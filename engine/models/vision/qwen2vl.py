@@ -1,4 +1,4 @@
-"""Qwen2-VL's tower: pictures of any size, patches merged two by two.
+"""Qwen2-VL: pictures of any size, patches merged two by two.
 
 Wang et al. 2024. Each patch turns by its row and column. The file has a kernel for each of two
 frames; a picture is the same frame twice. Its rows stand at places of three axes in the text.

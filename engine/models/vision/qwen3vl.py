@@ -1,4 +1,4 @@
-"""Qwen3-VL's tower: learned positions stretched to the picture, further rows for the text's layers.
+"""Qwen3-VL, Qwen3.5: learned positions stretched to the picture, more rows for the text's layers.
 
 Qwen Team 2025. Behind some blocks a merger of its own makes rows that are added after the text
 model's first layers (DeepStack, Meng et al. 2024); Qwen3.5 (2026) has the tower without these.
