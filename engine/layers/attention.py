@@ -140,6 +140,18 @@ class NormedAttention(SelfAttention):
 
 
 @dataclass(frozen=True)
+class OwnNormedAttention(NormedAttention):
+    """The same with weights [D, H] and [D, K]: each head has its own (PLaMo 2)."""
+
+    def normed(self, q: Tensor, k: Tensor, i: int, spec: AttentionSpec) -> tuple[Tensor, Tensor]:
+        q, k = (weightless(t, spec.eps, "") for t in (q, k))
+        return (
+            ops.mul(q, self.q_norm.weight).named("Qcur_normed", i),
+            ops.mul(k, self.k_norm.weight).named("Kcur_normed", i),
+        )
+
+
+@dataclass(frozen=True)
 class GatedQueryAttention(NormedAttention):
     """Behind each head's queries the product has a gate of what the head gives (Qwen3-Next)."""
 

@@ -9,7 +9,7 @@ from typing import Annotated, Generic, Protocol, TypeVar
 
 from engine.graph import ops
 from engine.graph.tensor import Tensor
-from engine.layers.linear import LayerNorm, RMSNorm
+from engine.layers.linear import LayerNorm, RMSNorm, UnsuffixedNorm
 from engine.layers.spec import BlockSpec
 from engine.layers.step import LayerCache, Pass, SiteName
 from engine.weights.bind import Name
@@ -110,6 +110,14 @@ class SandwichBlock(Block[M, F]):
         h = self.ffn(self.ffn_norm(x, spec.eps, "ffn_norm", i), i, spec)
         h = self.ffn_post_norm(h, post_eps, "ffn_post_norm", i)
         return joined(h, x, i, p, spec, "feed_forward", "l_out")
+
+
+@dataclass(frozen=True)
+class UnsuffixedSandwichBlock(SandwichBlock[M, F]):
+    """The same, where names of the norms behind have no "weight" at their end (PLaMo 2 and 3)."""
+
+    attn_post_norm: Annotated[UnsuffixedNorm, Name("post_attention_norm")]
+    ffn_post_norm: Annotated[UnsuffixedNorm, Name("post_ffw_norm")]
 
 
 @dataclass(frozen=True)

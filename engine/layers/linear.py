@@ -40,6 +40,13 @@ class RMSNorm:
 
 
 @dataclass(frozen=True)
+class UnsuffixedNorm(RMSNorm):
+    """The same, where the tensor's name has no "weight" at its end (PLaMo 2 and 3)."""
+
+    weight: Tensor
+
+
+@dataclass(frozen=True)
 class LayerNorm(RMSNorm):
     """weight [E], bias [E] or none: also less the mean."""
 

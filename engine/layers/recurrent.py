@@ -8,8 +8,8 @@ from typing import Annotated, Generic, TypeVar
 
 from engine.graph import ops
 from engine.graph.tensor import Tensor
-from engine.layers.linear import Linear, RMSNorm, heads_of, weightless
-from engine.layers.spec import BlockSpec
+from engine.layers.linear import Linear, RMSNorm, UnsuffixedNorm, heads_of, weightless
+from engine.layers.spec import BlockSpec, RecurrenceSpec
 from engine.layers.step import LayerCache, Pass
 from engine.weights.bind import Name
 
@@ -202,25 +202,34 @@ class Mamba:
         spec, state = block.recurrence, p.state(i).state
         assert spec is not None
         assert state is not None
-        given, z = ops.chunk_sections(self.into(x, "ssm_in", i), 0, [spec.heads] * 2)
+        given, z = self.entering(self.into(x, "ssm_in", i), spec)
         given = self.conv(given, i, p, True, "conv_output_silu")
-        rates = self.rates(given, "ssm_x", i)
-        rank = rates.shape[0] - 2 * spec.size
-        delta, b, c = ops.chunk_sections(rates, 0, (rank, spec.size, spec.size))
+        delta, b, c = self.parted(self.rates(given, "ssm_x", i), spec)
         delta, b, c = self.normed(delta, b, c, i, block)
         steps = ops.softplus(self.dt(delta, "dt", i))
         made = ops.ssm_scan(
-            heads_of(given, 1),
+            heads_of(given, spec.dim),
             steps,
             heads_of(b, spec.size),
             heads_of(c, spec.size),
-            self.a,
+            self.a.reshape(-1, spec.heads),
             self.d,
             state,
             p.state_at,
         )
         y = p.carry(made, state).named("mamba_y", i)
         return self.out(ops.silu(z, y).named("mamba_y_gated", i), "mamba_out", i)
+
+    def entering(self, whole: Tensor, spec: RecurrenceSpec) -> tuple[Tensor, Tensor]:
+        """Split a product [2C, T] into the convolution's input and the gate, [C, T] each."""
+        given, z = ops.chunk_sections(whole, 0, [spec.heads] * 2)
+        return given, z
+
+    def parted(self, rates: Tensor, spec: RecurrenceSpec) -> tuple[Tensor, Tensor, Tensor]:
+        """Split a product [R + 2N, T] into delta [R, T], b and c [N, T]."""
+        rank = rates.shape[0] - 2 * spec.size
+        delta, b, c = ops.chunk_sections(rates, 0, (rank, spec.size, spec.size))
+        return delta, b, c
 
     def normed(
         self, delta: Tensor, b: Tensor, c: Tensor, i: int, block: BlockSpec
@@ -250,3 +259,25 @@ class NormedMamba(Mamba):
             self.b_norm(b, block.eps, "b_norm", i),
             self.c_norm(c, block.eps, "c_norm", i),
         )
+
+
+@dataclass(frozen=True)
+class HeadMamba(NormedMamba):
+    """The same whose heads of several channels have one decay each (PLaMo 2). Products have each
+    head's gate before its channels, and b, c, then delta.
+    """
+
+    dt_norm: Annotated[UnsuffixedNorm, Name("ssm_dt_norm")]
+    b_norm: Annotated[UnsuffixedNorm, Name("ssm_b_norm")]
+    c_norm: Annotated[UnsuffixedNorm, Name("ssm_c_norm")]
+
+    def entering(self, whole: Tensor, spec: RecurrenceSpec) -> tuple[Tensor, Tensor]:
+        channels, n = spec.dim * spec.heads, whole.shape[1]
+        heads = whole.reshape(2 * spec.dim, spec.heads, n)
+        z, given = ops.chunk_sections(heads, 0, [spec.dim] * 2)
+        return ops.contiguous(given, channels, n), ops.contiguous(z, channels, n)
+
+    def parted(self, rates: Tensor, spec: RecurrenceSpec) -> tuple[Tensor, Tensor, Tensor]:
+        rank = rates.shape[0] - 2 * spec.size
+        b, c, delta = ops.chunk_sections(rates, 0, (spec.size, spec.size, rank))
+        return delta, b, c

@@ -122,4 +122,12 @@ ROWS = (
         Fault(f"{TEXT}/nanbeige.py", "not last and not params.bare", "last"),
         launches=31,
     ),
+    Row(
+        "plamo3",
+        "plamo3",
+        "windows with a base of their own; one matrix of q, k and v, whose norms are per head;"
+        " sandwich norms, gate and up of one matrix; tied output",
+        Fault(f"{TEXT}/plamo3.py", "params.rope_base_local, self", "params.rope_base, self"),
+        launches=26,
+    ),
 )

@@ -159,4 +159,12 @@ ROWS = (
         Fault("engine/layers/rwkv.py", "ops.mul(k, ops.exp(decay))", "k"),
         launches=74,
     ),
+    Row(
+        "plamo2",
+        "plamo2",
+        "by llama.cpp: attention whose heads have norms of their own, then Mamba with a decay a"
+        " head and norms of steps, b and c; sandwich norms; gate and up of one matrix",
+        Fault(MAMBA, "z, given = ops.chunk", "given, z = ops.chunk"),
+        launches=46,
+    ),
 )
