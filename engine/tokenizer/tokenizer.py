@@ -82,7 +82,7 @@ def letter_weights(vocab: Vocab, encoder: object, swallows: bool) -> LetterWeigh
 
 FIRST_ALIKE, MOST_MORE = 5, 128
 """From which token on two vocabularies are compared, and by how many they may differ in size."""
-KINDS = ("bert", "gemma4", "gpt2", "llama", "rwkv", "t5")
+KINDS = ("bert", "gemma4", "gpt2", "llama", "plamo2", "rwkv", "t5")
 DOUBLED = ("jina-v1-en", "jina-v2-code", "roberta-bpe")
 """Pre-tokenizers of models that were trained with EOS and SEP between two texts, as RoBERTa."""
 
@@ -334,6 +334,8 @@ def load_tokenizer(meta: Metadata) -> Tokenizer:
         return _unigram(meta)
     if kind == "rwkv":
         return _longest_match(meta)
+    if kind == "plamo2":
+        return _cheapest_path(meta)
     raise UnsupportedModel("tokenizer", kind, KINDS)
 
 
@@ -427,6 +429,20 @@ def _longest_match(meta: Metadata) -> Tokenizer:
     return Tokenizer(
         vocab,
         LongestMatch(vocab),
+        special_tokens(meta, vocab),
+        add_bos=meta.get("tokenizer.ggml.add_bos_token", bool, False),
+        add_eos=meta.get("tokenizer.ggml.add_eos_token", bool, False),
+        space_prefix=False,
+    )
+
+
+def _cheapest_path(meta: Metadata) -> Tokenizer:
+    from engine.tokenizer.cheapest import CheapestPath
+
+    vocab = load_vocab(meta, bos=1, eos=2, unknown=0)
+    return Tokenizer(
+        vocab,
+        CheapestPath(vocab),
         special_tokens(meta, vocab),
         add_bos=meta.get("tokenizer.ggml.add_bos_token", bool, False),
         add_eos=meta.get("tokenizer.ggml.add_eos_token", bool, False),

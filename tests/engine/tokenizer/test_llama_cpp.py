@@ -66,6 +66,17 @@ def test_ids_of_rwkv_world() -> None:
     assert 0 not in tokenizer.encode("<s>", parse_special=False)
 
 
+def test_ids_of_plamo() -> None:
+    golden = json.loads(lzma.decompress((GOLDENS / "tokenizer_plamo.json.xz").read_bytes()))
+    tokenizer = restored(golden["vocab"])
+    check(tokenizer, golden)
+    for text, _, plain in golden["cases"]:
+        assert tokenizer.decode(plain) == text.removeprefix("\ufeff")
+    assert tokenizer.encode("<|plamo:eos|>") == [2]
+    assert 2 not in tokenizer.encode("<|plamo:eos|>", parse_special=False)
+    assert tokenizer.encode("\ufeffa", parse_special=False) == tokenizer.encode("a")
+
+
 def check_model(name: str, path: Path) -> None:
     golden = MODELS[name]
     tokenizer = load_tokenizer(open_gguf(path).metadata)

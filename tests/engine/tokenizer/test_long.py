@@ -10,7 +10,12 @@ from hypothesis import strategies as st
 from engine.tokenizer import merge as merging
 from engine.tokenizer.tokenizer import Tokenizer, load_tokenizer
 from tests.bounds import at_most_lines
-from tests.engine.tokenizer.vocabs import byte_pairs, longest_matches, sentence_piece
+from tests.engine.tokenizer.vocabs import (
+    byte_pairs,
+    cheapest_paths,
+    longest_matches,
+    sentence_piece,
+)
 
 WORDS = {"a": -1.0, "aa": -2.0, "aaaa": -3.0, "the": -4.0, "\u2581the": -5.0, "\u2581\u2581": -6.0}
 PIECES = ["a a", "aa aa", "t h", "th e", "\u0120 the", "\u0120 \u0120", "\u00c3 \u00a9"]
@@ -19,6 +24,7 @@ MADE: dict[str, Callable[[], Tokenizer]] = {
     "sentence pieces": lambda: load_tokenizer(sentence_piece(WORDS)),
     "byte pairs": lambda: load_tokenizer(byte_pairs(PIECES, ["<|end|>", "<|aaaaaaaaaaaaaaaa|>"])),
     "longest matches": lambda: load_tokenizer(longest_matches(["aa", "aaaa", "the", " the"])),
+    "cheapest paths": lambda: load_tokenizer(cheapest_paths(WORDS)),
     "wide marks": lambda: load_tokenizer(byte_pairs(PIECES, [WIDE])),
 }
 TOKENIZERS = {name: make() for name, make in MADE.items()}
@@ -48,7 +54,9 @@ def test_the_least_of_a_long_text_is_found_without_cutting_it(name: str) -> None
     assert 3_000_000 // longest <= least <= 750_000
 
 
-@pytest.mark.parametrize("name", ["sentence pieces", "byte pairs", "longest matches"])
+@pytest.mark.parametrize(
+    "name", ["sentence pieces", "byte pairs", "longest matches", "cheapest paths"]
+)
 @pytest.mark.parametrize("text", ["a" * 30_000, "a the " * 10_000])
 def test_a_long_text_is_given_up_in_the_middle(name: str, text: str) -> None:
     class Left(Exception):

@@ -12,7 +12,13 @@ from engine.tokenizer import Tokenizer, load_tokenizer
 from engine.tokenizer.merge import merge
 from engine.tokenizer.vocab import TokenType
 from engine.tokenizer.words import SPACE, space_cutter
-from tests.engine.tokenizer.vocabs import BYTE_TOKENS, byte_pairs, metadata, sentence_piece
+from tests.engine.tokenizer.vocabs import (
+    BYTE_TOKENS,
+    byte_pairs,
+    cheapest_paths,
+    metadata,
+    sentence_piece,
+)
 
 WORDS = {
     "\u2581": -1.0,
@@ -241,9 +247,16 @@ def test_merges_that_lead_nowhere_or_in_a_circle_end() -> None:
 
 
 def test_kinds_without_code() -> None:
-    for kind in ("plamo2", "none"):
-        with pytest.raises(UnsupportedModel, match=f"tokenizer '{kind}'.*gpt2, llama, rwkv, t5"):
+    kinds = "gpt2, llama, plamo2, rwkv, t5"
+    for kind in ("hybriddna", "none"):
+        with pytest.raises(UnsupportedModel, match=f"tokenizer '{kind}'.*{kinds}"):
             load_tokenizer(changed(sentence_piece(WORDS), {"model": kind}))
+
+
+def test_a_plamo_vocabulary_without_scores() -> None:
+    meta = changed(cheapest_paths({"a": -1.0}), {"scores": None})
+    with pytest.raises(BadFile, match="no 'tokenizer.ggml.scores'; a plamo2 one needs it"):
+        load_tokenizer(meta)
 
 
 @pytest.mark.parametrize("token", [-1, 265, 1 << 40])

@@ -84,3 +84,16 @@ def longest_matches(words: list[str]) -> Metadata:
             "tokenizer.ggml.eos_token_id": 0,
         }
     )
+
+
+def cheapest_paths(words: dict[str, float]) -> Metadata:
+    """A vocabulary of PLaMo 2: three control tokens, the bytes, and `words` with their scores."""
+    texts = ["<|plamo:unk|>", "<|plamo:bos|>", "<|plamo:eos|>", *BYTE_TOKENS, *words]
+    return metadata(
+        {
+            "tokenizer.ggml.model": "plamo2",
+            "tokenizer.ggml.tokens": texts,
+            "tokenizer.ggml.scores": [0.0] * 259 + list(words.values()),
+            "tokenizer.ggml.token_type": [2, 3, 3, *[6] * 256, *[1] * len(words)],
+        }
+    )
