@@ -38,7 +38,28 @@ OLMOE = {
 }
 ERNIE = vectors("attn_norm ffn_norm", 2560) | attention(2560, 20, 4, 128)
 ERNIE_EXPERTS = experts(2560, 1536, 64, 2 * 1536) | {"exp_probs_b.bias": (64, 1)}
+GROK1 = {
+    **vectors("attn_norm attn_output_norm ffn_norm layer_output_norm", 6144),
+    **attention(6144, 48, 8, 128),
+    **experts(6144, 32768, 8),
+}
+GROK2 = {
+    **vectors("attn_norm attn_output_norm ffn_norm post_ffw_norm", 8192),
+    **attention(8192, 64, 8, 128),
+    **gated(8192, 32768),
+    **experts(8192, 16384, 8),
+}
 SIZES = {
+    "grok-1": mixed(
+        "grok", 316.49e9, (64, 6144, 32768, 48, 8, 128, 131072), lambda i: GROK1,
+        kv(64, 8, 128), expert_count=8, expert_used_count=2,
+    ),
+    "grok-2": mixed(
+        "grok", 269.5e9, (64, 8192, 32768, 64, 8, 128, 131072), lambda i: GROK2,
+        kv(64, 8, 128), expert_count=8, expert_used_count=2, expert_feed_forward_length=16384,
+        final_logit_softcapping=50.0, rope__scaling__type="yarn", rope__scaling__factor=16.0,
+        rope__scaling__original_context_length=8192,
+    ),
     "olmoe-1b-7b": mixed(
         "olmoe", 6_919_161_856, (16, 2048, 1024, 16, 16, 128, 50304), lambda i: OLMOE,
         kv(16, 16, 128, 4096), context_length=4096, expert_count=64, expert_used_count=8,

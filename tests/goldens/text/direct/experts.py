@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from tests.goldens.text.direct import Direct, Key, Shape
+from tests.goldens.text.direct import PEAKED, Direct, Key, Shape
 from tests.goldens.text.recipe import V
 
 EMBD, HEADS, KV, DIM = 64, 4, 2, 16
@@ -118,7 +118,44 @@ def indexed(i: int) -> Tensors:
 # Feed-forwards beside experts are as wide as the embedding.
 RESIDUAL: Tensors = {f"ffn_{part}.weight": (EMBD, EMBD) for part in ("gate", "up", "down")}
 
+CAPPED: Tensors = {
+    **NORMS,
+    **SPLIT,
+    **routed(0),
+    "attn_output_norm.weight": (EMBD,),
+}
+# llama.cpp's GELU is a table of halves: feed-forwards are a small part of the result.
+FAINT_NORM = 1 / 64
+
 RECIPES = {
+    "grok": Direct(
+        "grok",
+        {
+            **COMMON,
+            "block_count": 2,
+            "embedding_scale": 1.5,
+            "logit_scale": 0.75,
+            "attention.output_scale": 0.25,
+            "attn_logit_softcapping": 4.0,
+            "router_logit_softcapping": 30.0,
+            "final_logit_softcapping": 20.0,
+            "rope.scaling.type": "yarn",
+            "rope.scaling.factor": 8.0,
+            "rope.scaling.original_context_length": 64,
+            "rope.scaling.yarn_ext_factor": 1.0,
+            "rope.scaling.yarn_attn_factor": 1.0,
+            "rope.scaling.yarn_beta_fast": 8.0,
+            "rope.scaling.yarn_beta_slow": 1.0,
+        },
+        whole(2, lambda i: CAPPED | DENSE | {"post_ffw_norm.weight": (EMBD,)}),
+        peaked={**PEAKED, "post_ffw_norm": FAINT_NORM},
+    ),
+    "grok-1": Direct(
+        "grok",
+        {**COMMON, "block_count": 2, "feed_forward_length": EXPERT},
+        whole(2, lambda i: CAPPED | {"layer_output_norm.weight": (EMBD,)}),
+        peaked={**PEAKED, "layer_output_norm": FAINT_NORM, "token_embd": 1 / 16},
+    ),
     "arctic": Direct(
         "arctic",
         {**COMMON, "block_count": 3, "feed_forward_length": EXPERT},

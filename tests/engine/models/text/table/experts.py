@@ -249,4 +249,19 @@ ROWS = (
         Fault("engine/models/text/gpt_oss.py", "= 1.702, 7.0", "= 1.702, 9.0"),
         launches=31,
     ),
+    Row(
+        "grok",
+        "grok",
+        "by llama.cpp: sandwich norms, experts beside a feed-forward, normalised; scores and logits"
+        " capped, a factor for each and for embeddings; YaRN with turns of its own",
+        Fault("engine/models/text/grok.py", "softcap=self.score_cap", "softcap=0.0"),
+        launches=43,
+    ),
+    Row(
+        "grok-1",
+        "grok",
+        "by llama.cpp: a file of experts alone and without factors, the last norm's other name",
+        Fault("engine/models/text/grok.py", "scale=self.score_scale", "scale=1.0"),
+        launches=34,
+    ),
 )
