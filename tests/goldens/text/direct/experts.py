@@ -141,7 +141,7 @@ RECIPES = {
             "final_logit_softcapping": 20.0,
             "rope.scaling.type": "yarn",
             "rope.scaling.factor": 8.0,
-            "rope.scaling.original_context_length": 64,
+            "rope.scaling.original_context_length": 512,
             "rope.scaling.yarn_ext_factor": 1.0,
             "rope.scaling.yarn_attn_factor": 1.0,
             "rope.scaling.yarn_beta_fast": 8.0,
