@@ -111,6 +111,26 @@ _DEEPSEEK3 = (
     rf"| ?[\p{{P}}\p{{S}}]+[\r\n]*|{_SPACE}",
 )
 
+# As GPT-4o's with single digits; Hangul, signs of full width, Bopomofo, Han and kana apart.
+_YOUTU = (
+    "[\uac00-\ud7a3\u3131-\u318e]+|[\u3105-\u312f]+"
+    "|[\uff01\u2026\u201c\u201d\u2018\u2019\u2014\uff1a\uff1b\uff0c\u3001-\u303f\ufe30-\ufe4f]+"
+    rf"|{_CJK_KANA}",
+    _GPT4O.replace(r"\p{N}{1,3}", r"\p{N}"),
+)
+# As DeepSeek-V3's, but line ends stay apart from symbols, and from each other.
+_SPARK = (*_DEEPSEEK3[:2], _DEEPSEEK3[2].replace(r"+[\r\n]*|" + _SPACE, r"+|[\r\n]|\s+(?!\S)|\s+"))
+# Words are whole texts between digits, which are cut in threes from the right.
+_SUPERBPE = (r"\p{N}+", r"(?=(?:\d{3})+(?!\d))")
+_CHAMELEON = (
+    r"<sentinel:[0-9]+>",
+    r"IMGIMG[A-I]{1,4}Z",
+    r"[\t\n]|    |  ",
+    r"\p{N}",
+    r"[\p{P}!-/:-@\[-`{-~]",
+    _GPT2,
+)
+
 # Digits in threes from the right; Han, kana, Hangul and scripts of South-East Asia apart.
 _AFMOE = (
     r"(?<!\p{N})\p{N}{1,2}(?=(?:\p{N}{3})+(?!\p{N}))|\p{N}{1,3}",
@@ -188,6 +208,10 @@ _GROUPS: tuple[tuple[str, PreTokenizer], ...] = (
     ("afmoe", PreTokenizer(_AFMOE)),
     ("exaone-moe", PreTokenizer((_EXAONE_MOE,))),
     ("deepseek-v3 hunyuan-dense joyai-llm hy_v4", PreTokenizer(_DEEPSEEK3)),
+    ("youtu", PreTokenizer(_YOUTU, ignore_merges=True)),
+    ("spark2_5", PreTokenizer((*_SPARK, r"\p{N}"))),
+    ("superbpe", PreTokenizer(_SUPERBPE)),
+    ("chameleon", PreTokenizer(_CHAMELEON, add_bos=True)),
     ("deepseek-llm", PreTokenizer(_DEEPSEEK_LLM)),
     ("deepseek-coder", PreTokenizer(_DEEPSEEK_CODER)),
     ("falcon", PreTokenizer(_FALCON)),

@@ -21,7 +21,7 @@ GOLDENS: dict[str, Any] = json.loads(lzma.decompress(GOLDEN.read_bytes()))
 TEXTS: list[str] = GOLDENS["texts"]
 NAMES: dict[str, Any] = GOLDENS["gpt2"]["names"]
 # Where a model's own tokenizer and llama.cpp part, ours is the model's.
-OWN = {"tekken", "gpt-4o", "kimi-k2", "afmoe", "tiny_aya", "granite-embed-multi-97m"}
+OWN = {"tekken", "gpt-4o", "kimi-k2", "afmoe", "tiny_aya", "granite-embed-multi-97m", "youtu"}
 
 
 def loaded(kind: str, **values: Any) -> Tokenizer:
