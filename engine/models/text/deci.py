@@ -1,26 +1,31 @@
-"""Llama Nemotron 49B and 51B, DeciLM 7B: Llama, some of whose layers lack a part.
+"""Llama Nemotron 49B, 51B, Ultra 253B, DeciLM 7B: Llama, some of whose layers lack a part, or all.
 
 Deci, NVIDIA 2024; tensor names and keys by the GGUF spec. A layer without heads has a feed-forward
-alone; one without heads of keys and values has a matrix in their place.
+alone, or nothing at all; one without heads of keys and values has a matrix in their place.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Annotated
 
+from engine.errors import ShapeError
+from engine.graph import ops
 from engine.graph.tensor import Tensor
 from engine.layers.attention import SelfAttention
-from engine.layers.blocks import FeederBlock, PreNormBlock
+from engine.layers.blocks import FeederBlock, PreNormBlock, pruned
 from engine.layers.feed_forward import FeedForward
-from engine.layers.linear import Linear, RMSNorm
+from engine.layers.linear import Embedding, Linear, RMSNorm
 from engine.layers.spec import BlockSpec
 from engine.layers.step import LayerCache, Pass
-from engine.models.decoder import HEAD, PlainWeights
+from engine.models.decoder import HEAD
 from engine.models.kept import Kept, Nothing
 from engine.models.routed import RoutedDecoder
 from engine.models.text import llama
 from engine.weights.bind import Name
-from engine.weights.params import Meta
+from engine.weights.params import COUNT, WIDTH, Meta, Range, of_layer
+
+FEED = Range(0, WIDTH.high)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +33,7 @@ class Params(llama.Params):
     """Hyperparameters by their GGUF keys; what a layer has its tensors say."""
 
     heads: Annotated[tuple[int, ...], Meta("attention.head_count", HEAD, by_layer=True)]
+    feeds: Annotated[tuple[int, ...], Meta("feed_forward_length", FEED, by_layer=True)] = (1,)
 
     @property
     def head_dim(self) -> int:
@@ -60,16 +66,51 @@ class Fed(FeederBlock[FeedForward]):
     norm: Annotated[RMSNorm, Name("ffn_norm")]
 
 
+class Blank:
+    """A layer without tensors: what enters it leaves it."""
+
+    def __call__(
+        self, x: Tensor, i: int, p: Pass, spec: BlockSpec, cache: LayerCache | None, last: bool
+    ) -> Tensor:
+        """x [E, T] -> [E, T]."""
+        (x,) = pruned(p, last, x)
+        return ops.scale(x, 1.0).named("l_out", i)  # each layer has a result to look at
+
+
 Block = PreNormBlock[SelfAttention, FeedForward] | PreNormBlock[LinearMixer, FeedForward] | Fed
-Weights = PlainWeights[Block]
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Tensors of a Llama; numbers of blocks that have none are skipped."""
+
+    embedding: Annotated[Embedding, Name("token_embd", rows=True)]
+    present: Annotated[dict[int, Block], Name("blk")]
+    norm: Annotated[RMSNorm, Name("output_norm")]
+    output: Annotated[Linear, Name("output", alt="token_embd")]
+
+    @cached_property
+    def blocks(self) -> Sequence[Block | Blank]:
+        """The layers up to the last one that has tensors, and no more than there can be but one: a
+        file may call that 99999999.
+        """
+        n = min(max(self.present, default=-1), COUNT.high) + 1
+        return [self.present.get(i, Blank()) for i in range(n)]
 
 
 class Model(RoutedDecoder[Params, Weights]):
     neox = False
 
     def kept(self) -> Sequence[Kept]:
-        """Keys and values of the layers that attend."""
+        """Keys and values of the layers that attend. Raises `ShapeError` for a layer that has no
+        tensors, and should have some.
+        """
         layers = range(self.params.n_layer)
+        for i in layers:
+            fed = of_layer(self.params.feeds, i)
+            if isinstance(self.weights.blocks[i], Blank) and (fed or self.params.n_head(i)):
+                problem = f"layer {i} has no tensors, and feed_forward_length is {fed}"
+                raise ShapeError("deci", problem)
         return [self.cells(i) if self.attends(i) else Nothing() for i in layers]
 
     def n_heads(self, layer: int) -> int:

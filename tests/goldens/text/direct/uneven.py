@@ -190,4 +190,16 @@ RECIPES = {
         ),
         {**AROUND, "output.weight": (E, V), **blocks(*map(lacking, range(4)))},
     ),
+    "deci-blank": Direct(
+        "deci",
+        keys(
+            block_count=4,
+            attention__head_count=[4, 0, 0, 4],
+            attention__head_count_kv=[2, 0, 0, 2],
+            attention__key_length=DIM,
+            attention__value_length=DIM,
+            feed_forward_length=[F, 0, F, F],
+        ),
+        {**AROUND, "output.weight": (E, V), **blocks(lacking(0), {}, lacking(2), lacking(3))},
+    ),
 }

@@ -47,4 +47,11 @@ ROWS = (
         Fault(f"{TEXT}/deci.py", 'return self.o(x, "attn_out", i)', "return x"),
         launches=22,
     ),
+    Row(
+        "deci-blank",
+        "deci",
+        "a layer without any tensor, and one with a feed-forward alone",
+        Fault(f"{TEXT}/deci.py", "ops.scale(x, 1.0)", "ops.scale(x, 2.0)"),
+        launches=19,
+    ),
 )
