@@ -94,7 +94,7 @@ class Weights:
         """The layers up to the last one that has tensors, and no more than there can be but one: a
         file may call that 99999999.
         """
-        n = min(max(self.present, default=-1), COUNT.high) + 1
+        n = min(max(self.present, default=-1), int(COUNT.high)) + 1
         return [self.present.get(i, Blank()) for i in range(n)]
 
 
