@@ -142,15 +142,29 @@ class Experts:
 
     def routed(self, x: Tensor, seen: Tensor, i: int, spec: BlockSpec) -> Tensor:
         """Sum of the chosen experts' results for x [E, T]; the router's input is `seen` [E, T]."""
-        route = spec.route
-        if route is None:
+        route = self.route(i, spec)
+        logits, ids = self.chosen(seen, i, route)
+        return self.made(x, logits, ids, i, spec, route)
+
+    def route(self, i: int, spec: BlockSpec) -> RouteSpec:
+        """The routing of layer i. Raises `ShapeError` where the file's numbers know no experts."""
+        if spec.route is None:
             raise ShapeError("experts", f"layer {i} has some, and expert_count is 0")
-        if spec.gated_experts is not None:
-            spec = replace(spec, gated=spec.gated_experts)
+        return spec.route
+
+    def chosen(self, seen: Tensor, i: int, route: RouteSpec) -> tuple[Tensor, Tensor]:
+        """The router's logits [X, T] for `seen` [E, T], and the chosen experts [U, T]."""
         logits = self._logits(seen, i, route)
         groups = (route.groups, route.groups_used)
         ids = ops.route(logits, route.used, route.score, self.bias, *groups)
-        ids = ids.named("ffn_moe_topk", i)  # [U, T]
+        return logits, ids.named("ffn_moe_topk", i)
+
+    def made(
+        self, x: Tensor, logits: Tensor, ids: Tensor, i: int, spec: BlockSpec, route: RouteSpec
+    ) -> Tensor:
+        """Sum of the results of the experts ids [U, T] for x [E, T], weighted by logits [X, T]."""
+        if spec.gated_experts is not None:
+            spec = replace(spec, gated=spec.gated_experts)
         weights = ops.route_weights(
             logits,
             ids,

@@ -49,7 +49,20 @@ GROK2 = {
     **gated(8192, 32768),
     **experts(8192, 16384, 8),
 }
+GROVE = {
+    **vectors("attn_norm ffn_norm", 2048),
+    **attention(2048, 32, 4, 128),
+    **vectors("attn_q_norm attn_k_norm", 128),
+    **experts(2048, 768, 128),
+    **{f"ffn_{part}_chexps": (2048, 128, 64) for part in ("gate", "up")},
+    "ffn_down_chexps": (128, 2048, 64),
+}
 SIZES = {
+    "grovemoe": mixed(
+        "grovemoe", 32.95e9, (48, 2048, 6144, 32, 4, 128, 151936), lambda i: GROVE,
+        kv(48, 4, 128), expert_count=128, expert_used_count=8, expert_feed_forward_length=768,
+        expert_chunk_feed_forward_length=128, experts_per_group=2, expert_group_scale=0.05,
+    ),
     "grok-1": mixed(
         "grok", 316.49e9, (64, 6144, 32768, 48, 8, 128, 131072), lambda i: GROK1,
         kv(64, 8, 128), expert_count=8, expert_used_count=2,

@@ -118,6 +118,11 @@ def indexed(i: int) -> Tensors:
 # Feed-forwards beside experts are as wide as the embedding.
 RESIDUAL: Tensors = {f"ffn_{part}.weight": (EMBD, EMBD) for part in ("gate", "up", "down")}
 
+ADJUGATE: Tensors = {
+    "ffn_gate_chexps.weight": (EMBD, 16, EXPERTS // 2),
+    "ffn_up_chexps.weight": (EMBD, 16, EXPERTS // 2),
+    "ffn_down_chexps.weight": (16, EMBD, EXPERTS // 2),
+}
 CAPPED: Tensors = {
     **NORMS,
     **SPLIT,
@@ -155,6 +160,23 @@ RECIPES = {
         {**COMMON, "block_count": 2, "feed_forward_length": EXPERT},
         whole(2, lambda i: CAPPED | {"layer_output_norm.weight": (EMBD,)}),
         peaked={**PEAKED, "layer_output_norm": FAINT_NORM, "token_embd": 1 / 16},
+    ),
+    "grovemoe": Direct(
+        "grovemoe",
+        {
+            **COMMON,
+            "block_count": 2,
+            "expert_used_count": 3,
+            "expert_chunk_feed_forward_length": 16,
+            "experts_per_group": 2,
+            "expert_group_scale": 0.75,
+            "attention.key_length": DIM,
+            "attention.value_length": DIM,
+        },
+        whole(2, lambda i: NORMS | FUSED | routed(0) | ADJUGATE),
+        # The third and fourth best expert of a token are no near tie, which rounding would turn.
+        peaked={"attn_q_norm": 2.0, "attn_k_norm": 2.0, "exps": 4.0},
+        seed=2,
     ),
     "arctic": Direct(
         "arctic",

@@ -264,4 +264,12 @@ ROWS = (
         Fault("engine/models/text/grok.py", "scale=self.score_scale", "scale=1.0"),
         launches=34,
     ),
+    Row(
+        "grovemoe",
+        "grovemoe",
+        "by llama.cpp: experts by softmax, normalised, and those that two of them share, which read"
+        " their sum; one matrix of q, k and v, whose norms are per head",
+        Fault("engine/models/text/grovemoe.py", "ops.scale(more, route.share)", "more"),
+        launches=56,
+    ),
 )
