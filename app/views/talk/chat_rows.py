@@ -23,6 +23,7 @@ from app.language import tr, tr_n, used
 from app.state.talk.chats import ChatList, ChatRow
 from app.state.talk.disk.rows import UNTITLED
 from app.theme import fonts
+from app.theme.icons import icon
 from app.theme.theme import tokens
 from app.theme.tokens import GRID, RADIUS_CONTROL
 from app.widgets.numbers import local_time
@@ -216,8 +217,16 @@ def below_title(chat: ChatRow) -> str:
     return " ".join(chat.snippet.split()) or _tags(chat)
 
 
+def more_area(row: QRect) -> QRect:
+    """The part of a chat's row where the dots of its menu are."""
+    side = fonts.row()
+    return QRect(row.right() - side, row.top(), side, row.height())
+
+
 class ChatDelegate(QStyledItemDelegate):
-    """A title with its second line, or a heading in small quiet letters."""
+    """A title with its second line, or a heading in small quiet letters. The row under the mouse
+    and the chosen one have dots: their menu.
+    """
 
     def sizeHint(self, option: QStyleOptionViewItem, index: _Index) -> QSize:  # noqa: N802
         item = index.model().items[index.row()]  # type: ignore[attr-defined]
@@ -247,6 +256,14 @@ class ChatDelegate(QStyledItemDelegate):
                 painter.setPen(QColor(tokens().accent))
             painter.setBrush(QColor(tokens().selection if chosen else tokens().raised))
             painter.drawRoundedRect(rect.adjusted(0, 1, -1, -1), RADIUS_CONTROL, RADIUS_CONTROL)
+            dots = more_area(rect)
+            icon("more", "quiet").paint(
+                painter,
+                QStyle.alignedRect(
+                    option.direction, Qt.AlignmentFlag.AlignCenter, fonts.square(16), dots
+                ),
+            )
+            inside.setRight(dots.left())
         second = below_title(item)
         line = inside.adjusted(0, 2, 0, -rect.height() // 2 + 2) if second else inside
         middle = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft

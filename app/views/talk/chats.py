@@ -4,8 +4,16 @@ from datetime import date
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QEvent, QModelIndex, QObject, QPoint, Qt, Signal
-from PySide6.QtGui import QKeyEvent, QKeySequence, QShortcut
+from PySide6.QtCore import (
+    QEvent,
+    QModelIndex,
+    QObject,
+    QPersistentModelIndex,
+    QPoint,
+    Qt,
+    Signal,
+)
+from PySide6.QtGui import QKeyEvent, QKeySequence, QMouseEvent, QShortcut
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QFileDialog,
@@ -21,12 +29,24 @@ from app.state.talk.chats import ChatRow
 from app.state.workbench import Workbench
 from app.theme import fonts
 from app.theme.tokens import GRID
-from app.views.talk.chat_rows import ChatDelegate, ChatsModel, Heading, shown_title, under_headings
+from app.views.talk.chat_rows import (
+    ChatDelegate,
+    ChatsModel,
+    Heading,
+    more_area,
+    shown_title,
+    under_headings,
+)
 from app.widgets.basics import IconButton, label, literal, surface
 from app.widgets.focus import has_focus
 from app.widgets.layouts import hbox, vbox
 
 ENTER = (Qt.Key.Key_Return, Qt.Key.Key_Enter)
+CLICKS = (
+    QEvent.Type.MouseButtonPress,
+    QEvent.Type.MouseButtonDblClick,
+    QEvent.Type.MouseButtonRelease,
+)
 
 
 class ChatsView(QWidget):
@@ -54,6 +74,7 @@ class ChatsView(QWidget):
         self.list.setDragDropMode(QAbstractItemView.DragDropMode.InternalMove)
         self.list.setDragDropOverwriteMode(True)  # onto a row, never between two
         self.list.installEventFilter(self)
+        self.list.viewport().installEventFilter(self)
         self.list.setMouseTracking(True)
         self.list.setEditTriggers(QAbstractItemView.EditTrigger.EditKeyPressed)
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -78,8 +99,10 @@ class ChatsView(QWidget):
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
         """Esc clears the search, before the window uses it; Down goes to its hits, Enter opens the
-        first. Left and Right fold a folder.
+        first. Left and Right fold a folder. A click on a row's dots opens its menu.
         """
+        if isinstance(event, QMouseEvent):
+            return watched is self.list.viewport() and self._click_dots(event)
         if watched is self.list and isinstance(event, QKeyEvent):
             return event.type() == QEvent.Type.KeyPress and self._fold_by_key(event.key())
         if isinstance(event, QKeyEvent) and event.type() == QEvent.Type.KeyPress:
@@ -125,29 +148,20 @@ class ChatsView(QWidget):
         self._mark()
 
     def rename_current(self) -> None:
-        place = self._model.place(self._chat.chat_id)
-        if place is not None:
-            self.list.setFocus()
-            self.list.edit(self._model.index(place))
+        self._rename(self._here())
 
     def duplicate_current(self) -> None:
-        if self._chat.chat_id is not None:
-            self._chats.duplicate(self._chat.chat_id)
+        chat = self._here()
+        if chat is not None:
+            self._chats.duplicate(chat)
 
     def delete_current(self) -> None:
         self._delete(self._here())
 
     def export_current(self) -> None:
-        chat = self._here()
-        if chat is None:
-            return
-        title = shown_title(self._chat.details.title)
-        name = "".join(c if c.isalnum() or c in " -_" else "_" for c in title)[:60].strip()
-        path, _ = QFileDialog.getSaveFileName(
-            self, tr("Export the chat"), f"{name}.md", tr("Markdown (*.md);;Whole tree (*.json)")
-        )
-        if path:
-            self._chats.export(chat, Path(path))
+        chat = self._row_here()
+        if chat is not None:
+            self._export(chat)
 
     def import_file(self) -> None:
         path, _ = QFileDialog.getOpenFileName(
@@ -166,25 +180,13 @@ class ChatsView(QWidget):
         """Let the person name the chat's folder."""
         chat = self._row_here()
         if chat is not None:
-            title, names = tr("Move to folder"), self._chats.folders
-            at = names.index(chat.folder) if chat.folder in names else -1
-            name, agreed = QInputDialog.getItem(self, title, tr("Folder"), names, at, True)
-            if agreed:
-                self._chats.move(chat.id, name)
+            self._move_to_folder(chat)
 
     def edit_tags(self) -> None:
         """Let the person change the chat's tags."""
         chat = self._row_here()
         if chat is not None:
-            now = " ".join(chat.tags)
-            text, agreed = QInputDialog.getText(
-                self,
-                tr("Tags"),
-                tr("Tags, separated by spaces. Search #tag to find them."),
-                text=now,
-            )
-            if agreed:
-                self._chats.set_tags(chat.id, text)
+            self._edit_tags(chat)
 
     @property
     def is_pinned(self) -> bool:
@@ -196,6 +198,35 @@ class ChatsView(QWidget):
         here = self._here()
         return next((row for row in self._chats.rows if row.id == here), None)
 
+    def _rename(self, chat: int | None) -> None:
+        place = self._model.place(chat)
+        if place is not None:
+            self.list.setFocus()
+            self.list.setCurrentIndex(self._model.index(place))
+            self.list.edit(self._model.index(place))
+
+    def _export(self, chat: ChatRow) -> None:
+        title = shown_title(chat.title)
+        name = "".join(c if c.isalnum() or c in " -_" else "_" for c in title)[:60].strip()
+        path, _ = QFileDialog.getSaveFileName(
+            self, tr("Export the chat"), f"{name}.md", tr("Markdown (*.md);;Whole tree (*.json)")
+        )
+        if path:
+            self._chats.export(chat.id, Path(path))
+
+    def _move_to_folder(self, chat: ChatRow) -> None:
+        title, names = tr("Move to folder"), self._chats.folders
+        at = names.index(chat.folder) if chat.folder in names else -1
+        name, agreed = QInputDialog.getItem(self, title, tr("Folder"), names, at, True)
+        if agreed:
+            self._chats.move(chat.id, name)
+
+    def _edit_tags(self, chat: ChatRow) -> None:
+        words = tr("Tags, separated by spaces. Search #tag to find them.")
+        text, agreed = QInputDialog.getText(self, tr("Tags"), words, text=" ".join(chat.tags))
+        if agreed:
+            self._chats.set_tags(chat.id, text)
+
     def _add_folders(self, menu: QMenu, chat: ChatRow) -> None:
         for folder in self._chats.folders:
             move = menu.addAction(literal(folder), partial(self._chats.move, chat.id, folder))
@@ -203,7 +234,7 @@ class ChatsView(QWidget):
             move.setChecked(folder == chat.folder)
         if chat.folder:
             menu.addAction(tr("No folder"), partial(self._chats.move, chat.id, ""))
-        menu.addAction(tr("New folder…"), self.move_to_folder)
+        menu.addAction(tr("New folder…"), partial(self._move_to_folder, chat))
 
     def _rename_folder(self, folder: str) -> None:
         name, agreed = QInputDialog.getText(self, tr("Rename folder"), tr("Name"), text=folder)
@@ -261,32 +292,54 @@ class ChatsView(QWidget):
         elif self.list.currentIndex().row() != place:
             self.list.setCurrentIndex(self._model.index(place))
 
+    def _click_dots(self, event: QMouseEvent) -> bool:
+        """Open the menu of the row whose dots are clicked; False for a click elsewhere."""
+        at = event.position().toPoint()
+        index = self.list.indexAt(at)
+        on_dots = isinstance(self._model.item(index), ChatRow) and more_area(
+            self.list.visualRect(index)
+        ).contains(at)
+        if not on_dots or event.type() not in CLICKS or event.button() != Qt.MouseButton.LeftButton:
+            return False
+        if event.type() == QEvent.Type.MouseButtonPress:
+            self._menu(at)
+        return True
+
     def _menu(self, at: QPoint) -> None:
         index = self.list.indexAt(at)
         item = self._model.item(index)
         if item is None or (isinstance(item, Heading) and not item.folder):
             return
-        self.list.setCurrentIndex(index)
-        self.list.setFocus()
         menu = QMenu(self)
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         if isinstance(item, Heading):
             menu.addAction(tr("Rename folder…"), partial(self._rename_folder, item.text))
             remove = partial(self._chats.rename_folder, item.text, "")
             menu.addAction(tr("Remove folder, keep its chats"), remove)
         else:
-            self._open(index)
             self._fill_menu(menu, item)
+        before = QPersistentModelIndex(self.list.currentIndex())
+        self.list.setCurrentIndex(index)  # shows which row the menu belongs to
+        menu.aboutToHide.connect(lambda: self._back_to(before))
         menu.popup(self.list.viewport().mapToGlobal(at))
 
-    def _fill_menu(self, menu: QMenu, item: ChatRow) -> None:
-        menu.addAction(tr("Rename"), self.rename_current)
-        menu.addAction(tr("Unpin") if item.pinned else tr("Pin"), self.toggle_pin)
-        self._add_folders(menu.addMenu(tr("Move to folder")), item)
-        menu.addAction(tr("Tags…"), self.edit_tags)
-        for tag in item.tags:
+    def _back_to(self, index: QPersistentModelIndex) -> None:
+        if index.isValid():
+            self.list.setCurrentIndex(self._model.index(index.row()))
+        else:
+            self._mark()
+
+    def _fill_menu(self, menu: QMenu, chat: ChatRow) -> None:
+        """Add what can be done with a chat; it need not be the open one."""
+        menu.addAction(tr("Rename"), partial(self._rename, chat.id))
+        pin = partial(self._chats.set_pinned, chat.id, not chat.pinned)
+        menu.addAction(tr("Unpin") if chat.pinned else tr("Pin"), pin)
+        self._add_folders(menu.addMenu(tr("Move to folder")), chat)
+        menu.addAction(tr("Tags…"), partial(self._edit_tags, chat))
+        for tag in chat.tags:
             find = partial(self.search.setText, f"#{tag}")
             menu.addAction(literal(tr("Show all with #{tag}", tag=tag)), find)
-        menu.addAction(tr("Duplicate"), self.duplicate_current)
-        menu.addAction(tr("Export…"), self.export_current)
+        menu.addAction(tr("Duplicate"), partial(self._chats.duplicate, chat.id))
+        menu.addAction(tr("Export…"), partial(self._export, chat))
         menu.addSeparator()
-        menu.addAction(tr("Delete"), self.delete_current)
+        menu.addAction(tr("Delete"), partial(self._delete, chat.id))

@@ -4,9 +4,9 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QModelIndex, Qt
+from PySide6.QtCore import QModelIndex, QPoint, Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QInputDialog
+from PySide6.QtWidgets import QApplication, QFileDialog, QInputDialog, QLineEdit, QMenu
 
 from app.state.problem import Problem
 from app.state.talk.chats import ChatList
@@ -14,8 +14,10 @@ from app.state.talk.disk.database import MIGRATIONS
 from app.state.talk.disk.exchange import export_chat, import_chat
 from app.state.talk.disk.store import ChatStore
 from app.state.workbench import Workbench
+from app.theme import fonts
 from app.views.talk.chat_rows import DRAGGED, ChatsModel, Heading
 from app.views.talk.chats import ChatsView
+from tests.app.helpers.seeing import until
 
 
 @pytest.fixture
@@ -185,3 +187,93 @@ def test_chats_of_the_version_before_are_kept(tmp_path: Path) -> None:
         ("Old", "", (), False)
     ]
     store.close()
+
+
+def open_dots(view: ChatsView, title: str) -> QMenu:
+    """Click the dots at the right end of a chat's row."""
+    row = view.list.visualRect(index(view, title))
+    at = QPoint(row.right() - 12, row.center().y())
+    QTest.mouseMove(view.list.viewport(), at)
+    QTest.mouseClick(view.list.viewport(), Qt.MouseButton.LeftButton, pos=at)
+    popup = QApplication.activePopupWidget()
+    assert isinstance(popup, QMenu)
+    return popup
+
+
+def run(menu: QMenu, title: str) -> None:
+    """Click a line of the menu."""
+    action = next(action for action in menu.actions() if action.text() == title)
+    QTest.mouseClick(menu, Qt.MouseButton.LeftButton, pos=menu.actionGeometry(action).center())
+
+
+def columns(view: ChatsView, title: str) -> set[int]:
+    """The columns of a row's right end in which something is drawn on its ground."""
+    area = view.list.visualRect(index(view, title))
+    picture = view.list.viewport().grab(area).toImage()
+    middle, ground = area.height() // 2, picture.pixel(area.width() - 4, area.height() // 2)
+    right = range(area.width() - fonts.row(), area.width() - 4)
+    return {x for x in right if picture.pixel(x, middle) != ground}
+
+
+def test_a_row_shows_its_menu_under_the_mouse(bench: Workbench, view: ChatsView) -> None:
+    long = "Tax " * 40
+    bench.chats.rename(ids(bench)["Tax"], long.strip())
+    title = long.strip()
+    before = columns(view, title)
+    assert before, "the title needs the whole row"
+    row = view.list.visualRect(index(view, title))
+    QTest.mouseMove(view.list.viewport(), row.center())
+    until(lambda: columns(view, title) != before)
+    side = fonts.row()
+    dots = columns(view, title)
+    assert dots
+    assert min(dots) > row.width() - side, "and the title ends before it"
+    assert not columns(view, "Soup"), "other rows have none"
+
+
+def test_the_menu_is_of_its_row_not_of_the_open_chat(
+    bench: Workbench, view: ChatsView, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    of = ids(bench)
+    bench.chat.open(of["Poem"])
+    run(open_dots(view, "Tax"), "Pin")
+    assert bench.chat.chat_id == of["Poem"], "a click on the dots opens no chat"
+    assert [row.title for row in bench.chats.rows if row.pinned] == ["Tax"]
+    names: list[str] = []
+
+    def chosen(parent: object, caption: str, name: str, kinds: str) -> tuple[str, str]:
+        names.append(name)
+        return str(tmp_path / "out.md"), kinds
+
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", chosen)
+    run(open_dots(view, "Soup"), "Export…")
+    assert [Path(name).name for name in names] == ["Soup.md"]
+    menu = open_dots(view, "Kernel")
+    bench.chats.refresh()  # a title that was generated meanwhile
+    run(menu, "Delete")
+    assert {row.title for row in bench.chats.rows} == {"Poem", "Tax", "Soup"}
+    assert view.list.currentIndex() == index(view, "Poem")
+
+
+def test_rename_in_the_menu_edits_its_row(bench: Workbench, view: ChatsView) -> None:
+    bench.chat.open(ids(bench)["Poem"])
+    run(open_dots(view, "Soup"), "Rename")
+    editor = view.list.findChild(QLineEdit)
+    assert editor is not None
+    assert editor.text() == "Soup"
+    editor.setText("Broth")
+    QTest.keyClick(editor, Qt.Key.Key_Return)
+    until(lambda: "Broth" in ids(bench))
+    assert "Poem" in ids(bench)
+
+
+def test_a_right_click_opens_the_menu_and_no_chat(bench: Workbench, view: ChatsView) -> None:
+    bench.chat.open(ids(bench)["Poem"])
+    at = view.list.visualRect(index(view, "Tax")).center()
+    view.list.customContextMenuRequested.emit(at)
+    menu = QApplication.activePopupWidget()
+    assert isinstance(menu, QMenu)
+    assert view.list.currentIndex() == index(view, "Tax"), "the row is marked while it is open"
+    menu.close()
+    assert view.list.currentIndex() == index(view, "Poem")
+    assert bench.chat.chat_id == ids(bench)["Poem"]
