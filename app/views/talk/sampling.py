@@ -164,7 +164,7 @@ class SamplingPopover(Popover):
                 most=most,
                 default=default,
             )
-            number = NumberSlider(name, hint, low, high, most, decimals, off)
+            number = NumberSlider(name, hint, low, high, most, decimals, off, resets=True)
             number.changed.connect(self._setter(field, decimals))
             number.reset.connect(partial(self._reset, field))
             self.numbers[field] = number
@@ -207,11 +207,10 @@ class SamplingPopover(Popover):
         """Show what the chat has."""
         self._filling = True
         details = self._bench.chat.details
-        origins = details.drawn
-        drawn: Sampling = origins.sampling
+        drawn: Sampling = details.sampling
         for field, number in self.numbers.items():
             number.set_value(float(getattr(drawn, field)))
-            number.set_origin(origins.text(field), origins.origins[field] in ("yours", "saved"))
+            self._show_origin(field, number)
         offered = details.suggested.system
         self._offered.setVisible(bool(offered) and details.system != offered)
         has_model = self._bench.session.path is not None
@@ -235,6 +234,21 @@ class SamplingPopover(Popover):
         self.presets.setCurrentIndex(self.presets.findData(now))
         self.remove_button.setEnabled(bool(now) and now not in {preset.name for preset in BUILT_IN})
         self._filling = False
+
+    def _show_origin(self, field: str, number: NumberSlider) -> None:
+        """A number at Cutaway's own default has no line; one of a model says where it is from."""
+        details = self._bench.chat.details
+        default = details.drawn_with(OwnSampling())
+        spoken = details.drawn.text(field)
+        if getattr(details.own, field) is None and default.origins[field] == "saved":
+            back = float(getattr(details.suggested.sampling, field))
+            number.set_origin(spoken, spoken, back)
+            return
+        back = float(getattr(default.sampling, field))
+        shown = "" if default.origins[field] == "program" else default.text(field)
+        if shown and back != number.value:
+            shown = tr("{origin}: {value}", origin=shown, value=number.text_of(back))
+        number.set_origin(shown, spoken, back)
 
     def _choose_preset(self) -> None:
         name = self.presets.currentData()

@@ -1,4 +1,4 @@
-"""A number by slider and by field, side by side, with the place that it comes from below."""
+"""A number by slider and by field, side by side; below, the place that its default comes from."""
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QDoubleSpinBox, QGridLayout, QLabel, QSlider, QWidget
@@ -15,7 +15,8 @@ NAME = 128  # pixels for what it is called
 
 class NumberSlider(QWidget):
     """`changed` only for what a person does. The field takes more than the slider shows:
-    numbers up to `most`. the button that `set_origin` shows emits `reset`.
+    numbers up to `most`. One that `resets` has room for the button that emits `reset`, which
+    `set_origin` shows.
     """
 
     changed = Signal(float)
@@ -30,6 +31,7 @@ class NumberSlider(QWidget):
         most: float,
         decimals: int = 2,
         off: str = "",
+        resets: bool = False,
     ) -> None:
         super().__init__()
         self._low, self._high = low, high
@@ -58,6 +60,9 @@ class NumberSlider(QWidget):
         self.origin = label("", "quiet", "small")
         self.origin.hide()
         self.back = IconButton("undo", tr("Reset {name}", name=name), self.reset.emit, size=14)
+        kept = self.back.sizePolicy()
+        kept.setRetainSizeWhenHidden(resets)  # all fields of a form end at one line
+        self.back.setSizePolicy(kept)
         self.back.hide()
         grid = QGridLayout(self)
         grid.setContentsMargins(0, 0, 0, 0)
@@ -67,8 +72,11 @@ class NumberSlider(QWidget):
         grid.addWidget(self.name, 0, 0)
         grid.addWidget(self.slider, 0, 1)
         grid.addWidget(self.field, 0, 2)
-        grid.addWidget(self.back, 0, 3)
-        grid.addWidget(self.origin, 1, 1, 1, 3)
+        grid.addWidget(self.origin, 1, 1, 1, 2)
+        if resets:
+            grid.addWidget(self.back, 0, 3)
+        else:
+            self.back.setParent(self)
         self.slider.valueChanged.connect(self._slid)
         self.field.valueChanged.connect(self._entered)
 
@@ -83,15 +91,24 @@ class NumberSlider(QWidget):
         self.slider.setValue(self._step(value))
         self._setting = False
 
-    def set_origin(self, text: str, can_reset: bool) -> None:
-        """Say where the number comes from. The button's place stays free where it is not shown."""
-        policy = self.back.sizePolicy()
-        policy.setRetainSizeWhenHidden(True)
-        self.back.setSizePolicy(policy)
-        self.back.setVisible(can_reset)
-        self.origin.setText(text)
-        self.origin.show()
-        self.field.setAccessibleDescription(tr("{help}. Now {text}", help=self._help, text=text))
+    def set_origin(self, shown: str, spoken: str, default: float | None) -> None:
+        """Show a line of where the default comes from, if any, and the way back to a default that
+        the number differs from. `spoken` is the origin of the number, for screen readers.
+        """
+        self.origin.setText(shown)
+        self.origin.setVisible(bool(shown))
+        differs = default is not None and self.text_of(default) != self.field.text()
+        if default is not None:
+            name = tr("Reset to default ({value})", value=self.text_of(default))
+            set_tip(self.back, name)
+            self.back.setAccessibleName(f"{self.name.text()}: {name}")
+        self.back.setVisible(differs)
+        self.field.setAccessibleDescription(tr("{help}. Now {text}", help=self._help, text=spoken))
+
+    def text_of(self, value: float) -> str:
+        """A number as the field writes it."""
+        off = self.field.specialValueText()
+        return off if off and value <= self.field.minimum() else self.field.textFromValue(value)
 
     def _step(self, value: float) -> int:
         share = (value - self._low) / (self._high - self._low)

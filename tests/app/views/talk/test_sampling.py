@@ -8,6 +8,7 @@ import pytest
 from msgspec import structs
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
 
 from app.defaults import ModelFacts, suggested
 from app.state.presets import BUILT_IN, SUGGESTED, OwnSampling
@@ -63,7 +64,11 @@ def test_each_number_says_where_it_comes_from(
     shown = origins(panel)
     assert shown["temperature"] == shown["repeat_penalty"] == "suggested for SmolLM2"
     assert shown["top_p"] == "from the model's file"
-    assert shown["min_p"] == "Cutaway's default"
+    others = shown.keys() - {"temperature", "repeat_penalty", "top_p"}
+    assert all(panel.numbers[field].origin.isHidden() for field in others), "no line at a default"
+    assert all(number.back.isHidden() for number in panel.numbers.values())
+    spoken = panel.numbers["min_p"].field.accessibleDescription()
+    assert spoken.endswith("Now Cutaway's default")
     # The numbers of the window are those that `run` and `serve` take.
     facts = ModelFacts(Path(loaded.path), loaded.architecture, loaded.general, loaded.chat)
     same = suggested(facts).sampling
@@ -77,14 +82,24 @@ def test_each_number_says_where_it_comes_from(
 
 
 def test_a_number_of_ones_own_goes_back(talk: Talk, panel: SamplingPopover) -> None:
-    temperature = panel.numbers["temperature"]
-    assert temperature.back.isHidden()
+    temperature, min_p = panel.numbers["temperature"], panel.numbers["min_p"]
     temperature.field.setValue(0.7)
-    assert temperature.origin.text() == "yours"
+    assert temperature.origin.text() == "suggested for SmolLM2: 0.20"
+    assert temperature.back.toolTip() == "Reset to default (0.20)"
     assert panel.presets.currentText() == CUSTOM
+    places = min_p.geometry(), min_p.field.geometry(), panel.inside.sizeHint().height()
+    min_p.field.setValue(0.3)
+    QApplication.processEvents()
+    now = min_p.geometry(), min_p.field.geometry(), panel.inside.sizeHint().height()
+    assert now == places, "nothing moves"
+    assert min_p.origin.isHidden()
+    assert min_p.back.isVisible()
+    assert min_p.back.accessibleName() == "Min p: Reset to default (0.05)"
     QTest.mouseClick(temperature.back, Qt.MouseButton.LeftButton)
     assert (temperature.value, temperature.origin.text()) == (0.2, "suggested for SmolLM2")
     assert temperature.back.isHidden()
+    min_p.field.setValue(0.05)
+    assert min_p.back.isHidden(), "it is at its default"
 
 
 def test_numbers_are_saved_for_the_model(
@@ -98,6 +113,10 @@ def test_numbers_are_saved_for_the_model(
     panel.save_button.click()
     talk.bench.chat.open(None)
     assert panel.numbers["temperature"].origin.text() == "yours, saved for this model"
+    assert panel.numbers["temperature"].back.toolTip() == "Reset to default (0.20)"
+    panel.numbers["temperature"].field.setValue(0.9)
+    assert panel.numbers["temperature"].back.toolTip() == "Reset to default (0.50)"
+    details.reset_number("temperature")
     assert details.sampling.temperature == 0.5
     assert details.sampling.seed is None
     assert panel.presets.currentText() == CUSTOM
