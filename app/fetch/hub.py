@@ -25,7 +25,6 @@ from app.fetch.search import Hub, HubError
 from app.fetch.source import Source
 from app.fetch.transfer import download
 from engine.errors import CutawayError, DownloadError
-from engine.units import MIB
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,7 @@ def fetch_repository(repo: str, quant: str | None, job: Job, text_only: bool = F
         blobs = [_blob(api, repo, file, job) for file in group.files]
         for file in () if text_only else projector_files(group, files):
             blobs.append(_blob(api, repo, file, job))
-            job.along = f"with {file}, {blobs[-1].size / MIB:.0f} MiB"
+            job.along = f"with {file}, {blobs[-1].size / 1e6:.0f} MB"
         _download(blobs, job)
         _keep_generation_config(repo, blobs[0].path.name)
         return [_link(api, repo, blob) for blob in reversed(blobs)][-1]  # the model's name is last

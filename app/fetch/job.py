@@ -12,7 +12,6 @@ from typing import Literal
 
 from app.fetch.known import Terms
 from engine.errors import CutawayError, DownloadError
-from engine.units import MIB
 
 REPORT_EVERY = 0.1  # seconds
 SPACE_MARGIN = 16 << 20  # bytes a download leaves free, since others write to the disk too
@@ -145,6 +144,6 @@ class Job:
         free = shutil.disk_usage(place).free - SPACE_MARGIN
         if wanted > free:
             raise self.fail(
-                f"needs {wanted / MIB:.0f} MiB in {folder}, where {max(free, 0) / MIB:.0f} MiB "
+                f"needs {wanted / 1e6:.0f} MB in {folder}, where {max(free, 0) / 1e6:.0f} MB "
                 "are free; make room or choose another disk"
             )

@@ -64,6 +64,6 @@ def explained(source: Source, size: int, error: httpx2.HTTPError) -> str:
         return f"{source.label}: the server answered {code} {error.response.reason_phrase}"
     reason = str(error) or type(error).__name__
     return (
-        f"the connection for {source.label} broke at {size / MIB:.1f} MiB ({reason}); "
+        f"the connection for {source.label} broke at {size / 1e6:.1f} MB ({reason}); "
         "check the network and try again: the download resumes"
     )

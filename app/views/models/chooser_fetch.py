@@ -167,24 +167,40 @@ class FetchView(QWidget):
         return line
 
 
+def download_title(item: Download) -> str:
+    """The stage and the model in one line."""
+    if item.stage == "checking":
+        return tr("Checking {name}", name=item.name)
+    if item.stage == "unpack":
+        return tr("Unpacking {name}", name=item.name)
+    return tr("Downloading {name}", name=item.name)
+
+
+def download_amount(item: Download) -> str:
+    """How far a stage is: bytes of a download, whose size is the one that was offered; a share of
+    what follows, which counts other bytes. Empty while nothing is known.
+    """
+    if not item.total:
+        return ""
+    if item.stage == "download":
+        return tr("{done} of {total}", done=file_size(item.done), total=file_size(item.total))
+    return f"{100 * item.done // item.total} %"
+
+
 def _progress(item: Download) -> str:
     """How far a download is, or why it failed."""
     if item.state == "failed":
         return item.problem
     if item.state == "stopping":
         return tr("Stopping …")
-    done = (
-        tr("{done} of {total}", done=file_size(item.done), total=file_size(item.total))
-        if item.total
-        else ""
-    )
+    done = download_amount(item)
     if item.state == "paused":
         return tr("Paused · {done}", done=done) if done else tr("Paused")
     if item.state == "stopped":
         return tr("Cancelled; what had come is deleted.")
     if item.stage == "waiting":
         return tr("Waiting for other downloads …")
-    stage = "" if item.stage == "download" else f"{item.stage.capitalize()} …"
+    stage = {"checking": tr("Checking …"), "unpack": tr("Unpacking …")}.get(item.stage, "")
     seconds = item.left_s
     left = tr("{left_s} left", left_s=whole_duration(seconds)) if seconds is not None else ""
     return " · ".join(part for part in (stage, done, left) if part) or tr("Starting …")
@@ -222,11 +238,7 @@ class TermsView(QWidget):
         self._title.setText(
             tr("{name} is licensed under the {title}", name=name, title=terms.title)
         )
-        size = (
-            tr("{size} to download. ", size=file_size(sum(part.size for part in model.parts)))
-            if model
-            else ""
-        )
+        size = tr("{size} to download. ", size=file_size(model.download_size)) if model else ""
         self._caption.setText(tr("{size}By downloading you accept the terms.", size=size))
         self._link.setText(f'<a href="{terms.url}">{terms.url}</a>')
 

@@ -28,9 +28,8 @@ from app.theme.tokens import GRID, PADDING
 from app.widgets.basics import Button, IconButton, label, literal, surface
 from app.widgets.controls.flow import Flow
 from app.widgets.layouts import STRETCH, hbox, vbox
-from app.widgets.numbers import grouped, kib, mib
+from app.widgets.numbers import file_size, grouped
 from app.widgets.tokens.lights import light_format
-from engine.units import MIB
 
 LONGEST_NAME = 260  # pixels at normal text
 SHOWN = 200_000  # characters of a text that the sheet shows
@@ -139,7 +138,7 @@ class AttachedStrip(Flow):
 def facts_of(document: Document, counts: DocumentTokens) -> str:
     """Its tokens in the open model, or its size while they are unknown."""
     count = counts.of(document)
-    return _size(document) if count is None else tr("{count} tok", count=grouped(count))
+    return file_size(document.size) if count is None else tr("{count} tok", count=grouped(count))
 
 
 class DocumentView(QWidget):
@@ -188,7 +187,7 @@ class DocumentView(QWidget):
         n = len(document.parts())
         parts = [
             KINDS[document.kind],
-            _size(document),
+            file_size(document.size),
             f"{grouped(n)} {document.unit}{'' if n == 1 else 's'}",
             tr("{count} tokens", count=grouped(count)) if count is not None else "",
             *document.notes,
@@ -369,11 +368,6 @@ class PartsFinder(QWidget):
 
     def _keep(self) -> None:
         self.kept.emit(self._chosen)
-
-
-def _size(document: Document) -> str:
-    size = document.size
-    return f"{mib(size)} MiB" if size >= MIB else f"{kib(size)} KiB"
 
 
 class LaidText:

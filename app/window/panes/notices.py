@@ -16,11 +16,12 @@ from app.state.talk.chats import ChatRow
 from app.state.wanted import title_of
 from app.state.workbench import Workbench
 from app.theme.tokens import GRID, PADDING
+from app.views.models.chooser_fetch import download_amount, download_title
 from app.views.talk.statistics import stage_percent
 from app.widgets.commands import Actions
 from app.widgets.guard import SOURCE
 from app.widgets.layouts import vbox
-from app.widgets.numbers import file_size, grouped
+from app.widgets.numbers import grouped
 from app.widgets.overlays import Banner
 
 # What the button of a problem says, and the command behind it.
@@ -191,12 +192,8 @@ class Notices(QWidget):
         if item.state not in ("running", "stopping") or not self._bench.has_talk:
             self.drop(f"fetch {name}")
         else:
-            amount = (
-                tr(": {done} of {total}", done=file_size(item.done), total=file_size(item.total))
-                if item.total
-                else " …"
-            )
-            text = tr("Downloading {name}{amount}", name=name, amount=amount)
+            how_far = download_amount(item)
+            text = download_title(item) + (f": {how_far}" if how_far else " …")
             self.progress(f"fetch {name}", text, lambda: downloads.cancel(name))
 
     def _transfer_changed(self) -> None:

@@ -17,6 +17,7 @@ from app.theme import fonts
 from app.theme.icons import pixmap
 from app.theme.theme import tokens
 from app.theme.tokens import GRID
+from app.views.models.chooser_fetch import download_amount, download_title
 from app.views.talk.statistics import stage_left, stage_percent, stage_title
 from app.widgets.basics import LOOKS, Button, label, scrolled, surface
 from app.widgets.commands import Actions
@@ -26,7 +27,6 @@ from app.widgets.focus import focus_first, has_focus
 from app.widgets.layouts import hbox, vbox
 from app.widgets.numbers import file_size, whole_duration
 
-FETCH_MB = round(sum(part.size for part in SMOLLM2.parts) / 1e6)
 PICTURE, WIDTH = 64, 480
 MOST = 4  # stored models offered here; the chooser has them all
 
@@ -43,7 +43,7 @@ class Welcome(QWidget):
         self._caption = label(tone="quiet", wrap=True)
         self.work = _Progress(self._cancel)
         self.get = Button(
-            tr("Download SmolLM2, {fetch_mb} MB", fetch_mb=FETCH_MB),
+            tr("Download SmolLM2, {size}", size=file_size(SMOLLM2.download_size)),
             self._runs("model.get"),
             "primary",
             "download",
@@ -112,10 +112,10 @@ class Welcome(QWidget):
             self._title.setText(tr("No model yet"))
             self._caption.setText(
                 tr(
-                    "SmolLM2 is a small model that runs on any processor: {fetch_mb}\xa0MB, licence"
+                    "SmolLM2 is a small model that runs on any processor: {size}, licence"
                     " {licence}. It runs on this machine; nothing you write leaves it. Or drop a"
                     " .gguf file here.",
-                    fetch_mb=FETCH_MB,
+                    size=file_size(SMOLLM2.download_size).replace(" ", "\xa0"),
                     licence=SMOLLM2.licence,
                 )
             )
@@ -231,21 +231,12 @@ class _Progress(QWidget):
         self.numbers.setText(numbers)
 
     def show_download(self, download: Download) -> None:
-        words = {"download": tr("Downloading"), "verify": tr("Checking"), "unpack": tr("Unpacking")}
-        text = f"{words.get(download.stage, download.stage.capitalize())} {download.name}"
-        parts = (
-            [
-                tr(
-                    "{done} of {total}",
-                    done=file_size(download.done),
-                    total=file_size(download.total),
-                )
-            ]
-            if download.total
-            else []
-        )
+        text = download_title(download)
+        parts = [download_amount(download)]
         parts += [f"{file_size(download.rate)}/s"] if download.rate else []
         if download.left_s is not None:
             parts.append(tr("{value} left", value=whole_duration(download.left_s)))
-        numbers = tr("stopping …") if download.state == "stopping" else " · ".join(parts)
+        numbers = (
+            tr("stopping …") if download.state == "stopping" else " · ".join(filter(None, parts))
+        )
         self.show_part(text, download.done, download.total, numbers)

@@ -75,7 +75,7 @@ def test_one_file_into_the_cache(repo: Path, server: Server) -> None:
     assert (repo / "refs" / "main").read_text() == COMMIT
     assert {p.name for p in (repo / "blobs").iterdir()} == {digest(Q4), digest(TOWER)}
     both = len(Q4) + len(TOWER)
-    along = "with mmproj-m-F16.gguf, 1 MiB"
+    along = "with mmproj-m-F16.gguf, 1 MB"
     assert seen[-1] == FetchProgress("download", both, both, along)
     assert server.ranges_of(cdn(Q8)) == []
     fetch("org/repo:Q4_0")
@@ -153,7 +153,7 @@ def test_which_file_must_be_clear(repo: Path, server: Server) -> None:
 
 def test_goes_on_after_a_broken_connection(repo: Path, server: Server) -> None:
     server.pages[cdn(Q4)].breaks = [300_000] + [0] * (source.TRIES - 1)
-    with pytest.raises(DownloadError, match=r"broke at 0\.3 MiB.*resumes"):
+    with pytest.raises(DownloadError, match=r"broke at 0\.3 MB.*resumes"):
         fetch("org/repo:Q4_0")
     assert not (repo / "snapshots").exists()
     assert fetch("org/repo:Q4_0").read_bytes() == Q4
@@ -178,7 +178,7 @@ def test_cancel_and_go_on(repo: Path, server: Server) -> None:
 def test_too_little_space(repo: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = shutil.disk_usage(repo.parent.parent.parent)._replace(free=(16 << 20) + 600_000)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
-    with pytest.raises(DownloadError, match=r"needs 1 MiB in .* 1 MiB are free"):
+    with pytest.raises(DownloadError, match=r"needs 1 MB in .* 1 MB are free"):
         fetch("org/repo:Q6_K")
     assert server.ranges_of(cdn(SPLITS[0])) == []
     assert fetch("org/repo:mmproj-m-F16").read_bytes() == TOWER

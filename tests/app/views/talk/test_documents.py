@@ -215,7 +215,7 @@ def test_a_long_paste_is_a_document_and_a_short_one_text(
     paste(talk, "a" * 2_000_000)
     assert talk.composer.field.text == "short"
     (chip,) = chips(talk)
-    assert chip.button.accessibleName() == "Pasted text, 1.9 MiB"
+    assert chip.button.accessibleName() == "Pasted text, 2 MB"
     assert chip.remove is not None
     chip.remove.click()
     assert chips(talk) == []
