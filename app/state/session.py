@@ -118,7 +118,7 @@ class Session(QObject):
         self._check: Callable[[], object] | None = None  # ends the check that runs
         self._n_ctx: int | None = None  # of the model at `path` when it was open last
         self._loading: PendingRequest | None = None
-        self._answers: list[PendingRequest] = []  # of the last one speeds are shown
+        self._answers: dict[PendingRequest, int] = {}  # tokens; of the last speeds are shown
         self._sent_at = self._stage_began = self._counted_at = 0.0
         self._counted = 0
         client.on(Loaded, self._on_loaded_again)
@@ -336,7 +336,7 @@ class Session(QObject):
 
     def begin_answer(self, request: PendingRequest) -> None:
         """Follow an answer that was requested: its stages, its speed, its end."""
-        self._answers.append(request)
+        self._answers[request] = 0
         request.progress.connect(self._on_progress)
         request.pieces.connect(partial(self._on_pieces, request))
         request.ended.connect(partial(self._on_answered, request))
@@ -365,7 +365,7 @@ class Session(QObject):
             self.past_stages.append(PastStage(now.name, monotonic() - self._stage_began))
 
     def _on_progress(self, progress: Progress) -> None:
-        shown = (self._loading, *self._answers[-1:])
+        shown = (self._loading, *list(self._answers)[-1:])
         if not any(pending is not None and pending.id == progress.id for pending in shown):
             return
         now = monotonic()
@@ -410,10 +410,12 @@ class Session(QObject):
         log.info("no model is open")
 
     def _on_pieces(self, request: PendingRequest, pieces: Sequence[Piece]) -> None:
-        if request not in self._answers[-1:]:
+        n_new = sum(len(piece.tokens) for piece in pieces)
+        if request in self._answers:
+            self._answers[request] += n_new
+        if request not in list(self._answers)[-1:]:
             return
         now, vitals = monotonic(), self.vitals
-        n_new = sum(len(piece.tokens) for piece in pieces)
         if not n_new and not self.client.abilities.ids:  # a server that sends no tokens
             n_new = len(pieces)
         n = vitals.n_generated + n_new
@@ -436,15 +438,18 @@ class Session(QObject):
     def _on_answered(self, request: PendingRequest, reply: Finished | Failed) -> None:
         if request not in self._answers:
             return  # of an engine that has died
-        self._answers.remove(request)
+        n_shown = self._answers.pop(request)
         if isinstance(reply, Finished):
-            self._show_finished(reply)
+            self._show_finished(reply, n_shown or reply.stats.n_generated)
         elif reply.kind != "Cancelled":
             log.error("%s", reply.message)
         if self.status == "answering" and not self._answers:
             self._set("ready")
 
-    def _show_finished(self, finished: Finished) -> None:
+    def _show_finished(self, finished: Finished, n_shown: int) -> None:
+        """Show an answer's speed; the log counts the tokens that the message has, not the one which
+        ended it.
+        """
         stats = finished.stats
         self.vitals = AnswerSpeed(
             stats.decode_rate or None,
@@ -456,9 +461,10 @@ class Session(QObject):
             self.rates.append(stats.decode_rate)
         self.vitals_changed.emit()
         log.info(
-            "answer ended (%s): %d tokens, %.1f t/s",
+            "answer ended (%s): %d token%s, %.1f t/s",
             finished.reason,
-            stats.n_generated,
+            n_shown,
+            "s" * (n_shown != 1),
             stats.decode_rate,
         )
 
