@@ -6,13 +6,15 @@ model fits is planned from its header.
 
 from dataclasses import dataclass
 
+from app.fetch.known import SMOLLM2
 from app.language import mark
 from engine.units import GB
 
 
 @dataclass(frozen=True)
 class Recommended:
-    """A model and the reason for it, in one sentence. `parameters` are all, `active` those that one
+    """A model and the reason for it, in one sentence. `name` is a repository's with its quant, or
+    one of `app.fetch.known`. `parameters` are all, `active` those that one
     token uses; `size` is in bytes, with its projector where it reads pictures.
     """
 
@@ -31,6 +33,14 @@ def _gb(size: float) -> int:
 
 
 SHELF = (
+    Recommended(
+        "SmolLM2 135M",
+        SMOLLM2.name,
+        0.135e9,
+        SMOLLM2.download_size,
+        SMOLLM2.licence,
+        mark("It is the smallest one here, for a first try, and needs no Hugging Face."),
+    ),
     Recommended(
         "Gemma 3 270M",
         "ggml-org/gemma-3-270m-it-GGUF:Q8_0",

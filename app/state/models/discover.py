@@ -70,8 +70,8 @@ class Discover(QObject):
 
     `state` and `problem` describe the search, `repo_state` and `repo_problem` the open repository;
     `waiting_s` counts down while the Hub limits the rate. `selected` is the key of the row to
-    offer. `options` are those that a model would be opened with. `shelf` has ten recommended
-    models, those that fit this machine first.
+    offer. `options` are those that a model would be opened with. `shelf` has the
+    recommended models, those that fit this machine first.
     """
 
     changed = Signal()  # results, state, rows, shelf
@@ -204,6 +204,11 @@ class Discover(QObject):
         self._search, self.waiting_s = None, None
         self.state, self.problem = state, problem
         log.warning("%s", problem)
+        self.changed.emit()
+
+    def close_repo(self) -> None:
+        """Show no repository; what is listed or planned of the open one is given up."""
+        self._close_repo()
         self.changed.emit()
 
     def _close_repo(self) -> None:

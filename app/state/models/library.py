@@ -7,7 +7,6 @@ from time import monotonic
 
 from PySide6.QtCore import QFileSystemWatcher, QObject, QTimer, Signal
 
-from app.fetch.known import KNOWN, KnownModel
 from app.library import Stored, list_models
 from app.work import Work
 from engine.settings import model_folders
@@ -45,12 +44,6 @@ class LibraryState(QObject):
         self._watcher.directoryChanged.connect(lambda _: self._soon.start())
         self._soon.timeout.connect(self.refresh)
         self._looked_at = 0.0
-
-    @property
-    def fetchable(self) -> list[KnownModel]:
-        """Known models that are not on this disk."""
-        names = {path.name.lower() for model in self.models for path in model.paths}
-        return [model for model in KNOWN.values() if model.file_name.lower() not in names]
 
     def knows(self, path: Path) -> bool:
         """Return whether a file is in the list."""

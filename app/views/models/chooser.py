@@ -132,7 +132,7 @@ class Chooser(QWidget):
         with undressed():
             view = DiscoverView(self._bench)
             self._put(DISCOVER, view)
-        view.downloads.wanted.connect(self.wants_fetch)
+        view.repo.known_wanted.connect(self.wants_fetch)
         view.opening.connect(self.done)
         return view
 

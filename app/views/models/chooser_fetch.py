@@ -1,6 +1,4 @@
-"""Downloads: the bar of one, and those under way with the models of the package index; terms of
-use, to be accepted first.
-"""
+"""Downloads: the bar of one, and those under way; terms of use, to be accepted first."""
 
 from collections.abc import Callable
 
@@ -109,22 +107,16 @@ class DownloadBar(QWidget):
 
 
 class FetchView(QWidget):
-    """A line per model: those of the package index that are not on this disk, while they are
-    offered, and each download that has not ended.
-    """
+    """A line for each download that has not ended."""
 
-    wanted = Signal(str)  # the name of a known model
     opening = Signal()
 
     def __init__(self, bench: Workbench) -> None:
         super().__init__()
         self._bench = bench
-        self._offers = True
         self.lines: dict[str, DownloadBar] = {}
         self.setMaximumWidth(fonts.px(WIDEST))
-        self._title = label(tr("Small models to begin with, and downloads"), size="strong")
-        self._column = vbox(self._title, on=self, margins=(0, GRID, 0, 0))
-        bench.library.changed.connect(self.refresh)
+        self._column = vbox(label(tr("Downloads"), size="strong"), on=self, margins=(0, GRID, 0, 0))
         bench.downloads.changed.connect(lambda name: self.refresh())
         self.refresh()
 
@@ -133,36 +125,20 @@ class FetchView(QWidget):
         if event.type() in TEXT_SIZE:
             self.setMaximumWidth(fonts.px(WIDEST))
 
-    def offer(self, offers: bool) -> None:
-        """Show the known models, or only what is under way."""
-        self._offers = offers
-        self.refresh()
-
     def refresh(self) -> None:
         """Add and remove lines; a line follows its own download."""
-        offered = {m.name: m for m in self._bench.library.fetchable if self._offers}
         downloads = self._bench.downloads.items
-        under_way = [name for name, item in downloads.items() if item.state not in ENDED]
-        names = list(dict.fromkeys((*offered, *under_way)))
+        names = [name for name, item in downloads.items() if item.state not in ENDED]
         for name in set(self.lines) - set(names):
             self.lines.pop(name).deleteLater()
         for name in names:
             if name not in self.lines:
-                self.lines[name] = self._line(name, offered.get(name))
+                self.lines[name] = self._line(name)
                 self._column.addWidget(self.lines[name])
-        self._title.setText(tr("Small models to begin with") if offered else tr("Downloads"))
         set_shown(self, bool(names))
 
-    def _line(self, name: str, model: KnownModel | None) -> DownloadBar:
-        words = QWidget()
-        column = vbox(ElidedLabel(name), on=words, spacing=2)
-        if model is not None:
-            images = "" if model.parts else tr("reads pictures · ")
-            size = file_size(model.download_size)
-            about = ElidedLabel(f"{images}{size} · {model.licence}", size="small")
-            about.setProperty("tone", "quiet")
-            column.addWidget(about)
-        line = DownloadBar(self._bench, self.wanted.emit, name, words)
+    def _line(self, name: str) -> DownloadBar:
+        line = DownloadBar(self._bench, self._bench.downloads.start, name, ElidedLabel(name))
         line.opening.connect(self.opening)
         return line
 

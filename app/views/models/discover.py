@@ -7,6 +7,7 @@ from PySide6.QtCore import QEvent, Qt, QTimer, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QBoxLayout, QCheckBox, QComboBox, QLineEdit, QWidget
 
+from app.fetch.known import KNOWN, KnownModel
 from app.fetch.search import ENDPOINT
 from app.language import tr
 from app.state.models.discover import Discover, FoundQuant, FoundRepo, SearchQuery, ShelfRow
@@ -29,7 +30,6 @@ LEAST_ROWS = 6
 MOST_PLANNED = 12  # rows in view
 SOON_MS = 250  # after the cursor has moved, before a repository is requested
 FULL_NAME = re.compile(r"([\w.-]+/[\w.-]+)(?::([\w.-]+))?")  # org/repo or org/repo:quant
-SHELF_TEXT = tr("Ten recommended models; those that fit this machine come first.")
 CHOOSE = tr("Choose a model to see its files, their sizes and which of them fit.")
 NONE_FITS = tr("None of these fits. Choose one to see by how much, or search for a smaller model.")
 NONE_KNOWN = tr("Choose a file to see whether it fits.")
@@ -238,7 +238,6 @@ class DiscoverView(QWidget):
         self.more.setVisible(state.has_more)
         for widget in (self._line, self.repo):
             widget.setVisible(bool(self.wanted) or not shelf)
-        self.downloads.offer(shelf)
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         super().changeEvent(event)
@@ -260,8 +259,8 @@ class DiscoverView(QWidget):
             self.state.cancel()
 
     def _pick_shelf(self, row: ShelfRow) -> None:
-        repo, _, quant = row.model.name.partition(":")
-        self._want(repo, quant, tr(row.model.reason))
+        name, _, quant = row.model.name.partition(":")
+        self._want(name, quant, tr(row.model.reason))
 
     def _want(self, repo: str, quant: str = "", reason: str = "") -> None:
         """Open a repository soon, unless it is open."""
@@ -292,11 +291,13 @@ class RepoView(QWidget):
     """The open repository: its models, whether each fits, and the download of the chosen one."""
 
     opening = Signal()
+    known_wanted = Signal(str)  # the download of a known model
 
     def __init__(self, bench: Workbench) -> None:
         super().__init__()
         self._bench, self.state = bench, bench.discover
         self._key, self._recommended, self._reason = "", "", ""
+        self._known: KnownModel | None = None
         self._wants_keyboard = False  # when its files are listed
         self.title = ElidedLabel(size="strong")
         self.facts = wrapped()
@@ -338,20 +339,29 @@ class RepoView(QWidget):
 
     def open(self, repo: str, quant: str = "", reason: str = "") -> None:
         """List a repository's models; `quant` is chosen where there is one of that name. `reason`
-        is why it is recommended.
+        is why it is recommended. A known model that is in no repository is shown without a list.
         """
         self._key, self._recommended, self._reason = "", quant, reason
         self._wants_keyboard = False
-        self.state.open_repo(repo)
+        self._known = KNOWN.get(repo)
+        if self._known is None:
+            self.state.open_repo(repo)
+        else:
+            self.state.close_repo()
 
     def take_keyboard(self) -> None:
         """Move the keyboard to the files, once they are listed."""
-        self._wants_keyboard = not self.state.rows
-        if self.state.rows:
+        self._wants_keyboard = not self.state.rows and self._known is None
+        if self._known is not None:
+            self.download.get.setFocus()
+        elif self.state.rows:
             self.table.view.setFocus()
 
     def refresh(self) -> None:
         """Show the repository as it is."""
+        if self._known is not None:
+            self._show_known(self._known)
+            return
         state, repo = self.state, self.state.repo
         self.title.setText(repo.repo if repo is not None else "")
         self.title.setVisible(repo is not None)
@@ -380,6 +390,19 @@ class RepoView(QWidget):
         if self._wants_keyboard and state.rows:
             self.take_keyboard()
         QTimer.singleShot(0, self, self._plan_visible)
+
+    def _show_known(self, model: KnownModel) -> None:
+        """Show a model of one file, which is offered at once."""
+        self.title.setText(model.name)
+        licence = tr("Licence: {licence}", licence=model.licence)
+        size = tr("{size} to download. ", size=file_size(model.download_size)).strip()
+        self.facts.setText("\n".join((self._reason, licence, size)))
+        for part in (self.verdict, self.parts, self.images, self.problem, self.page, self.again):
+            part.hide()
+        self.table.hide()
+        self.title.show()
+        self.download.show()
+        self.download.show_model(model.name, True)
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         super().resizeEvent(event)
@@ -427,6 +450,9 @@ class RepoView(QWidget):
         self.download.show_model(row.name, row.supported)
 
     def _start(self, name: str) -> None:
+        if self._known is not None:
+            self.known_wanted.emit(name)
+            return
         text_only = not self.images.isHidden() and not self.images.isChecked()
         self._bench.downloads.start(name, text_only=text_only)
 
@@ -462,7 +488,7 @@ class RepoView(QWidget):
 def _notice(state: Discover) -> str:
     """Where the search stands, and the next step."""
     if state.state == "idle":
-        return SHELF_TEXT
+        return ""
     if state.state == "searching":
         if state.waiting_s is not None:
             wait = f"{state.waiting_s:.0f} s"

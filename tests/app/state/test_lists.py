@@ -10,7 +10,6 @@ from PySide6.QtCore import QObject
 
 from app.client import EngineClient
 from app.engine import Died, Restarted
-from app.fetch.known import KNOWN
 from app.library import Stored
 from app.state.log import LONGEST, LogState
 from app.state.memory.memory import MemoryState
@@ -155,13 +154,11 @@ def test_library(qapp: object, until: Until, monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(library, "list_models", look)
     state = LibraryState()
-    assert [model.name for model in state.fetchable] == list(KNOWN)
     state.refresh()
     state.refresh()  # comes after the first
     assert (state.looking, state.known) == (True, False)
     until(lambda: not state.looking and len(looks) == 2)
     assert [model.name for model in state.models] == ["smollm2-135m"]
-    assert [model.name for model in state.fetchable] == list(KNOWN)[1:]
     state.refresh()
     until(lambda: not state.looking)
     assert state.problem == "models: Permission denied"

