@@ -327,11 +327,10 @@ COMMANDS: tuple[Command[Desk], ...] = (
         id="chat.sampling",
         title=tr("Sampling and system prompt…"),
         words="settings options parameters temperature top-k top-p min-p penalty seed length",
-        run=lambda w: w.talk.composer.show_sampling(),
+        run=lambda w: w.talk.show_sampling(),
         menu="Chat",
         key="Ctrl+Shift+S",
         icon="sliders",
-        enabled=_has_model,
     ),
     Command(
         id="chat.prompts",

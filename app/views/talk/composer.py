@@ -110,11 +110,11 @@ class Composer(QWidget):
         above = self._card.mapToGlobal(QPoint(0, -self._prompts.sizeHint().height()))
         self._prompts.popup(above)
 
-    def show_sampling(self) -> None:
-        """System prompt, presets and how tokens are drawn."""
+    def show_sampling(self, place: QWidget | None = None) -> None:
+        """System prompt, presets and how tokens are drawn, above a widget or what is written."""
         if self.popover is None:
             self.popover = SamplingPopover(self.bench, self)
-        self.popover.open_above(self._card)
+        self.popover.open_above(place or self._card)
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
         now = tokens()

@@ -62,6 +62,10 @@ class TalkPane(QWidget):
         """The composer, or the welcome page while there is no model."""
         return self.composer if self._writes else self.welcome
 
+    def show_sampling(self) -> None:
+        """Open the settings of answers, also on the welcome page: they are the chat's."""
+        self.composer.show_sampling(None if self._writes else self.welcome.open)
+
     def focus_start(self) -> None:
         """Give the keyboard to `start`."""
         focus_first(self.start)

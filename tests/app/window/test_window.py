@@ -11,6 +11,7 @@ from pytestqt.qtbot import QtBot
 
 from app.state.workbench import Workbench
 from app.theme.theme import Theme, tokens
+from app.views.talk.sampling import SamplingPopover
 from app.widgets.basics import Button
 from app.widgets.focus import has_focus
 from app.window.commands import COMMANDS, MENUS
@@ -108,6 +109,31 @@ def test_the_palette_finds_and_runs(window: MainWindow) -> None:
     assert window.sheets.front is None
     assert window.bench.preferences.value.theme == "dark"
     assert tokens().name == "dark"
+
+
+@pytest.mark.parametrize("talks", [False, True])
+def test_settings_of_answers_open_without_a_model(
+    window: MainWindow, tmp_path: Path, talks: bool
+) -> None:
+    """They are the chat's: on the welcome page, and in a chat whose model is closed."""
+    if talks:
+        client = open_model(window, tmp_path)
+        assert window.bench.chat.send("Hello")
+        client.write("Hi.")
+        client.end()
+        window.bench.session.unload()
+        QApplication.processEvents()
+    assert window.bench.session.model is None
+    assert window.talk.composer.isVisible() == talks
+    press(window, Qt.Key.Key_S, CTRL | SHIFT)
+    popover = QApplication.activePopupWidget()
+    assert isinstance(popover, SamplingPopover)
+    below = window.talk.composer if talks else window.talk.welcome.open
+    gap = below.mapToGlobal(QPoint()).y() - popover.geometry().bottom()
+    assert abs(gap) < 40, "above what it belongs to"
+    popover.numbers["temperature"].field.setValue(0.3)
+    popover.hide()
+    assert window.bench.chat.details.sampling.temperature == 0.3
 
 
 MEANT = (
