@@ -102,6 +102,7 @@ class Preferences(msgspec.Struct, frozen=True):
     `speculation` is what guesses tokens ahead.
     `lenses` are files that layers were read with, the latest first, `autoencoder` is the folder of
     the features that the Token view shows.
+    `last_folder` is where dialogs for files start.
     `folded_folders` are the folders of chats whose chats the list does not show.
     """
 
@@ -115,6 +116,7 @@ class Preferences(msgspec.Struct, frozen=True):
     open_last_model: bool = True
     last_chat: Annotated[int, msgspec.Meta(ge=1, lt=1 << 62)] | None = None
     models_folder: PathText | None = None
+    last_folder: PathText | None = None
     watched_folders: list[PathText] = []
     default_ctx: Context | None = None
     prepared_gb: Gigabytes | None = None

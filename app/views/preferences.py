@@ -6,7 +6,7 @@ from typing import Any
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import QCheckBox, QComboBox, QFileDialog, QFormLayout, QWidget
+from PySide6.QtWidgets import QCheckBox, QComboBox, QFormLayout, QWidget
 
 from app.language import NAMES, tr
 from app.state.preferences import PreferencesState
@@ -16,6 +16,7 @@ from app.tools.config import visible
 from app.tools.consent import Allowance
 from app.widgets.basics import Button, IconButton, divider, label, scrolled
 from app.widgets.controls.elided import ElidedLabel
+from app.widgets.file_dialogs import choose_folder
 from app.widgets.layouts import hbox, vbox
 from app.widgets.numbers import grouped
 from app.widgets.tips import set_tip
@@ -264,6 +265,6 @@ class PreferencesView(QWidget):
         return line
 
     def _choose_folder(self) -> None:
-        folder = QFileDialog.getExistingDirectory(self, tr("Models folder"))
+        folder = choose_folder(self, tr("Models folder"))
         if folder:
             self._preferences.update(models_folder=folder)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QUrl, Signal
 from PySide6.QtGui import QDesktopServices
-from PySide6.QtWidgets import QCheckBox, QComboBox, QFileDialog, QProgressBar, QWidget
+from PySide6.QtWidgets import QCheckBox, QComboBox, QProgressBar, QWidget
 
 from app.language import tr
 from app.report.contents import ReportWanted
@@ -13,6 +13,7 @@ from app.report.document import summary
 from app.state.workbench import Workbench
 from app.theme.tokens import GRID, PADDING
 from app.widgets.basics import Button, IconButton, label, scrolled, set_tone
+from app.widgets.file_dialogs import save_file
 from app.widgets.layouts import STRETCH, hbox, vbox
 from engine.protocol import Devices, ListDevices
 
@@ -122,9 +123,7 @@ class ReportView(QWidget):
 
     def _save(self) -> None:
         name = f"cutaway-report-{datetime.now():%Y%m%d-%H%M%S}.md"
-        path, _ = QFileDialog.getSaveFileName(
-            self, tr("Save the report"), name, tr("Markdown (*.md)")
-        )
+        path, _ = save_file(self, tr("Save the report"), name, tr("Markdown (*.md)"))
         if path:
             self._state.save(Path(path).with_suffix(".md"))
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from PySide6.QtGui import QGuiApplication, QImage
-from PySide6.QtWidgets import QFileDialog, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.language import tr
 from app.state.selection import BadLink
@@ -15,6 +15,7 @@ from app.state.workbench import Workbench
 from app.views.graph.graph import GraphView
 from app.views.memory.memory import Page
 from app.views.talk.chats import ChatsView
+from app.widgets.file_dialogs import save_file
 from app.widgets.focus import focus_first
 from app.widgets.plots.paper import grabbed
 from app.window.given_pictures import GivenFiles, GivenPictures
@@ -160,7 +161,7 @@ def save_report(w: Desk) -> None:
     front, notices = w.inspector.front, w.talk.notices
     title = w.inspector.title(front)
     name = f"{w.bench.session.model_name or 'cutaway'}-{front}.md"
-    chosen, _ = QFileDialog.getSaveFileName(w.as_widget(), tr("Save a report"), name, REPORT)
+    chosen, _ = save_file(w.as_widget(), tr("Save a report"), name, REPORT)
     if not chosen:
         return
 

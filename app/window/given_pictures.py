@@ -8,13 +8,14 @@ from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QObject
-from PySide6.QtWidgets import QFileDialog, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.fetch import bundled
 from app.headers import Header, read_header
 from app.language import tr
 from app.remote.connection import address_of
 from app.state.workbench import Workbench
+from app.widgets.file_dialogs import open_file, open_files
 from app.widgets.overlays import Banner
 from app.widgets.pictures.given import SUFFIXES, expand, is_picture
 from app.window.panes.notices import Notices
@@ -65,16 +66,14 @@ class GivenPictures(QObject):
             self.refuse("")
             return
         kinds = " ".join(f"*{suffix}" for suffix in sorted(SUFFIXES))
-        paths, _ = QFileDialog.getOpenFileNames(
-            self._window, tr("Add pictures"), "", tr("Pictures ({kinds})", kinds=kinds)
-        )
+        paths = open_files(self._window, tr("Add pictures"), tr("Pictures ({kinds})", kinds=kinds))
         if paths:
             self.add_files([Path(path) for path in paths])
 
     def choose_file(self) -> None:
         """Let the person choose what makes the open model see."""
-        path, _ = QFileDialog.getOpenFileName(
-            self._window, tr("Choose a vision file (mmproj)"), "", tr("Vision files (*.gguf)")
+        path = open_file(
+            self._window, tr("Choose a vision file (mmproj)"), tr("Vision files (*.gguf)")
         )
         if path:
             self.open_with(Path(path))
@@ -220,7 +219,7 @@ class GivenFiles(QObject):
         if not self.has_chat():
             self.refuse("")
             return
-        paths, _ = QFileDialog.getOpenFileNames(self._window, tr("Attach files"))
+        paths = open_files(self._window, tr("Attach files"))
         if paths:
             self.add([Path(path) for path in paths])
 

@@ -17,6 +17,7 @@ from app.views.models.model import ModelView
 from app.views.talk.chat_rows import shown_title
 from app.views.talk.chats import ChatsView
 from app.views.tensors.tensors import TensorsView
+from app.widgets import file_dialogs
 from app.widgets.basics import IconButton, divider, surface
 from app.widgets.commands import Actions
 from app.widgets.focus import Refuge, move_focus, take_refuge
@@ -79,6 +80,10 @@ class MainWindow(QMainWindow, Refuge):
         super().__init__()
         guard_overrides()
         self.bench, self.looks = bench, Looks(bench.preferences, theme, self)
+        file_dialogs.start_in(
+            bench.preferences.value.last_folder or "",
+            lambda folder: bench.preferences.update(last_folder=folder),
+        )
         with undressed():
             self.setMinimumSize(640, 480)
             self.commands = Actions[Desk](self, self, COMMANDS)

@@ -5,12 +5,13 @@ from os.path import isfile
 from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
-from PySide6.QtWidgets import QFileDialog, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.fetch import bundled
 from app.fetch.known import SMOLLM2
 from app.language import tr
 from app.state.workbench import Workbench
+from app.widgets.file_dialogs import open_file
 from app.window.given_pictures import GivenPictures
 
 
@@ -42,17 +43,13 @@ class ModelOpener(QObject):
 
     def choose_file(self) -> None:
         """Let the person choose a file, and open it."""
-        path, _ = QFileDialog.getOpenFileName(
-            self._window, tr("Open a model"), "", tr("Models (*.gguf)")
-        )
+        path = open_file(self._window, tr("Open a model"), tr("Models (*.gguf)"))
         if path:
             self.open(Path(path))
 
     def choose_draft(self) -> None:
         """Let the person choose a smaller model that guesses what the open one writes."""
-        path, _ = QFileDialog.getOpenFileName(
-            self._window, tr("Choose a draft model"), "", tr("Models (*.gguf)")
-        )
+        path = open_file(self._window, tr("Choose a draft model"), tr("Models (*.gguf)"))
         if path:
             if self._bench.preferences.value.speculation == "none":
                 self._bench.preferences.update(speculation="draft")
@@ -60,9 +57,7 @@ class ModelOpener(QObject):
 
     def choose_adapter(self) -> None:
         """Let the person choose an adapter for the open model."""
-        path, _ = QFileDialog.getOpenFileName(
-            self._window, tr("Add a LoRA adapter"), "", tr("LoRA adapters (*.gguf)")
-        )
+        path = open_file(self._window, tr("Add a LoRA adapter"), tr("LoRA adapters (*.gguf)"))
         if path:
             self._bench.add_adapter(Path(path))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QEvent, Qt
 from PySide6.QtGui import QHideEvent, QKeySequence, QResizeEvent, QShortcut, QShowEvent
-from PySide6.QtWidgets import QBoxLayout, QFileDialog, QWidget
+from PySide6.QtWidgets import QBoxLayout, QWidget
 
 from app.files import write_named
 from app.language import tr
@@ -37,6 +37,7 @@ from app.views.graph.picture.canvas import GraphCanvas
 from app.views.graph.picture.painting import marks_of, weight_of
 from app.views.graph.ribbon import SplitRibbon
 from app.widgets.basics import TEXT_SIZE, label, set_tone
+from app.widgets.file_dialogs import save_file
 from app.widgets.layouts import vbox
 from app.widgets.lists.rows import ViewReport, table_of
 from engine.errors import CutawayError
@@ -44,7 +45,7 @@ from engine.errors import CutawayError
 
 def choose_and_write(parent: QWidget, name: str, write: Callable[[Path], object]) -> str:
     """Ask where to, offering a name, and write there. What went wrong, in a sentence, or empty."""
-    chosen, _ = QFileDialog.getSaveFileName(parent, tr("Save the graph"), name)
+    chosen, _ = save_file(parent, tr("Save the graph"), name)
     if chosen:
         try:
             write(Path(chosen))

@@ -7,7 +7,6 @@ from PySide6.QtWidgets import (
     QCheckBox,
     QComboBox,
     QDoubleSpinBox,
-    QFileDialog,
     QFormLayout,
     QLineEdit,
     QSpinBox,
@@ -18,6 +17,7 @@ from app.language import tr
 from app.state.workbench import Workbench
 from app.theme import fonts
 from app.widgets.basics import Button, label
+from app.widgets.file_dialogs import choose_folder, open_file, open_files
 from app.widgets.layouts import hbox
 from app.widgets.numbers import UNKNOWN, whole_duration
 
@@ -62,11 +62,11 @@ class PathField(QWidget):
 
     def _choose(self) -> None:
         if self._kind == "folder":
-            found = [QFileDialog.getExistingDirectory(self, self._name, self.text)]
+            found = [choose_folder(self, self._name, self.text)]
         elif self._kind == "files":
-            found = QFileDialog.getOpenFileNames(self, self._name, self.text, self._filters)[0]
+            found = open_files(self, self._name, self._filters, self.text)
         else:
-            found = [QFileDialog.getOpenFileName(self, self._name, self.text, self._filters)[0]]
+            found = [open_file(self, self._name, self._filters, self.text)]
         if any(found):
             self.set_text(BETWEEN.join(found))
 

@@ -5,7 +5,6 @@ from pathlib import Path
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import (
     QComboBox,
-    QFileDialog,
     QGridLayout,
     QLineEdit,
     QPlainTextEdit,
@@ -22,6 +21,7 @@ from app.views.talk.edits import layers_of, plain
 from app.widgets.basics import Button, divider, label, scrolled
 from app.widgets.controls.flow import Flow
 from app.widgets.controls.number_slider import NumberSlider
+from app.widgets.file_dialogs import open_file, save_file
 from app.widgets.layouts import STRETCH, hbox, vbox
 from app.widgets.numbers import grouped
 from engine.errors import BadSetting
@@ -114,12 +114,12 @@ class SteerView(QWidget):
         vector = self._steering.vector
         if vector is not None:
             name = f"{vector.name.replace('/', '_')}.gguf"
-            path, _ = QFileDialog.getSaveFileName(self, tr("Save the vector"), name, KINDS)
+            path, _ = save_file(self, tr("Save the vector"), name, KINDS)
             if path:
                 self._steering.save(Path(path))
 
     def _open(self) -> None:
-        path, _ = QFileDialog.getOpenFileName(self, tr("Open a control vector"), "", KINDS)
+        path = open_file(self, tr("Open a control vector"), KINDS)
         if path:
             self._steering.open(Path(path))
 

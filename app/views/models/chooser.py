@@ -5,7 +5,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QEvent, Qt, QTimer, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QBoxLayout, QFileDialog, QStackedWidget, QWidget
+from PySide6.QtWidgets import QBoxLayout, QStackedWidget, QWidget
 
 from app.language import tr
 from app.library import Stored
@@ -20,6 +20,7 @@ from app.views.models.storage import StorageBar
 from app.widgets.basics import TEXT_SIZE, Button, IconButton, divider, label, scrolled, set_beside
 from app.widgets.controls.elided import ElidedLabel
 from app.widgets.controls.fitted_tabs import FittedTabs
+from app.widgets.file_dialogs import choose_folder
 from app.widgets.layouts import STRETCH, hbox, vbox
 from app.widgets.lists.rows import Column, TableRows
 from app.widgets.lists.table import Table
@@ -281,6 +282,6 @@ class FoldersView(QWidget):
             self._bench.library.refresh()
 
     def _choose(self) -> None:
-        folder = QFileDialog.getExistingDirectory(self, tr("Watch a folder for models"))
+        folder = choose_folder(self, tr("Watch a folder for models"))
         if folder:
             self.add(folder)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QFileDialog, QStackedWidget, QWidget
+from PySide6.QtWidgets import QStackedWidget, QWidget
 
 from app.language import tr
 from app.state.models.model import Difference, ModelState
@@ -15,6 +15,7 @@ from app.views.models.tokenizer import TokenizerPage
 from app.widgets.basics import Button, IconButton, label, set_tone
 from app.widgets.controls.elided import ElidedLabel
 from app.widgets.controls.fitted_tabs import FittedTabs
+from app.widgets.file_dialogs import open_file
 from app.widgets.layouts import SPARE, hbox, vbox
 from app.widgets.lists.rows import Column, TableRows
 from app.widgets.lists.table import Table
@@ -65,7 +66,7 @@ class DifferencePage(QWidget):
         self.table.rows.show_rows(state.differences)
 
     def _choose(self) -> None:
-        path, _ = QFileDialog.getOpenFileName(self, tr("Compare with"), "", tr("Models (*.gguf)"))
+        path = open_file(self, tr("Compare with"), tr("Models (*.gguf)"))
         if path:
             self._state.compare(Path(path))
 

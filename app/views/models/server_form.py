@@ -3,7 +3,6 @@
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import (
     QCheckBox,
-    QFileDialog,
     QFormLayout,
     QHBoxLayout,
     QLineEdit,
@@ -16,6 +15,7 @@ from app.remote.connection import Connection
 from app.state.models.servers import ServersState, ServerState
 from app.theme.tokens import GRID
 from app.widgets.basics import Button, label, set_height
+from app.widgets.file_dialogs import open_file
 from app.widgets.layouts import STRETCH, hbox, vbox
 from engine.errors import BadSetting, CutawayError
 
@@ -160,8 +160,8 @@ class ServerForm(QWidget):
         return {name.strip(): value.strip() for name, _, value in pairs}
 
     def _choose_ca(self) -> None:
-        path, _ = QFileDialog.getOpenFileName(
-            self, tr("Certificate file"), "", tr("Certificates (*.pem *.crt *.cer);;All files (*)")
+        path = open_file(
+            self, tr("Certificate file"), tr("Certificates (*.pem *.crt *.cer);;All files (*)")
         )
         if path:
             self.ca.setText(path)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QUrl, Signal
 from PySide6.QtGui import QDesktopServices
-from PySide6.QtWidgets import QFileDialog, QProgressBar, QWidget
+from PySide6.QtWidgets import QProgressBar, QWidget
 
 from app.language import tr
 from app.library import Stored
@@ -12,6 +12,7 @@ from app.state.models.storage import StorageState
 from app.storage import Deletion, StorageError
 from app.widgets.basics import Button, label, set_tone
 from app.widgets.controls.flow import Flow
+from app.widgets.file_dialogs import choose_folder
 from app.widgets.layouts import vbox
 from app.widgets.numbers import file_size
 
@@ -130,7 +131,7 @@ class StorageBar(QWidget):
         self.delete.setFocus()
 
     def _choose_folder(self) -> None:
-        folder = QFileDialog.getExistingDirectory(self, tr("Move the model into"))
+        folder = choose_folder(self, tr("Move the model into"))
         if folder:
             self.move_to(Path(folder))
 

@@ -7,7 +7,7 @@ from typing import get_args
 
 from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QBoxLayout, QComboBox, QFileDialog, QStackedWidget, QWidget
+from PySide6.QtWidgets import QBoxLayout, QComboBox, QStackedWidget, QWidget
 
 from app.files import write_named
 from app.language import tr
@@ -30,6 +30,7 @@ from app.views.profile.roofline import Roofline
 from app.views.profile.time_line import TimeLine
 from app.widgets.basics import Button, IconButton, label, scrolled
 from app.widgets.controls.fitted_tabs import FittedTabs
+from app.widgets.file_dialogs import save_file
 from app.widgets.layouts import SPARE, hbox, vbox
 from app.widgets.lists.rows import Column, ReportTable, TableRows, ViewReport, table_of
 from app.widgets.lists.table import Table
@@ -110,7 +111,7 @@ class Saving(QObject):
     def trace(self, answer: RecordedAnswer) -> None:
         """For Perfetto or chrome://tracing."""
         named = "answer.trace.json"
-        chosen, _ = QFileDialog.getSaveFileName(self._view, tr("Save the recording"), named, TRACE)
+        chosen, _ = save_file(self._view, tr("Save the recording"), named, TRACE)
         if chosen:
             self.described.emit(tr("Saving …"))
             Work(write_trace, Path(chosen), answer).then(self._saved).fail(

@@ -16,7 +16,6 @@ from PySide6.QtCore import (
 from PySide6.QtGui import QKeyEvent, QKeySequence, QMouseEvent, QShortcut
 from PySide6.QtWidgets import (
     QAbstractItemView,
-    QFileDialog,
     QInputDialog,
     QLineEdit,
     QListView,
@@ -38,6 +37,7 @@ from app.views.talk.chat_rows import (
     under_headings,
 )
 from app.widgets.basics import IconButton, label, literal, surface
+from app.widgets.file_dialogs import open_file, save_file
 from app.widgets.focus import has_focus
 from app.widgets.layouts import hbox, vbox
 
@@ -164,9 +164,7 @@ class ChatsView(QWidget):
             self._export(chat)
 
     def import_file(self) -> None:
-        path, _ = QFileDialog.getOpenFileName(
-            self, tr("Import chats"), "", tr("Chats (*.json *.zip)")
-        )
+        path = open_file(self, tr("Import chats"), tr("Chats (*.json *.zip)"))
         if path:
             self._chats.import_file(Path(path))
 
@@ -208,7 +206,7 @@ class ChatsView(QWidget):
     def _export(self, chat: ChatRow) -> None:
         title = shown_title(chat.title)
         name = "".join(c if c.isalnum() or c in " -_" else "_" for c in title)[:60].strip()
-        path, _ = QFileDialog.getSaveFileName(
+        path, _ = save_file(
             self, tr("Export the chat"), f"{name}.md", tr("Markdown (*.md);;Whole tree (*.json)")
         )
         if path:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QEvent, QPoint, Qt, QTimer, QUrl, Signal
 from PySide6.QtGui import QAction, QDesktopServices, QResizeEvent
-from PySide6.QtWidgets import QFileDialog, QFrame, QMenu, QPlainTextEdit, QSizePolicy, QWidget
+from PySide6.QtWidgets import QFrame, QMenu, QPlainTextEdit, QSizePolicy, QWidget
 
 from app.language import tr, tr_n
 from app.state.talk.message import Picture
@@ -20,6 +20,7 @@ from app.views.talk.message_row import MessageRow
 from app.views.talk.pictures.words import item
 from app.widgets.basics import Button, IconButton, label, literal, set_tone, surface
 from app.widgets.controls.flow import Flow
+from app.widgets.file_dialogs import open_file
 from app.widgets.layouts import STRETCH, hbox, vbox
 from app.widgets.numbers import duration
 from app.widgets.pictures.loader import PictureLoader
@@ -163,7 +164,7 @@ class ToolsButton(IconButton):
         self._bench.chat.details.set_tools([*names, *([name] if on else [])])
 
     def _import(self) -> None:
-        path, _ = QFileDialog.getOpenFileName(self, tr("Import servers"), "", tr("JSON (*.json)"))
+        path = open_file(self, tr("Import servers"), tr("JSON (*.json)"))
         if path:
             self._bench.tools.import_servers(Path(path))
 

@@ -4,7 +4,7 @@ from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QFileDialog, QProgressBar, QSpinBox, QWidget
+from PySide6.QtWidgets import QProgressBar, QSpinBox, QWidget
 
 from app.language import tr
 from app.state.tensors.numbers import Numbers
@@ -12,6 +12,7 @@ from app.state.tensors.statistics import StoredBlock, stored_blocks
 from app.state.tensors.tensors import TensorsState
 from app.theme import fonts
 from app.widgets.basics import Button, label, set_tone
+from app.widgets.file_dialogs import open_file
 from app.widgets.layouts import SPARE, vbox
 from app.widgets.lists.rows import Column, TableRows
 from app.widgets.lists.table import Table
@@ -109,7 +110,7 @@ class BlocksPage(QWidget):
         self.about.setText(problem)
 
     def _choose_file(self) -> None:
-        path, _ = QFileDialog.getOpenFileName(self, tr("Compare with"), "", tr("Models (*.gguf)"))
+        path = open_file(self, tr("Compare with"), tr("Models (*.gguf)"))
         if path:
             self._state.compare(Path(path))
 

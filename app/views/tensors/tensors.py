@@ -5,7 +5,7 @@ from pathlib import Path
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication, QHideEvent, QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QFileDialog, QProgressBar, QSplitter, QStackedWidget, QWidget
+from PySide6.QtWidgets import QProgressBar, QSplitter, QStackedWidget, QWidget
 
 from app.language import mark, tr
 from app.state.lab.shading import loss_of
@@ -29,6 +29,7 @@ from app.views.tensors.tree import TensorTree
 from app.widgets.basics import Button, IconButton, label, scrolled, set_tone
 from app.widgets.controls.elided import ElidedLabel
 from app.widgets.controls.fitted_tabs import FittedTabs
+from app.widgets.file_dialogs import save_file
 from app.widgets.layouts import STRETCH, hbox, vbox
 from app.widgets.numbers import grouped
 from app.widgets.plots.cells import CellGrid, number_text
@@ -341,9 +342,7 @@ class TensorsView(QWidget):
         if numbers is None:
             return
         kinds = tr("NumPy array (*.npy);;Comma-separated values (*.csv)")
-        path, kind = QFileDialog.getSaveFileName(
-            self, tr("Save numbers"), f"{numbers.name}.npy", kinds
-        )
+        path, kind = save_file(self, tr("Save numbers"), f"{numbers.name}.npy", kinds)
         if path:
             self.save(numbers, Path(path))
 

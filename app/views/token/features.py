@@ -5,7 +5,7 @@ autoencoder.
 from collections.abc import Sequence
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QDoubleSpinBox, QFileDialog, QWidget
+from PySide6.QtWidgets import QDoubleSpinBox, QWidget
 
 from app.language import tr
 from app.state.lab.turning import turn_up
@@ -14,6 +14,7 @@ from app.theme import fonts
 from app.theme.tokens import GRID
 from app.widgets.basics import Button, label
 from app.widgets.controls.elided import ElidedLabel
+from app.widgets.file_dialogs import choose_folder
 from app.widgets.layouts import SPARE, hbox, vbox
 from app.widgets.lists.rows import Column, TableRows
 from app.widgets.lists.table import Table
@@ -123,9 +124,7 @@ class FeaturesPanel(QWidget):
 
     def choose_folder(self) -> None:
         """Choose the folder of an autoencoder."""
-        folder = QFileDialog.getExistingDirectory(
-            self, tr("Choose an autoencoder"), self._state.folder
-        )
+        folder = choose_folder(self, tr("Choose an autoencoder"), self._state.folder)
         if folder:
             self._state.use(folder)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 from PySide6.QtCore import QEvent, Qt
 from PySide6.QtGui import QGuiApplication, QHideEvent, QImage, QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QComboBox, QFileDialog, QGridLayout, QScrollArea, QWidget
+from PySide6.QtWidgets import QComboBox, QGridLayout, QScrollArea, QWidget
 
 from app.language import tr
 from app.state.token.token import TokenState
@@ -22,6 +22,7 @@ from app.views.token.picture import LookedAtPicture
 from app.views.token.section import Section, percent, place, shown
 from app.views.token.time import TimePanel
 from app.widgets.basics import TEXT_SIZE, divider, scrolled
+from app.widgets.file_dialogs import open_file
 from app.widgets.layouts import vbox
 from app.widgets.lists.rows import ViewReport, texts_of
 from app.widgets.numbers import UNKNOWN
@@ -157,9 +158,7 @@ class TokenView(QWidget):
 
     def choose_lens(self) -> None:
         """Choose the file of a lens to read layers with."""
-        path, _ = QFileDialog.getOpenFileName(
-            self, tr("Read layers with a lens"), "", tr("Lenses (*.safetensors *.npz)")
-        )
+        path = open_file(self, tr("Read layers with a lens"), tr("Lenses (*.safetensors *.npz)"))
         if path:
             self._state.use_lens(path)
 

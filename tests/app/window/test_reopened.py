@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtGui import QDesktopServices
+from PySide6.QtWidgets import QFileDialog
 from pytestqt.qtbot import QtBot
 
 from app.state.workbench import Workbench
@@ -75,3 +76,12 @@ def test_a_deleted_message_is_told_with_undo(
     undo()
     assert [m.text for m in window.bench.chat.path] == ["Q", "An answer"]
     assert window.talk.notices.texts == []
+
+
+def test_the_folder_of_a_dialog_is_kept_for_the_next_run(
+    window: MainWindow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen = str(tmp_path / "x.gguf")
+    monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *_: (chosen, ""))
+    window.commands.run("model.open_file")
+    assert window.bench.preferences.value.last_folder == str(tmp_path)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QGuiApplication, QHideEvent, QImage, QKeyEvent
-from PySide6.QtWidgets import QFileDialog, QStackedWidget, QWidget
+from PySide6.QtWidgets import QStackedWidget, QWidget
 
 from app.files import write_named
 from app.language import tr
@@ -17,6 +17,7 @@ from app.views.talk.pictures.words import DOT, size
 from app.widgets.basics import Button, IconButton, label
 from app.widgets.controls.elided import ElidedLabel
 from app.widgets.controls.flow import Flow
+from app.widgets.file_dialogs import save_file
 from app.widgets.layouts import hbox, vbox
 from app.widgets.pictures.canvas import PictureCanvas
 from app.widgets.pictures.loader import OpenedPicture, PictureLoader, load
@@ -169,7 +170,7 @@ class PictureViewer(QWidget):
         self._show()
 
     def _save(self) -> None:
-        path, _ = QFileDialog.getSaveFileName(self, tr("Save the picture"), self._picture.name)
+        path, _ = save_file(self, tr("Save the picture"), self._picture.name)
         if path:
             work = Work(_copied, self._path, Path(path))
             name = Path(path).name
