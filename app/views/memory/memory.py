@@ -20,7 +20,6 @@ from app.views.memory.matrix import MatrixView
 from app.views.memory.splits import SPLITS, Numbered, SplitsChart, describe_split
 from app.views.memory.timeline import WHAT, PoolTracks, describe_event, event_columns, is_of
 from app.widgets.basics import TEXT_SIZE, IconButton, divider, label, scrolled, set_tone
-from app.widgets.controls.elided import ElidedLabel
 from app.widgets.layouts import hbox, vbox
 from app.widgets.lists.rows import Column, TableRows, ViewReport, table_of
 from app.widgets.lists.table import Table
@@ -93,8 +92,7 @@ class MemoryView(QWidget):
         self.splits.chosen.connect(self._split_chosen)
         self.splits.picked.connect(self._split_picked)
         self._choices = {page: self._choice(page, name) for page, name in PAGES.items()}
-        self._caption = ElidedLabel(size="small")
-        self._caption.setProperty("tone", "quiet")
+        self._caption = label(tone="quiet", size="small", wrap=True)
         self.copy_button = IconButton("copy", tr("Copy the matrix as text"), self.matrix.copy)
         self._switch = IconButton("table", tr("Show as a table (Ctrl+T)"), self.toggle_table)
         self.details = label(wrap=True, tone="quiet")
@@ -228,8 +226,7 @@ class MemoryView(QWidget):
         head = hbox(spacing=GRID // 2)
         for choice in self._choices.values():
             head.addWidget(choice)
-        head.addSpacing(GRID)
-        head.addWidget(self._caption, 1)
+        head.addStretch(1)
         head.addWidget(self.copy_button)
         head.addWidget(self._switch)
         body = QWidget()
@@ -237,9 +234,8 @@ class MemoryView(QWidget):
             self.bars, self.tracks, self.split_chart, self._line, (self._stack, 1), on=body
         )
         inside.setAlignment(Qt.AlignmentFlag.AlignTop)
-        vbox(
-            head, (scrolled(body), 1), self.details, on=self, margins=(PADDING, GRID, PADDING, GRID)
-        )
+        margins = (PADDING, GRID, PADDING, GRID)
+        vbox(head, self._caption, (scrolled(body), 1), self.details, on=self, margins=margins)
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         super().changeEvent(event)
@@ -248,7 +244,6 @@ class MemoryView(QWidget):
 
     def _scale(self) -> None:
         """Heights that go with the text."""
-        self._caption.setMinimumHeight(fonts.px(ROW))
         self.details.setMinimumHeight(fonts.px(ROW))
         self._stack.setMinimumHeight(fonts.px(LEAST_ROWS * ROW))
 

@@ -4,7 +4,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QTableView
+from PySide6.QtWidgets import QLabel, QTableView
 
 from app.window.main_window import MainWindow
 from engine.errors import WorkerDied
@@ -112,6 +112,24 @@ def test_the_timeline_is_walked_and_listed(window: MainWindow, client: ScriptedE
     assert not track.isVisible()
     QTest.keyClick(window.windowHandle(), Qt.Key.Key_T, CTRL | SHIFT)
     assert view.records.isVisible()
+
+
+@pytest.mark.styled
+@pytest.mark.parametrize(("width", "scale"), [(1600, 1.0), (900, 1.0), (640, 1.0), (1100, 2.0)])
+def test_the_sentence_of_the_timeline_is_whole(
+    window: MainWindow, client: ScriptedEngine, width: int, scale: float
+) -> None:
+    client.say(memory("planned"), MemoryEvents(0, events()), memory("allocated"))
+    window.bench.preferences.update(font_scale=scale)
+    window.resize(width, 900)
+    QTest.keyClick(window.windowHandle(), Qt.Key.Key_T, CTRL | SHIFT)
+    QTest.qWait(50)
+    view = window.inspector.memory
+    assert view.isVisible()
+    (line,) = [part for part in view.findChildren(QLabel) if part.text() == view.caption]
+    words = line.fontMetrics().boundingRect(line.rect(), Qt.TextFlag.TextWordWrap, line.text())
+    assert line.rect().contains(words), "no word is cut off"
+    assert not line.visibleRegion().isEmpty()
 
 
 def test_splits_are_walked_and_listed(window: MainWindow, client: ScriptedEngine) -> None:
