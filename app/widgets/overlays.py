@@ -23,6 +23,8 @@ from app.widgets.basics import LOOKS, TEXT_SIZE, Button, IconButton, label, surf
 from app.widgets.focus import focus_first, has_focus, move_focus
 from app.widgets.layouts import vbox
 from app.widgets.plots.paper import painting
+from app.widgets.tips import set_tip
+from app.words import without_folders
 
 LEAST_TEXT = 320  # pixels for the words beside the steps
 LEAST_BESIDE = 48  # pixels on each side of the steps
@@ -48,7 +50,7 @@ class Banner(QWidget):
         self._tone = tone
         self._mark = QLabel()
         self._mark.setFixedSize(20, 20)
-        self._text = label(text, wrap=True)
+        self._text = label(wrap=True)
         self._text.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Minimum)
         self._text.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self._steps = QWidget()
@@ -78,15 +80,19 @@ class Banner(QWidget):
         if closable:
             close = IconButton("close", tr("Dismiss: {text}", text=text), self.dismiss, 16)
             self._grid.addWidget(close, 0, 3)
-        self.setAccessibleName(text)
+        self.set_text(text)
         self._tint()
 
     @property
     def text(self) -> str:
-        return self._text.text()
+        """The whole text, with the folders of its files."""
+        return self.accessibleName()
 
     def set_text(self, text: str) -> None:
-        self._text.setText(text)
+        """Show another text; where its files are is in the tooltip."""
+        shown = without_folders(text)
+        self._text.setText(shown)
+        set_tip(self._text, text if shown != text else "")
         self.setAccessibleName(text)
 
     def leave_after(self, milliseconds: int) -> None:

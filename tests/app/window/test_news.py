@@ -216,3 +216,19 @@ def test_preferences_that_cannot_be_saved_are_told_until_they_are(
     preferences.save()
     assert notices.texts == []
     assert b'"dark"' in preferences.path.read_bytes()
+
+
+def test_a_banner_names_a_file_and_its_tooltip_the_folders(
+    window: MainWindow, tmp_path: Path
+) -> None:
+    text = f"{tmp_path / 'a.gguf'}: not a GGUF file"
+    window.talk.notices.problem("session", Problem("BadFile", text, "open"))
+    (banner,) = window.talk.notices.findChildren(Banner)
+    (line,) = [part for part in banner.findChildren(QLabel) if part.text()]
+    assert line.text() == "a.gguf: not a GGUF file"
+    assert str(tmp_path) in line.toolTip().replace("\n", "")
+    assert window.talk.notices.texts == [text], "also for a screen reader"
+    wanted: list[str] = []
+    window.talk.notices.details_wanted.connect(wanted.append)
+    next(b for b in banner.findChildren(Button) if b.text() == "Details").click()
+    assert wanted == [text], "its line in the log has the folders"
