@@ -18,6 +18,7 @@ __all__ = [
     "mib",
     "microseconds",
     "milliseconds",
+    "small",
 ]
 
 
@@ -79,6 +80,11 @@ def milliseconds(ns: int) -> str:
 def microseconds(ns: int) -> str:
     """Nanoseconds as microseconds, without the unit."""
     return f"{ns / 1e3:.0f}"
+
+
+def small(value: float, digits: int = 2) -> str:
+    """An error by its first digits; with a power of ten only below 0.0001."""
+    return decimal(f"{value:.{digits}g}")
 
 
 def grouped(number: int | None) -> str:

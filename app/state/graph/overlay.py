@@ -85,7 +85,7 @@ def launch_errors(index: GraphIndex, errors: Mapping[int, NodeError]) -> Mapping
 def error_text(row: ComparedResult) -> str:
     """The error of a result and what is allowed, or what else is wrong with it."""
     if not row.problem or row.problem.startswith("NMSE"):
-        return tr("NMSE {error:.1e}, at most {most:.1e}", error=row.error, most=row.most)
+        return tr("NMSE {error:.2g}, at most {most:.2g}", error=row.error, most=row.most)
     return row.problem
 
 

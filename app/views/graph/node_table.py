@@ -8,7 +8,7 @@ from app.language import tr
 from app.state.graph.blocks import GraphIndex, is_leaf, key_of, shape_text, title_of
 from app.state.graph.overlay import NodeError, launch_errors
 from app.widgets.lists.rows import Column
-from app.widgets.numbers import UNKNOWN, grouped, kib, milliseconds
+from app.widgets.numbers import UNKNOWN, grouped, kib, milliseconds, small
 from engine.protocol import GraphNode, LaunchNode
 
 
@@ -47,10 +47,10 @@ def _error_columns(kind: type[T]) -> tuple[Column[T], Column[T]]:
         error = row.error
         if error is None or not error.own:
             return UNKNOWN
-        return f"{error.row.error:.1e}{' !' if error.deviates else ''}"
+        return f"{small(error.row.error)}{' !' if error.deviates else ''}"
 
     def allowed(row: T) -> str:
-        return f"{row.error.row.most:.1e}" if row.error is not None and row.error.own else UNKNOWN
+        return small(row.error.row.most) if row.error is not None and row.error.own else UNKNOWN
 
     def size(row: T) -> float:
         return row.error.row.error if row.error is not None and row.error.own else -1.0

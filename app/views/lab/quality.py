@@ -17,7 +17,7 @@ from app.widgets.basics import label
 from app.widgets.layouts import vbox
 from app.widgets.lists.rows import Column, TableRows
 from app.widgets.lists.table import Table
-from app.widgets.numbers import UNKNOWN, grouped, mib
+from app.widgets.numbers import UNKNOWN, grouped, mib, small
 from app.work import Work
 from engine.protocol import (
     Estimate,
@@ -244,11 +244,11 @@ def _exact(value: float | None) -> str:
 
 _LAYERS: list[Column[LayerDrift]] = [
     Column(tr("Layer"), lambda one: str(one.layer), lambda one: one.layer),
-    Column("NMSE", lambda one: f"{one.nmse:.2e}", lambda one: one.nmse, right=True),
+    Column("NMSE", lambda one: small(one.nmse, 3), lambda one: one.nmse, right=True),
     Column(tr("Cosine"), lambda one: f"{one.cosine:.5f}", lambda one: one.cosine, right=True),
     Column(
         tr("NMSE from token 4 on"),
-        lambda one: f"{one.later_nmse:.2e}",
+        lambda one: small(one.later_nmse, 3),
         lambda one: one.later_nmse,
         right=True,
     ),
@@ -259,7 +259,7 @@ _TENSORS: list[Column[TensorLoss]] = [
     Column("MiB", lambda one: mib(one.size), lambda one: one.size, right=True),
     Column(
         tr("First order"),
-        lambda one: f"{one.output_nmse:.2e}",
+        lambda one: small(one.output_nmse, 3),
         lambda one: one.output_nmse,
         right=True,
     ),

@@ -12,6 +12,7 @@ from app.views.graph.comparing import CompareBar
 from app.widgets.layouts import SPARE, vbox
 from app.widgets.lists.rows import Column, TableRows
 from app.widgets.lists.table import Table
+from app.widgets.numbers import small
 from engine.protocol import ComparedResult
 
 SHORT = {"prefill": tr("prompt"), "decode": tr("token")}
@@ -19,7 +20,7 @@ SHORT = {"prefill": tr("prompt"), "decode": tr("token")}
 
 def _error(row: ComparedResult) -> str:
     """The NMSE, or what is wrong where that is no number."""
-    return f"{row.error:.1e}" if isfinite(row.error) else row.problem
+    return small(row.error) if isfinite(row.error) else row.problem
 
 
 COLUMNS = (
@@ -34,7 +35,7 @@ COLUMNS = (
         tone=lambda r: "bad" if r.problem else "",
     ),
     Column[ComparedResult](
-        tr("Allowed"), lambda r: f"{r.most:.1e}", lambda r: r.most, right=True, quiet=True
+        tr("Allowed"), lambda r: small(r.most), lambda r: r.most, right=True, quiet=True
     ),
     Column[ComparedResult](tr("Launches"), lambda r: ", ".join(r.launches), mono=True, quiet=True),
 )

@@ -1,5 +1,7 @@
 """Two texts against each other: which two, how far each result is, by token as a picture."""
 
+from collections.abc import Callable
+
 import numpy as np
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QComboBox, QGridLayout, QProgressBar, QWidget
@@ -16,7 +18,7 @@ from app.widgets.controls.growing_edit import GrowingEdit
 from app.widgets.layouts import SPARE, hbox, vbox
 from app.widgets.lists.rows import Column, TableRows
 from app.widgets.lists.table import Table
-from app.widgets.numbers import UNKNOWN
+from app.widgets.numbers import UNKNOWN, small
 from app.widgets.plots.cells import grid_of
 from app.widgets.plots.heat_map import HeatMap
 from engine.protocol import ComparedText, PairedResult, TokenPair
@@ -54,17 +56,20 @@ def _columns(state: TextsState) -> tuple[Column[PairedResult], ...]:
         found, result = largest_error(row), state.result
         return UNKNOWN if found is None or result is None else pair_text(result.pairs[found[1]])
 
-    def number(value: float | None, form: str) -> str:
-        return UNKNOWN if value is None or value < 0 else format(value, form)
+    def number(value: float | None, write: Callable[[float], str] = small) -> str:
+        return UNKNOWN if value is None or value < 0 else write(value)
 
     kind = Column[PairedResult]
     return (
         kind(tr("Result"), paired_key, mono=True, whole=True),
-        kind("NMSE", lambda r: number(r.error, ".1e"), lambda r: _least(r.error), right=True),
+        kind("NMSE", lambda r: number(r.error), lambda r: _least(r.error), right=True),
         kind(
-            tr("Cosine"), lambda r: number(r.cosine, ".4f"), lambda r: _least(r.cosine), right=True
+            tr("Cosine"),
+            lambda r: number(r.cosine, "{:.4f}".format),
+            lambda r: _least(r.cosine),
+            right=True,
         ),
-        kind(tr("Largest"), lambda r: number(largest(r), ".1e"), largest, right=True),
+        kind(tr("Largest"), lambda r: number(largest(r)), largest, right=True),
         kind(tr("At"), where),
         kind(tr("Device"), lambda r: r.device, mono=True, quiet=True),
     )
@@ -216,7 +221,7 @@ class TextsPage(QWidget):
             column_title=tr("token"),
             column_name=lambda column: pair_text(pairs[column]),
             text=lambda value: (
-                tr("NMSE {value:.1e}", value=10.0**value) if value >= LEAST else NOT_THERE
+                tr("NMSE {value:.2g}", value=10.0**value) if value >= LEAST else NOT_THERE
             ),
         )
         self.map.show_cells(grid, levels=(LEAST, MOST))

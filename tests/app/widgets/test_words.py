@@ -1,8 +1,10 @@
 """Numbers as text, and finding a title by some of its letters."""
 
+import math
+
 import pytest
 
-from app.widgets.numbers import UNKNOWN, duration, grouped, mib, whole_duration
+from app.widgets.numbers import UNKNOWN, duration, grouped, mib, small, whole_duration
 from app.window.palette import score
 
 MIB = 1 << 20
@@ -73,3 +75,15 @@ def test_letters_in_order_find_a_title() -> None:
     assert best("model", titles)[0] in ("Unload the model", "Choose a model…")
     assert best("zzz", titles) == []
     assert len(best("", titles)) == len(titles)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        *((0.0, "0"), (0.3, "0.3"), (0.0001, "0.0001"), (0.000123, "0.00012"), (1.0, "1")),
+        *((1e-5, "1e-05"), (1.26e-9, "1.3e-09"), (math.inf, "inf")),
+    ],
+)
+def test_an_error_has_a_power_of_ten_only_where_it_is_small(value: float, text: str) -> None:
+    assert small(value) == text
+    assert math.isclose(float(small(value, 9)), value, rel_tol=1e-8)

@@ -60,4 +60,4 @@ def test_what_deviates_is_marked_and_what_leads_to_it_is_not() -> None:
     of_launch = launch_errors(INDEX, errors)[INDEX.graph.nodes[number("ffn_up-1")].launch]
     assert of_launch.row == wrong
     assert error_text(wrong) == "7 are not finite"
-    assert error_text(result("l_out-0")) == "NMSE 1.0e-09, at most 1.0e-05"
+    assert error_text(result("l_out-0")) == "NMSE 1e-09, at most 1e-05"

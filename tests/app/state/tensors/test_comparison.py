@@ -115,10 +115,10 @@ def test_it_is_forgotten_with_the_placement_it_is_of(
 def test_what_came_of_it_is_said_in_words() -> None:
     good = verdict(compared(2, grow=2.0))
     assert good.startswith("No result of intel:0 differs from the host: 28 results of 32 tokens")
-    assert "The nearest to it is l_out-1: NMSE 1.3e-09, at most 1.0e-05" in good
+    assert "The nearest to it is l_out-1: NMSE 1.3e-09, at most 1e-05" in good
     bad = verdict(compared(2, ["Qcur-1", "l_out-1"]))
     assert bad == (
-        "First mismatch: Qcur-1 of one token on intel:0: NMSE 3.0e-01, at most"
-        " 1.0e-05; 2 of 28 results deviate."
+        "First mismatch: Qcur-1 of one token on intel:0: NMSE 0.3, at most"
+        " 1e-05; 2 of 28 results deviate."
     )
     assert "no other does" in verdict(compared(2, ["Qcur-1"]))

@@ -51,16 +51,16 @@ def test_the_first_that_deviates_is_gone_to(
     view.compared.go.click()
     now = window.bench.selection.now
     assert (now.operation, now.layer) == ("Qcur-1", 1)
-    assert "Error: ! NMSE 3.0e-01, at most 1.0e-05" in facts(view)
+    assert "Error: ! NMSE 0.3, at most 1e-05" in facts(view)
     window.bench.selection.select_operation("Vcur-1", 1)
-    told = "Error: NMSE 1.0e-11, at most 1.0e-05 in attn_out-1, computed from it"
+    told = "Error: NMSE 1e-11, at most 1e-05 in attn_out-1, computed from it"
     assert told in facts(view)
     view.toggle_table()
     lines = [line.split("\t") for line in view.pages.nodes.text().splitlines()]
     at = lines[0].index("NMSE"), lines[0].index("Allowed")
     rows = {line[1]: [line[i] for i in at] for line in lines[1:]}
-    assert rows["Qcur-1"] == ["3.0e-01 !", "1.0e-05"]
-    assert rows["Qcur-0"] == ["1.0e-11", "1.0e-05"]
+    assert rows["Qcur-1"] == ["0.3 !", "1e-05"]
+    assert rows["Qcur-0"] == ["1e-11", "1e-05"]
     assert rows["Vcur-1"] == ["–", "–"]
     window.bench.session.unload()
     assert window.bench.comparison.result is None

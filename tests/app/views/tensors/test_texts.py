@@ -63,12 +63,10 @@ def test_two_typed_texts(window: MainWindow, engine: ScriptedEngine, page: Texts
     assert page.table.rows.total == 4
     assert "First difference: embd" in page.caption.text()
     lines = [line.split("\t") for line in page.table.text().split("\n")[1:]]
-    assert lines[1] == [
-        *("l_out-0", "2.0e-01", "0.8000", "4.0e-01", "1 “ red” / “ blue”", "intel:0")
-    ]
+    assert lines[1] == [*("l_out-0", "0.2", "0.8000", "0.4", "1 “ red” / “ blue”", "intel:0")]
     assert lines[2][1:5] == ["–"] * 4
     assert page.map.cells.shape == (4, 3)
-    assert page.map.describe(1, 1) == "result l_out-0, token 1 “ red” / “ blue”: NMSE 4.0e-01"
+    assert page.map.describe(1, 1) == "result l_out-0, token 1 “ red” / “ blue”: NMSE 0.4"
     assert page.map.describe(3, 0).endswith("not computed for this token")
     assert page.map.describe(2, 1).endswith("not computed for this token")
     window.bench.session.unload()
@@ -88,7 +86,7 @@ def test_a_row_selects_and_is_selected(
     assert page.table.view.currentIndex().row() == 3
     page.map.pointed.emit(0, 1)
     assert window.bench.selection.now.operation == "embd"
-    assert "NMSE 5.0e-01" in page.place.text()
+    assert "NMSE 0.5" in page.place.text()
 
 
 def test_the_difference_as_numbers(
