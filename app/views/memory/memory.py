@@ -39,7 +39,7 @@ PAGES: dict[Page, str] = {
 def record_columns(title: Callable[[int | None], str]) -> tuple[Column[MemoryRow], ...]:
     """`title` says what a layer is called."""
     return (
-        Column[MemoryRow](tr("Device"), lambda r: r.device, mono=True),
+        Column[MemoryRow](tr("Device"), lambda r: r.device, mono=True, whole=True),
         Column[MemoryRow](tr("Component"), lambda r: tr(r.component)),
         Column[MemoryRow](
             tr("Layer"),

@@ -28,7 +28,7 @@ def _number(
 
 SPLITS = (
     Column[Numbered]("#", lambda n: str(n[0]), lambda n: n[0], right=True),
-    Column[Numbered](tr("Device"), lambda n: n[1].device, mono=True),
+    Column[Numbered](tr("Device"), lambda n: n[1].device, mono=True, whole=True),
     _number(tr("Nodes"), lambda s: s.n_nodes, grouped),
     _number("ms", lambda s: s.compute_ns, milliseconds),
     _number(tr("KiB in"), lambda s: s.copied, lambda size: decimal(f"{size / 1024:.1f}")),
