@@ -19,7 +19,7 @@ from app.widgets.file_dialogs import open_file
 from app.widgets.layouts import SPARE, hbox, vbox
 from app.widgets.lists.rows import Column, TableRows
 from app.widgets.lists.table import Table
-from app.widgets.numbers import grouped, mib
+from app.widgets.numbers import file_size, grouped, mib
 from engine.protocol import FileContent
 
 TONES = {"only A": "warn", "only B": "good", "changed": "link"}
@@ -136,11 +136,11 @@ class ModelView(QWidget):
 def _summary(content: FileContent) -> str:
     types = " · ".join(f"{name} {mib(size)} MiB" for name, (_, size) in content.types.items())
     first = tr(
-        "{name} · {architecture} · {parameters:.1f} M parameters · {size} MiB",
+        "{name} · {architecture} · {parameters:.1f} M parameters · {size}",
         name=content.name,
         architecture=content.architecture or tr("no architecture"),
         parameters=content.parameters / 1000000.0,
-        size=mib(content.size),
+        size=file_size(content.size),
     )
     return tr(
         "{first}\n{tensors} tensors: {types}",

@@ -16,6 +16,7 @@ def test_a_file_is_shown_filtered_and_compared(
     qtbot.waitUntil(lambda: state.content is not None)
     assert state.content is not None
     assert len(view.tensors.table.rows.shown) == len(state.content.tensors)
+    assert f" · {round(tiny_path.stat().st_size / 1000)} kB" in view.caption.text(), "as on a disk"
     view.tensors.table.query.setText("blk.0 attn_q")
     assert {t.name for t in view.tensors.table.rows.shown} == {"blk.0.attn_q.weight"}
     rows = view.metadata.table.rows.shown
