@@ -40,7 +40,7 @@ def event_columns(title: Callable[[int | None], str]) -> tuple[Column[MemoryEven
             lambda e: f"{MARKED.get(e.kind, e.kind)} {tr(e.component)}",
             tone=lambda e: {"refuse": "bad", "free": "quiet"}.get(e.kind, ""),
         ),
-        Column[MemoryEvent](tr("Device"), lambda e: e.device, mono=True, whole=True),
+        Column[MemoryEvent](tr("Device"), lambda e: e.device, mono=True),
         Column[MemoryEvent](
             tr("Layer"),
             lambda e: title(e.layer),
