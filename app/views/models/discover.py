@@ -97,7 +97,7 @@ def in_short(row: FoundQuant) -> str:
 
 
 SHELF_COLUMNS = (
-    Column[ShelfRow](tr("Model"), lambda r: r.model.title),
+    Column[ShelfRow](tr("Model"), lambda r: r.model.title, whole=True),
     Column[ShelfRow](
         tr("Size"), lambda r: file_size(r.model.size), lambda r: r.model.size, right=True
     ),

@@ -209,3 +209,9 @@ def test_a_model_that_is_in_no_repository_is_downloaded_too(
     page.shelf.activated.emit(first)
     assert page.repo.download.get.hasFocus()
     assert not page.repo.table.isVisible()
+
+
+def test_recommended_models_have_their_whole_names_in_a_narrow_page(page: DiscoverView) -> None:
+    page.resize(320, 600)
+    QTest.qWait(50)
+    assert page.shelf.view.columnWidth(0) >= page.shelf.view.sizeHintForColumn(0)
