@@ -169,7 +169,7 @@ class LogDrawer(QWidget):
         self.errors.setText(tr_n("Log: {n} error", "Log: {n} errors", count))
         set_tone(self.errors, "bad" if count else "quiet")
         newest = lines[-1] if lines else None
-        self.latest.setText(" ".join(newest.text.split()) if newest is not None else "")
+        self.latest.setText(f"·  {' '.join(newest.text.split())}" if newest is not None else "")
         picture, name = (
             ("chevron-down", tr("Close")) if self.is_open else ("chevron-right", tr("Open"))
         )

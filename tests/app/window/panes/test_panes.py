@@ -120,7 +120,7 @@ def test_the_drawer_is_one_line_that_counts_errors(window: MainWindow) -> None:
     told(window, logging.ERROR, "no room")
     told(window, logging.INFO, "opening another")
     assert drawer.errors.text() == "Log: 1 error"
-    assert drawer.latest.text() == "opening another"
+    assert drawer.latest.text() == "·  opening another"
     before = QApplication.focusWidget()
     press(window, Qt.Key.Key_J, CTRL | SHIFT)
     assert drawer.log.isVisible()
