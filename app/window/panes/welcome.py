@@ -69,9 +69,9 @@ class Welcome(QWidget):
             GRID,
             self._buttons,
             self.demo,
-            self.guide,
             self._stored,
             self.work,
+            self.guide,
             on=self._block,
         )
         body = QWidget()
