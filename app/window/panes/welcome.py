@@ -61,6 +61,17 @@ class Welcome(QWidget):
         self._buttons.addWidget(self.open)
         self._buttons.addStretch(1)
         self._block = QWidget()
+        self._lay_out()
+        bench.session.changed.connect(self.refresh)
+        bench.session.stage_changed.connect(self._show_work)
+        bench.downloads.changed.connect(self.refresh)
+        bench.library.changed.connect(self._show_stored)
+        self._tint()
+        self._show_stored()
+        self.refresh()
+
+    def _lay_out(self) -> None:
+        """Put the parts below each other, in the middle of the page."""
         vbox(
             self._picture,
             GRID // 2,
@@ -84,13 +95,6 @@ class Welcome(QWidget):
         column.addLayout(across)
         column.addStretch(3)
         vbox(scrolled(body), on=self)
-        bench.session.changed.connect(self.refresh)
-        bench.session.stage_changed.connect(self._show_work)
-        bench.downloads.changed.connect(self.refresh)
-        bench.library.changed.connect(self._show_stored)
-        self._tint()
-        self._show_stored()
-        self.refresh()
 
     def refresh(self) -> None:
         session = self._bench.session
@@ -123,7 +127,7 @@ class Welcome(QWidget):
         self.get.setVisible(not busy and not self._bench.library.models)
         self.open.setVisible(not busy)
         self.demo.setVisible(not busy and bundled.is_there())
-        self.guide.setVisible(not self._bench.library.models)
+        self.guide.setVisible(not busy and not self._bench.library.models)
         self._set_stored_visible(not busy)
         self.work.setVisible(busy)
         self._show_work()
