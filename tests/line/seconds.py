@@ -11,14 +11,28 @@ import pytest
 
 MOST = 25  # files that are printed
 LEAST = 1.0  # seconds of a file that is worth a line
+LOOK = 0.05  # seconds between two looks at processes that run
 PROCESSOR = "processor seconds"
 
 
-def processor_seconds() -> float:
-    """Of this process and of those it has started, at whatever depth; on Linux also of those that
-    still run, so that an engine's seconds count where they are spent.
+class Processors:
+    """The seconds of this process and of those it has started, at whatever depth; on Linux also of
+    those that still run, so that an engine's seconds count where they are spent. Looking at those
+    takes as long as a short test does: what they compute meanwhile counts at the next look.
     """
-    return sum(os.times()[:4]) + sum(map(_running, _children(os.getpid())))
+
+    def __init__(self) -> None:
+        self._looked = -LOOK
+        self._ended = self._running = 0.0
+
+    def seconds(self) -> float:
+        """All that was spent so far."""
+        user, system, *children, clock = os.times()
+        ended = sum(children)
+        if ended != self._ended or clock - self._looked >= LOOK:
+            self._looked, self._ended = clock, ended
+            self._running = sum(map(_running, _children(os.getpid())))
+        return user + system + ended + self._running
 
 
 def _children(pid: int) -> list[int]:
@@ -45,20 +59,21 @@ class Seconds:
     """The plugin. Processor seconds come from a worker of xdist as a property of the test."""
 
     def __init__(self) -> None:
-        self._before = processor_seconds()
+        self._processors = Processors()
+        self._before = self._processors.seconds()
         self.clock: dict[str, float] = defaultdict(float)
         self.processor: dict[str, float] = defaultdict(float)
         self.tests: dict[str, float] = {}
 
     def pytest_collection_finish(self) -> None:
-        self._before = processor_seconds()  # what collecting took is no test's
+        self._before = self._processors.seconds()  # what collecting took is no test's
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         if call.when == "teardown":
-            now = processor_seconds()
+            now = self._processors.seconds()
             item.user_properties.append((PROCESSOR, now - self._before))
             self._before = now
         return (yield)

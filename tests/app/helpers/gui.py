@@ -50,12 +50,12 @@ def quiet(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
 
 
 @pytest.fixture
-def small_heap() -> Iterator[None]:
-    """As in a program of its own: collecting does not walk what other tests have left."""
+def small_heap() -> None:
+    """As in a program of its own: collecting does not walk what other tests have left, which stays
+    frozen, as each search through it takes as long as a test.
+    """
     gc.collect()
     gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 @pytest.fixture(scope="session")
