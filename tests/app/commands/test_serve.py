@@ -4,6 +4,7 @@ import os
 import signal
 import stat
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,10 +13,12 @@ import httpx2
 import psutil
 import pytest
 
+from tests.app.serve.running import HTTP
 from tests.program import ROOT, RUN, assert_one_line_error, engine_of, run
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 HOST = ("--device", "host", "--ctx", "256", "--port", "0")
+LOOK = 0.02  # seconds between two requests of the same
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +44,7 @@ def serve(*words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
 
 def ask(url: str, **more: object) -> httpx2.Response:
     body = {"messages": [{"role": "user", "content": "the capital"}], "max_tokens": 3} | more
-    return httpx2.post(f"{url}/v1/chat/completions", json=body, timeout=60)
+    return HTTP.post(f"{url}/v1/chat/completions", json=body)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -64,7 +67,7 @@ def test_it_answers_and_ends_cleanly(tiny_path: Path, number: int) -> None:
 
 def test_open_streams_are_told_of_the_end(tiny_path: Path) -> None:
     endless = {"stream": True, "ignore_eos": True, "max_tokens": None, "n": 4}
-    with serve(str(tiny_path)) as (program, url), httpx2.Client(timeout=60) as client:
+    with serve(str(tiny_path)) as (program, url), httpx2.Client(timeout=60, verify=False) as client:
         body = {"messages": [{"role": "user", "content": "hi"}]} | endless
         body["logprobs"] = True
         body["top_logprobs"] = 20
@@ -82,14 +85,16 @@ def test_open_streams_are_told_of_the_end(tiny_path: Path) -> None:
 def test_a_worker_that_is_killed_comes_back_once(tiny_path: Path) -> None:
     with serve(str(tiny_path)) as (program, url):
         engine_of(program.pid).kill()
-        while httpx2.get(f"{url}/health").status_code != 503:
-            pass
-        while (told := httpx2.get(f"{url}/health")).status_code != 200:
+        while HTTP.get(f"{url}/health").status_code != 503:
+            time.sleep(LOOK)
+        while (told := HTTP.get(f"{url}/health")).status_code != 200:
             assert told.headers["retry-after"] == "2"
+            time.sleep(LOOK)
         assert ask(url).status_code == 200
         engine_of(program.pid).kill()
-        while "twice within a minute" not in (told := httpx2.get(f"{url}/health")).text:
+        while "twice within a minute" not in (told := HTTP.get(f"{url}/health")).text:
             assert told.status_code in (200, 503)
+            time.sleep(LOOK)
         refused = ask(url)
         assert refused.status_code == 503
         assert "down" in refused.json()["error"]["message"]
@@ -122,7 +127,7 @@ def test_what_cannot_be_served_is_said(tiny_path: Path, tmp_path: Path) -> None:
         assert_one_line_error(taken, "--port", port, "free")
         assert ask(url).status_code == 401
         key = {"authorization": "Bearer secret"}
-        assert httpx2.get(f"{url}/v1/models", headers=key).status_code == 200
+        assert HTTP.get(f"{url}/v1/models", headers=key).status_code == 200
 
 
 def test_broken_files_are_refused_before_anybody_is_told(tmp_path: Path) -> None:

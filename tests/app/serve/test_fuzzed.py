@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.app.serve.running import Served
+from tests.app.serve.running import HTTP, Served
 
 PATHS = (
     "/v1/chat/completions",
@@ -149,7 +149,7 @@ def test_bytes_of_any_kind(tiny: Served, path: str) -> None:
     deep = b'{"a":' * 5000 + b"1" + b"}" * 5000  # in fields of any value only the depth is wrong
     for field in (b"chat_template_kwargs", b"format"):
         body = whole[:-1] + b', "' + field + b'": ' + deep + b"}"
-        refused_rightly(path, httpx2.post(tiny.url + path, content=body, headers=kind))
+        refused_rightly(path, HTTP.post(tiny.url + path, content=body, headers=kind))
     with httpx2.Client(base_url=tiny.url, timeout=60, verify=False) as client:
         for body in bodies:
             answer = client.post(path, content=body, headers=kind)

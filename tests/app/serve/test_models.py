@@ -13,7 +13,7 @@ from app.serve.keeper import Keeper
 from app.serve.server import Serving
 from app.serve.settings import ServeSettings
 from engine.runner import load
-from tests.app.serve.running import HOST
+from tests.app.serve.running import HOST, HTTP
 
 ASK = {"prompt": "the hat on", "max_tokens": 6, "temperature": 0}
 
@@ -56,11 +56,11 @@ def said(tiny_path: Path, tiny_base_path: Path) -> dict[str, str]:
 
 
 def ask(url: str, name: str) -> httpx2.Response:
-    return httpx2.post(f"{url}/v1/completions", json=ASK | {"model": name}, timeout=120)
+    return HTTP.post(f"{url}/v1/completions", json=ASK | {"model": name})
 
 
 def test_each_is_listed(url: str) -> None:
-    listed = httpx2.get(f"{url}/v1/models").json()["data"]
+    listed = HTTP.get(f"{url}/v1/models").json()["data"]
     assert {row["id"] for row in listed} == {"tiny", "base", "broken"}
     assert ask(url, "other").status_code == 404
 

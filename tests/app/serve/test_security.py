@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from app.serve.web import connections, guard
-from tests.app.serve.running import Served, rest_of, served
+from tests.app.serve.running import HTTP, Served, rest_of, served
 
 KEY = "a-long-secret"
 PORT_MARK = "PORT"
@@ -158,9 +159,7 @@ def test_an_origin_that_may_ask(locked: Served, origin: str) -> None:
 
 
 def locked_options(locked: Served, headers: dict[str, str]) -> tuple[int, Any]:
-    import httpx2
-
-    answer = httpx2.request("OPTIONS", locked.url + CHAT, headers=headers)
+    answer = HTTP.request("OPTIONS", locked.url + CHAT, headers=headers)
     return answer.status_code, answer.headers
 
 
@@ -244,11 +243,9 @@ def test_malformed_frames(locked: Served, lines: tuple[str, ...]) -> None:
 
 
 def test_bodies_that_are_no_json(locked: Served) -> None:
-    import httpx2
-
     def sent(**headers: str) -> httpx2.Response:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
-        return httpx2.post(locked.url + CHAT, content=b"{}", headers=WITH_KEY | named)
+        return HTTP.post(locked.url + CHAT, content=b"{}", headers=WITH_KEY | named)
 
     neglected = ("text/plain; charset=utf-8", "application/x-www-form-urlencoded", "")
     neglected += ("application/octet-stream",)
@@ -263,7 +260,7 @@ def test_bodies_that_are_no_json(locked: Served) -> None:
     assert "messages" in sent().json()["error"]["message"]
     assert sent(origin="http://localhost:1").status_code == 415
     packed = WITH_KEY | {"content-type": "application/json", "content-encoding": "gzip"}
-    assert httpx2.post(locked.url + CHAT, content=b"{}", headers=packed).status_code == 415
+    assert HTTP.post(locked.url + CHAT, content=b"{}", headers=packed).status_code == 415
 
 
 def test_a_connection_too_many_is_refused_in_json(
