@@ -58,6 +58,7 @@ ORDER = [
         "app.inbox",
         "app.local_files",
         "app.names",
+        "app.trust",
         "app.turn",
         "app.guides",
         "app.version",

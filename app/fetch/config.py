@@ -9,11 +9,11 @@ import os
 import ssl
 import sys
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 import httpx2
 
+from app.trust import trusted
 from engine.errors import BadSetting
 
 PYPI = "https://pypi.org/simple"
@@ -35,7 +35,7 @@ class IndexConfig:
 
 def web_client(proxy: str | None = None, certificate: str | None = None) -> httpx2.Client:
     """A client that follows redirects; proxies and certificates of the environment are used too."""
-    context = _trusted()
+    context = trusted()
     if certificate:
         try:
             context = ssl.create_default_context(cafile=certificate)
@@ -43,12 +43,6 @@ def web_client(proxy: str | None = None, certificate: str | None = None) -> http
             raise BadSetting("cert", certificate, f"a CA bundle ({error})") from None
     headers = {"User-Agent": "cutaway"}
     return httpx2.Client(follow_redirects=True, proxy=proxy, verify=context, headers=headers)
-
-
-@cache
-def _trusted() -> ssl.SSLContext:
-    """The authorities that this machine trusts; reading them takes as long as a request."""
-    return httpx2.create_ssl_context()
 
 
 def index_config() -> IndexConfig:

@@ -13,6 +13,7 @@ import msgspec
 
 from app.remote.connection import Connection
 from app.remote.problems import ServerFailed, no_interface, refused, unreachable
+from app.trust import trusted
 from app.version import version
 
 PROBE_SECONDS = 3.0  # for one question of a probe, whatever it waits for
@@ -124,9 +125,9 @@ def _within(url: str, answer: httpx2.Response) -> str | None:
     return str(there) if same and there != here else None
 
 
-def _trust(to: Connection) -> ssl.SSLContext | bool:
+def _trust(to: Connection) -> ssl.SSLContext:
     if not to.ca:
-        return True
+        return trusted()
     try:
         return ssl.create_default_context(cafile=to.ca)
     except OSError as error:
