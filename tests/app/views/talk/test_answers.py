@@ -35,16 +35,20 @@ def test_statistics_of_a_continued_answer_count_all_of_it(
 
 @pytest.mark.parametrize(("n", "shown"), [(1, "1 token,"), (3, "3 tokens,")])
 def test_the_log_counts_the_tokens_that_the_message_shows(
-    talk: Talk, ask: Ask, engine: ScriptedEngine, n: int, shown: str
+    talk: Talk, ask: Ask, engine: ScriptedEngine, qtbot: QtBot, n: int, shown: str
 ) -> None:
     """The engine counts the token that ended the answer too, which has no text."""
+
+    def ended() -> list[str]:
+        return [line.text for line in talk.bench.log.lines if "answer ended" in line.text]
+
     ask("Q", *["a "] * n, end=False)
     engine.end(n=n + 1)
     footer = view(talk, 1).footer
     assert footer is not None
     assert f"{n} tok" in footer.numbers.text()
-    ended = [line.text for line in talk.bench.log.lines if "answer ended" in line.text]
-    assert [shown in line for line in ended] == [True], ended
+    qtbot.waitUntil(lambda: bool(ended()))  # lines come once a frame
+    assert [shown in line for line in ended()] == [True], ended()
 
 
 def test_why_an_answer_ended_is_told_first(talk: Talk, ask: Ask, engine: ScriptedEngine) -> None:
