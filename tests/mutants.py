@@ -199,6 +199,27 @@ OTHERS = (
         "tests/kernels/test_recurrent.py",
     ),
     Mutant(
+        "T5: the decoder's distances have buckets on both sides",
+        "engine/layers/step.py",
+        "n_buckets, cache is None)",
+        "n_buckets, True)",
+        "tests/engine/models/text/test_t5.py",
+    ),
+    Mutant(
+        "pictures: each is the first one for places that count them",
+        "engine/runner/pictures/items.py",
+        "    number = sum(run.is_last for run in runs(before))",
+        "    number = 0",
+        "tests/engine/runner/pictures tests/engine/models/vision/test_hunyuanvl.py",
+    ),
+    Mutant(
+        "tokenizer: of PLaMo's paths that cost the same the shorter token is taken",
+        "engine/tokenizer/cheapest.py",
+        "sums[at + size] + cost <= least",
+        "sums[at + size] + cost < least",
+        "tests/engine/tokenizer/test_llama_cpp.py",
+    ),
+    Mutant(
         "graph: a node with other sources keeps the arguments that it was made with",
         "engine/graph/graph.py",
         "replace(tensor, src=src, arguments=None)",
