@@ -35,12 +35,21 @@ BEGINNINGS = (
 )
 
 
+TASKS = (
+    "translate English to German: The house is old, but the garden is beautiful.",
+    "summarize: The meeting was moved from Monday to Friday, because the room is painted.",
+    "Answer the question: What is the largest ocean on Earth?",
+)
+
+
 def suggested_questions(family: str, chat: str) -> tuple[str, ...]:
-    """Three questions for a model of a family of `Suggested`, or beginnings of texts for a base
-    model: `chat` is `Loaded.chat`.
+    """Three questions for a model of a family of `Suggested`, beginnings of texts for a base model,
+    or tasks for one that answers each message alone: `chat` is `Loaded.chat`.
     """
     if chat == "none":
         return BEGINNINGS
+    if chat == "alone":
+        return TASKS
     return SMOLLM2 if family == "SmolLM2" else ANY
 
 

@@ -57,7 +57,7 @@ ORDER: dict[str, dict[str, float]] = {
 @dataclass(frozen=True)
 class ModelFacts:
     """The inputs of a suggestion: the first file, its architecture, its `general.*` values, and
-    `Loaded.chat`: file, chatml or none.
+    `Loaded.chat`: file, chatml, none or alone.
     """
 
     path: Path
@@ -179,7 +179,7 @@ def suggested(
     of_file = _file_values(facts.general, notes)
     ollama = OllamaSettings(facts.path)
     entry = None
-    if facts.chat != "none":
+    if facts.chat not in ("none", "alone"):
         entry = entry_for(facts.architecture, facts.name, thinking)
     sources: list[tuple[Origin, dict[str, float]]] = [
         ("curated", entry.values if entry is not None else {}),

@@ -48,7 +48,8 @@ Gives = Literal["text", "embeddings", "scores"]
 
 
 class Loaded(Reply, frozen=True):
-    """A model is open. `chat` says how messages become text: file, chatml or none.
+    """A model is open. `chat` says how messages become text: file, chatml, none, or
+    alone where an encoder reads one message.
 
     `vision` is None where it reads text only. `details` are for the log: why layers lie where they
     do, and the memory records. `prepared` bytes of weights were not packed, but mapped as an

@@ -150,7 +150,10 @@ class LoadedModel:
             notes.append("the file is a reranker: its answers mean little; use `cutaway rerank`")
         notes += self.opened.notes
         notes += [str(cost) for cost in costs(self.stepper.one_token().division)]
-        if self.template.source == "none" and not request.embeds:
+        alone = self.template.source == "none" and self.built.model.encoder is not None
+        if alone:
+            notes.append("each message is answered by itself: the model's encoder reads one text")
+        elif self.template.source == "none" and not request.embeds:
             notes.append("the file has no chat template: the model continues text")
         return Loaded(
             request.id,
@@ -162,7 +165,7 @@ class LoadedModel:
             n_ctx=self.built.n_ctx,
             n_ctx_train=self.built.n_ctx_train,
             n_vocab=self.built.n_vocab,
-            chat=self.template.source,
+            chat="alone" if alone else self.template.source,
             notes=notes,
             details=[
                 *self.dry.placement.reasons,

@@ -92,8 +92,13 @@ def make_prompt(
 def _for_encoder(
     tokenizer: Tokenizer, template: ChatTemplate, request: Generate, n_ctx: int, start: int
 ) -> Prompt:
-    """The prompt for an encoder, which reads a whole context; the decoder begins with `start`."""
-    whole = msgspec.structs.replace(request, prefix="", prefix_tokens=[])
+    """The prompt for an encoder, which reads a whole context; the decoder begins with `start`.
+    Without a template there are no turns: of a chat the system's text and the last message count.
+    """
+    messages = request.messages
+    if template.source == "none":
+        messages = [one for one in messages[:-1] if one.role == "system"] + messages[-1:]
+    whole = msgspec.structs.replace(request, messages=messages, prefix="", prefix_tokens=[])
     prompt = make_prompt(tokenizer, template, whole, n_ctx + 1)
     text = tuple(tokens_of(prompt.items))
     begun = request.prefix_tokens or tokenizer.encode(request.prefix, add_special=False)

@@ -22,6 +22,7 @@ KEYS = (
     ("↑", tr("edits the last question")),
     ("Ctrl+P", tr("shows token probabilities")),
 )
+ALONE = tr("This model answers each message by itself: it does not see the ones before it.")
 BASE = tr("This is a base model: it continues text. Type the start of a text, or choose one below.")
 
 
@@ -109,7 +110,8 @@ class EmptyTalk(QWidget):
             )
             parts = (model.architecture, model.device_name or model.device, context)
             self._facts.setText("  ·  ".join(part for part in parts if part))
-            self._note.setText(tr(bundled.KNOWS) if self._is_demo else BASE if base else "")
+            note = {"none": BASE, "alone": ALONE}.get(model.chat, "")
+            self._note.setText(tr(bundled.KNOWS) if self._is_demo else note)
         self._note.setVisible(bool(self._note.text()))
 
     @property

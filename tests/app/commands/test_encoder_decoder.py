@@ -26,6 +26,7 @@ def test_it_answers_a_prompt(path: Path) -> None:
         expected = tokenizer.decode(by_hand(model, tokenizer.encode(PROMPT), 6))
     ended = run_here("run", str(path), "-p", PROMPT, "--temp", "0", "-n", "6", *HOST)
     assert (ended.returncode, ended.stdout.strip()) == (0, expected.strip())
+    assert ended.stderr.count("each message is answered by itself") == 1
 
 
 def test_results_of_the_decoder_are_dumped(path: Path) -> None:

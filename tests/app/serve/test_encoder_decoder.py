@@ -27,12 +27,13 @@ def server(path: Path) -> Iterator[Served]:
 
 
 def test_texts_and_chats_are_answered_and_counted(path: Path, server: Served) -> None:
-    chat = ["translate: abc", "xyz", "and now def"]
+    """Of a chat the last message counts, behind the system's text."""
+    chat = ["translate: abc", "xyz", "translate:", "and now def"]
     with load(path, device="host", kv="f32", ctx=64) as model:
         tokenizer = model.loaded.tokenizer
-        prompts = [tokenizer.encode(text) for text in (chat[0], "\n\n".join(chat))]
+        prompts = [tokenizer.encode(text) for text in (chat[0], "\n\n".join(chat[2:]))]
         expected = [tokenizer.decode(by_hand(model, ids, 6)) for ids in prompts]
-    roles = ("user", "assistant", "user")
+    roles = ("user", "assistant", "system", "user")
     messages = [{"role": role, "content": text} for role, text in zip(roles, chat, strict=True)]
     one = server.post("/v1/completions", {"prompt": chat[0], **SIZES}).json()
     several = server.post("/v1/chat/completions", {"messages": messages, **SIZES}).json()

@@ -8,7 +8,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLabel
 
-from app.defaults import ANY, BEGINNINGS, SMOLLM2
+from app.defaults import ANY, BEGINNINGS, SMOLLM2, TASKS
 from app.fetch import bundled
 from app.widgets.focus import has_focus
 from app.window.main_window import MainWindow
@@ -82,6 +82,16 @@ def test_the_questions_are_those_of_the_model_that_is_open(
     first.setFocus()
     QTest.keyClick(first, Qt.Key.Key_Space)
     assert asked(engine) == BEGINNINGS[0]
+
+
+def test_a_model_that_answers_each_message_alone_has_tasks(
+    new_window: MainWindow, engine: ScriptedEngine, tmp_path: Path
+) -> None:
+    new_window.bench.open_model(put(tmp_path / "t5.gguf"))
+    load_done(engine, chat="alone")
+    assert questions(new_window) == TASKS
+    assert reads(new_window, "This model answers each message by itself")
+    assert new_window.talk.composer.field.placeholderText() == "Message"
 
 
 def test_the_demo_opens_with_a_picture_and_a_question(
