@@ -347,14 +347,15 @@ def prompted(request: Generate, n_ctx: int) -> tuple[EncodedText, Prompt]:
 
 
 def test_the_encoder_reads_what_llama_cpp_has_it_read() -> None:
-    """With the token that ends it; of a chat all turns, each time anew."""
+    """With the token that ends it; of a chat the last message, behind the system's text."""
     for text, ids in zip(TEXTS, GOLDENS["t5"]["cases"]["True"]["ids"], strict=True):
         if text and "<" not in text:  # nor a token's own text
             read, prompt = prompted(Generate(1, prompt=text), 1 << 12)
             assert (read, prompt.keep) == (EncodedText(START, tuple(ids)), 1)
-    turns = [ChatMessage(role, text) for role, text in (("user", "hello"), ("assistant", "hi"))]
+    said = (("system", "be brief"), ("user", "hello"), ("assistant", "hi"), ("user", "bye"))
+    turns = [ChatMessage(role, text) for role, text in said]
     whole, _ = prompted(Generate(1, messages=turns), 64)
-    assert whole == prompted(Generate(1, prompt="hello\n\nhi"), 64)[0]
+    assert whole == prompted(Generate(1, prompt="be brief\n\nbye"), 64)[0]
 
 
 def test_a_prompt_that_is_too_long_loses_its_middle_and_not_its_end() -> None:
