@@ -230,8 +230,9 @@ def places(
     """i32 [4, T]: what keys and queries of `items`, which follow `before`, turn by."""
     start = len(before) - saved(before)
     found = np.tile(np.arange(start, start + len(items), dtype=np.int32), (4, 1))
-    number = sum(run.is_last for run in runs(before))
-    for run in runs(items):
+    shown = list(runs(items))
+    number = sum(run.is_last for run in runs(before)) if shown else 0
+    for run in shown:
         begun = int(found[0, run.begin]) - run.first
         rows = tower.places(run.picture.plan, begun, number)
         number += run.is_last
